@@ -36,6 +36,8 @@ from gateway.security.resource_addresses import (
 from gateway.soap.packaging import is_package, pack, soap_hint, unpack
 from gateway.soap.service import SoapService
 from mediation import Context, Packaging, Rejected, Soap, http_headers
+from mediation.grid_events import QUERY as GRID_EVENTS_QUERY
+from mediation.grid_events import asks_for_description, write_description
 from mediation.wsdl import SERVICES, schema_named, services_named, write_wsdl
 
 DELIVERED_WITHIN = 5.0
@@ -163,9 +165,11 @@ class SoapEndpoint:
         if scope["method"] not in ("GET", "HEAD") or not is_endpoint(scope["path"]):
             return None
         query = scope["query_string"].decode("latin-1")
+        if asks_for_description(query):
+            return write_description(f"{public_base(scope, self._settings)}/soap")
         services = services_named(query)
         if not services and query.lower().startswith("wsdl="):
-            there = ", ".join(dict.fromkeys(service.query for service in SERVICES))
+            there = ", ".join(dict.fromkeys((*(one.query for one in SERVICES), GRID_EVENTS_QUERY)))
             raise HttpRefusal(
                 404, f"There is no such description: ?wsdl is all, ?wsdl= of {there}."
             )

@@ -1,6 +1,7 @@
 """Grid SOAP Events: events, references and calls in SOAP encoding, read and written."""
 
 from mediation.grid_events.calls import read_lease, write_handle_event, write_subscribe_lease
+from mediation.grid_events.description import QUERY, asks_for_description, write_description
 from mediation.grid_events.encoding import Generation, TypeName
 from mediation.grid_events.events import Event, Further, read_payload, write_payload
 from mediation.grid_events.filters import filter_of
@@ -20,6 +21,7 @@ from mediation.grid_events.types import EVENT_TYPES, EventType, TypeNames
 __all__ = [
     "CHANNEL",
     "EVENT_TYPES",
+    "QUERY",
     "VIA_PROPERTY",
     "Event",
     "EventType",
@@ -28,6 +30,7 @@ __all__ = [
     "Port",
     "TypeName",
     "TypeNames",
+    "asks_for_description",
     "channel_reference",
     "filter_of",
     "made_event",
@@ -36,6 +39,7 @@ __all__ = [
     "read_lease",
     "read_payload",
     "read_port",
+    "write_description",
     "write_handle_event",
     "write_payload",
     "write_port",

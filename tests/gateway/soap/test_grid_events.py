@@ -341,3 +341,15 @@ async def test_a_chain_of_three_and_a_loop_of_two(tmp_path: Path, consumer: Cons
             await run.quiet()
         assert consumer.waiting(url) == 0
         assert [run.gateway.publishing.accepted for run in (a, b, c)] == [1, 1, 1]
+
+
+async def test_the_description(gateway: Running) -> None:
+    for query in ("wsdl=grid-events", "WSDL=GRID-EVENTS"):
+        answer = await gateway.request("GET", f"/soap?{query}")
+        assert answer.status == 200
+        addresses = [
+            one.get("location") for one in etree.fromstring(answer.body).iter("{*}address")
+        ]
+        assert addresses == [f"{gateway.url}/soap"]
+    assert b"grid-events" in (await gateway.request("GET", "/soap?wsdl=nothing")).body
+    assert (await gateway.request("GET", "/soap")).status == 405
