@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from filters import dialects
+from filters import Topic, dialects, parse_clark
+from filters.topics import IHE
 from mediation import names
 from mediation.model.messages import Packaging, Subscription
 from mediation.model.versions import Soap, Wsa
@@ -31,6 +32,32 @@ class Sending:
 
 
 @dataclass(frozen=True, slots=True)
+class Sign:
+    """What a publisher's content has where nobody says that it is on *topic*.
+
+    Attributes:
+        content: The expanded name of the content's root.
+        element: That of an element anywhere in it.
+        attribute: An attribute of that element with its value; None where the element is enough.
+    """
+
+    topic: Topic
+    content: str
+    element: str
+    attribute: tuple[str, str] | None = None
+
+
+_DOCUMENTS = parse_clark(f"{{{IHE}}}FullDocumentEntry")
+_SUBMISSION_SETS = parse_clark(f"{{{IHE}}}SubmissionSetMetadata")
+_FOLDERS = parse_clark(f"{{{IHE}}}FolderMetadata")
+_METADATA = f"{{{names.LCM}}}SubmitObjectsRequest"
+_CLASSIFICATION = f"{{{names.RIM}}}Classification"
+_SUBMISSION_SET = ("classificationNode", "urn:uuid:a54d6aa5-d40d-43f9-88c5-b4633d873bdd")
+_FOLDER = ("classificationNode", "urn:uuid:d9d542f3-6cc4-48b6-8870-ea235fbc94c2")
+"""What a ``rim:RegistryPackage`` is, by the node of its classification (IHE ITI TF-3)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """One peculiarity.
 
@@ -46,6 +73,7 @@ class Profile:
         actions: Actions as they write them, and those that they mean.
         dialects: Topic dialects as they write them, and those that they mean.
         prefixes: Prefixes of topics that they do not declare, and their namespaces.
+        signs: Topics that they do not say, and what they publish on them.
         fits: Whether a subscription was made so; None where that is not what tells.
         sending: For a consumer that an operator gives this profile.
     """
@@ -63,6 +91,7 @@ class Profile:
     actions: Mapping[str, str] = field(default_factory=lambda: _NONE)
     dialects: Mapping[str, str] = field(default_factory=lambda: _NONE)
     prefixes: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    signs: tuple[Sign, ...] = ()
     fits: Callable[[Subscription], bool] | None = None
     sending: Sending | None = None
 
@@ -283,6 +312,19 @@ _ROWS = (
         "gabriel-inf/oscars, wsnbroker",
     ),
     Profile(
+        "unsaid-topic",
+        "publishers of IHE DSUB",
+        "send a `Notify` with metadata of documents and no `Topic`",
+        "there is an event on each topic that the metadata is about: documents, submission sets, "
+        "folders",
+        "IHE ITI Technical Framework, Document Metadata Publish (ITI-54)",
+        signs=(
+            Sign(_DOCUMENTS, _METADATA, f"{{{names.RIM}}}ExtrinsicObject"),
+            Sign(_SUBMISSION_SETS, _METADATA, _CLASSIFICATION, _SUBMISSION_SET),
+            Sign(_FOLDERS, _METADATA, _CLASSIFICATION, _FOLDER),
+        ),
+    ),
+    Profile(
         "http-1.0",
         "consumers behind servers that know HTTP/1.0 alone",
         "close the connection, or wait for its end, where HTTP/1.1 is spoken",
@@ -316,6 +358,12 @@ ADDRESS_NAMESPACES = frozenset[str]().union(*(row.addresses for row in _ROWS))
 """Namespaces beside those of WS-Addressing in which peers write an address."""
 ANONYMOUS = frozenset({*(wsa.anonymous for wsa in Wsa)}).union(*(row.anonymous for row in _ROWS))
 """The anonymous addresses, in every spelling."""
+_SIGNS = tuple(sign for row in _ROWS for sign in row.signs)
+TOPIC_SIGNS: Mapping[str, tuple[Sign, ...]] = {
+    content: tuple(sign for sign in _SIGNS if sign.content == content)
+    for content in {sign.content for sign in _SIGNS}
+}
+"""The signs of topics that nobody says, by the expanded name of the content's root."""
 
 
 def spellings_of(action: str) -> frozenset[str]:

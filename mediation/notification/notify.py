@@ -13,7 +13,7 @@ from mediation.model.messages import EndpointReference, Notification
 from mediation.model.requests import Arrival, Context
 from mediation.model.specification import UnwrappedEvent
 from mediation.model.versions import Soap, Wsa
-from mediation.notification.topics import read_topics, received_topic
+from mediation.notification.topics import read_topics, received_topic, unsaid_topics
 from mediation.soap.addressing import id_to_keep, read_epr, write_epr
 from mediation.soap.envelopes import (
     elements,
@@ -70,6 +70,8 @@ def read_notify(
         payload = read_payload(content)
         producer = _read_producer(parts.get("ProducerReference"))
         topics = read_topics(parts.get("Topic"))
+        if topics == (None,) and arrival.url_topic is None:
+            topics = unsaid_topics(content)
         for topic in topics:
             events.append((topic or arrival.url_topic, payload, producer))
             written.append(written_topic_header(parts.get("Topic"), topics))

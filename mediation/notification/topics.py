@@ -19,7 +19,8 @@ from filters import (
 from mediation import names
 from mediation.filtering import read_topic_expression, topic_dialect_of
 from mediation.model.errors import MediationError
-from mediation.soap.envelopes import namespaces_of, text_of, xml_attribute, xml_text
+from mediation.profiles import TOPIC_SIGNS, Sign
+from mediation.soap.envelopes import elements, namespaces_of, text_of, xml_attribute, xml_text
 
 _ONE_LEVEL = frozenset({dialects.TOPIC_SIMPLE, dialects.TOPIC_IBM_SIMPLE})
 _CARRIED = _ONE_LEVEL | {
@@ -46,6 +47,21 @@ def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
         if error.reason is not Reason.TOPIC_DIALECT:
             raise
         return parse_topics(text, dialects.TOPIC_CONCRETE, scope) or (None,)
+
+
+def unsaid_topics(content: etree._Element) -> tuple[Topic | None, ...]:
+    """The topics of the content in a ``Message`` whose publisher says none; (None,) where it does
+    not tell them either."""
+    roots = elements(content)
+    signs = TOPIC_SIGNS.get(roots[0].tag, ()) if len(roots) == 1 else ()
+    return tuple(sign.topic for sign in signs if _has(roots[0], sign)) or (None,)
+
+
+def _has(root: etree._Element, sign: Sign) -> bool:
+    for element in root.iter(sign.element):
+        if sign.attribute is None or element.get(sign.attribute[0]) == sign.attribute[1]:
+            return True
+    return False
 
 
 def received_topic(element: etree._Element) -> Topic | None:

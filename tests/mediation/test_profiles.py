@@ -30,7 +30,9 @@ from mediation import (
     shape_of,
 )
 from mediation.client import SPECS, write_subscribe
+from tests.rigs.document_metadata import FOLDER, SUBMISSION_SET, RegistryObject, submission
 from tests.rigs.mediation import (
+    ARRIVAL,
     NOW,
     body,
     clark,
@@ -255,6 +257,49 @@ def _no_zone() -> None:
 def _union() -> None:
     block = f'<wsnt:Topic Dialect="{dialects.TOPIC_FULL}">a|b</wsnt:Topic>'
     assert [clark(one.topic) for one in events(envelope("<x/>", block))] == ["a", "b"]
+
+
+@row("unsaid-topic")
+def _unsaid() -> None:
+    document = RegistryObject("d1", {})
+    submission_set = RegistryObject("s1", {}, node=SUBMISSION_SET, element="RegistryPackage")
+    folder = RegistryObject("f1", {}, node=FOLDER, element="RegistryPackage")
+    told: dict[str, list[str | None]] = {
+        submission(document): ["FullDocumentEntry"],
+        submission(submission_set): ["SubmissionSetMetadata"],
+        submission(folder): ["FolderMetadata"],
+        submission(folder, submission_set, document): [
+            "FullDocumentEntry",
+            "SubmissionSetMetadata",
+            "FolderMetadata",
+        ],
+        submission(): [None],
+    }
+    for payload, topics in told.items():
+        expected = [one and f"{{urn:ihe:iti:dsub:2009}}{one}" for one in topics]
+        published = events(envelope(notify(payload)))
+        assert [clark(one.topic) for one in published] == expected
+        assert len({one.id for one in published}) == len(published)
+        assert len({one.payload for one in published}) == 1
+    # Neither in other content, nor where anybody says a topic.
+    (other,) = events(envelope(notify(f"<a>{submission(document)}</a>")))
+    assert other.topic is None
+    said = f'<wsnt:Topic Dialect="{dialects.TOPIC_SIMPLE}">other</wsnt:Topic>'
+    (one,) = events(envelope(notify(submission(document), said)))
+    assert clark(one.topic) == "other"
+    (one,) = events(
+        envelope(notify(submission(document))), replace(ARRIVAL, url_topic=topic("storms"))
+    )
+    assert clark(one.topic) == "storms"
+
+
+def notify(payload: str, said: str = "") -> str:
+    """A publication in the form of ITI-54: a producer, and no topic but what is *said*."""
+    producer = "<wsnt:ProducerReference><wsa:Address>urn:p</wsa:Address></wsnt:ProducerReference>"
+    return (
+        f"<wsnt:Notify><wsnt:NotificationMessage>{said}{producer}<wsnt:Message>{payload}"
+        "</wsnt:Message></wsnt:NotificationMessage></wsnt:Notify>"
+    )
 
 
 @row("http-1.0")

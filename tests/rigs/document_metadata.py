@@ -14,6 +14,9 @@ PATIENT_SETS = "urn:uuid:fbede94e-dbdc-4f6b-bc1f-d730e677cece"
 ANY_SETS = "urn:uuid:868cad3d-ec09-4565-b66c-1be10d034399"
 FOLDERS = "urn:uuid:9376254e-da05-41f5-9af3-ac56d63d8ebd"
 FIND_DOCUMENTS = "urn:uuid:14d4debf-8f97-4251-9a74-a90016b0af0d"
+SUBMISSION_SET = "urn:uuid:a54d6aa5-d40d-43f9-88c5-b4633d873bdd"
+FOLDER = "urn:uuid:d9d542f3-6cc4-48b6-8870-ea235fbc94c2"
+"""What a package is, by the node of its classification."""
 
 Code = tuple[str, str]
 """A code and its scheme."""
@@ -42,7 +45,7 @@ SCHEMES = {
 @dataclass(frozen=True)
 class RegistryObject:
     """A document, a submission set or a folder: its identifiers and codes by the names of
-    `SCHEMES`, the persons who are its authors, and its slots."""
+    `SCHEMES`, the persons who are its authors, its slots, and the node that a package has."""
 
     id: str
     identifiers: Mapping[str, str]
@@ -51,9 +54,15 @@ class RegistryObject:
     slots: Mapping[str, Sequence[str]] = field(default_factory=dict)
     author_scheme: str = "author"
     element: str = "ExtrinsicObject"
+    node: str | None = None
 
     def xml(self) -> str:
         inner = [slot(name, values) for name, values in self.slots.items()]
+        if self.node is not None:
+            inner.append(
+                f'<rim:Classification classifiedObject="{self.id}" '
+                f'classificationNode="{self.node}"/>'
+            )
         inner += [
             f'<rim:Classification classificationScheme="urn:uuid:{SCHEMES[self.author_scheme]}"'
             f' classifiedObject="{self.id}">{slot("authorPerson", [person])}</rim:Classification>'

@@ -10,10 +10,12 @@ from lxml import etree
 from tests.rigs.consumers import Consumers, accept, status
 from tests.rigs.document_metadata import (
     ANY_DOCUMENTS,
+    FOLDER,
     FULL,
     MINIMAL,
     PATIENT_DOCUMENTS,
     RIM,
+    SUBMISSION_SET,
     RegistryObject,
     adhoc_query,
     document,
@@ -63,12 +65,15 @@ async def subscribe(
     )
 
 
-async def publish(run: Running, *objects: RegistryObject, topic: str = FULL) -> None:
+async def publish(run: Running, *objects: RegistryObject, topic: str | None = FULL) -> None:
     """ITI-54, Publish."""
-    body = (
-        f'<n:Notify xmlns:n="{WSNT}"><n:NotificationMessage>'
+    said = (
         f'<n:Topic Dialect="http://docs.oasis-open.org/wsn/t-1/TopicExpression/Simple">{topic}'
-        "</n:Topic><n:ProducerReference><a:Address>https://registry.example.org</a:Address>"
+        "</n:Topic>"
+    )
+    body = (
+        f'<n:Notify xmlns:n="{WSNT}"><n:NotificationMessage>{said if topic else ""}'
+        "<n:ProducerReference><a:Address>https://registry.example.org</a:Address>"
         f"</n:ProducerReference><n:Message>{submission(*objects)}</n:Message>"
         "</n:NotificationMessage></n:Notify>"
     )
@@ -112,6 +117,30 @@ async def test_forms_of_notification_are_topics(gateway: Running, consumer: Cons
     await publish(gateway, document(P2, HISTORY, id="large"), topic=FULL)
     assert documents((await full.next()).payload) == ["large"]
     assert documents((await minimal.next()).payload) == ["small"]
+
+
+async def test_metadata_tells_the_topics_that_its_publisher_does_not(
+    gateway: Running, consumer: Consumers
+) -> None:
+    """ITI-54, with a producer and a message alone."""
+    topics = {
+        FULL: document(P1, id="d1"),
+        "ihe:SubmissionSetMetadata": RegistryObject(
+            "s1", {"setPatientId": P1}, element="RegistryPackage", node=SUBMISSION_SET
+        ),
+        "ihe:FolderMetadata": RegistryObject(
+            "f1", {"folderPatientId": P1}, element="RegistryPackage", node=FOLDER
+        ),
+    }
+    recipients = {topic: consumer.add() for topic in (*topics, MINIMAL)}
+    for topic, recipient in recipients.items():
+        assert (await subscribe(gateway, recipient.url, topic=topic)).status == 200
+    await publish(gateway, *topics.values(), topic=None)
+    for topic, recipient in recipients.items():
+        receipt = await recipient.next()
+        assert receipt.topic is not None and receipt.topic.text == topic
+    await gateway.quiet()
+    assert [recipient.count for recipient in recipients.values()] == [1, 1, 1, 1]
 
 
 async def test_minimal_notifications_are_made_of_full_ones(
