@@ -6,12 +6,20 @@ Data that is JSON is carried as the text that it is: nothing in it is read and w
 import json
 from base64 import b64decode, b64encode
 from codecs import BOM_UTF8
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from typing import Any
 
 from filters import Reason, quoted
 from mediation.cloudevents.events import CloudEvent, is_json, is_text, read_attributes
 from mediation.model.errors import MediationError
-from mediation.packaging.json_text import Members, Part, is_json_text, read_members, read_objects
+from mediation.packaging.json_text import (
+    Members,
+    is_json_text,
+    read_json,
+    read_members,
+    read_objects,
+)
 
 
 def read_event(octets: bytes) -> CloudEvent:
@@ -20,7 +28,7 @@ def read_event(octets: bytes) -> CloudEvent:
     Raises:
         MediationError: ``MESSAGE_INVALID``, ``TOO_LARGE``, ``TOO_COMPLEX``.
     """
-    return _read(read_members(octets))
+    return _read(read_json(octets), lambda: read_members(octets))
 
 
 def read_batch(octets: bytes, most: int) -> tuple[CloudEvent, ...]:
@@ -29,12 +37,20 @@ def read_batch(octets: bytes, most: int) -> tuple[CloudEvent, ...]:
     Raises:
         MediationError: as `read_event`.
     """
-    objects = read_objects(octets)
-    if objects is None:
+    found = read_json(octets)
+    if not isinstance(found, list):
         raise MediationError(Reason.MESSAGE_INVALID, "A batch is an array of events.")
-    if len(objects) > most:
+    if len(found) > most:
         raise MediationError(Reason.TOO_LARGE, f"A batch has {most} events at most.")
-    return tuple(map(_read, objects))
+
+    @cache
+    def texts() -> list[Members | None]:
+        return read_objects(octets) or []
+
+    def members(at: int) -> Members | None:
+        return texts()[at]
+
+    return tuple(_read(one, partial(members, at)) for at, one in enumerate(found))
 
 
 def write_event(event: CloudEvent) -> bytes:
@@ -51,32 +67,40 @@ def write_batch(events: Iterable[CloudEvent]) -> bytes:
     return b"[" + b",".join(map(write_event, events)) + b"]"
 
 
-def _read(members: Members | None) -> CloudEvent:
-    if members is None:
+def _read(found: Any, members: Callable[[], Members | None]) -> CloudEvent:
+    """Read an event from the value that a parser *found*; the texts of its *members* are looked for
+    only where one of them is carried as it was written."""
+    if not isinstance(found, dict):
         raise MediationError(Reason.MESSAGE_INVALID, "An event is an object.")
-    data, binary = members.pop("data", None), members.pop("data_base64", None)
-    attributes = read_attributes((name, part.value) for name, part in members.items())
-    if binary is not None and binary.value is not None:
-        if data is not None:
+    has_data, data, binary = (
+        "data" in found,
+        found.pop("data", None),
+        found.pop("data_base64", None),
+    )
+    attributes = read_attributes(found.items())
+    if binary is not None:
+        if has_data:
             raise MediationError(Reason.MESSAGE_INVALID, "An event has `data` or `data_base64`.")
-        return CloudEvent(attributes, _binary(binary.value))
-    if data is None:
+        return CloudEvent(attributes, _binary(binary))
+    if not has_data:
         return CloudEvent(attributes)
     media_type = str(attributes.setdefault("datacontenttype", "application/json"))
+    if is_json(media_type):
+        texts = members()
+        assert texts is not None, "it is an object"
+        return CloudEvent(attributes, texts["data"].text.encode())
     return CloudEvent(attributes, _data(data, media_type))
 
 
-def _data(part: Part, media_type: str) -> bytes | None:
-    if is_json(media_type):
-        return part.text.encode()
-    if part.value is None:
+def _data(value: object, media_type: str) -> bytes | None:
+    if value is None:
         return None
-    if not isinstance(part.value, str):
+    if not isinstance(value, str):
         raise MediationError(
             Reason.MESSAGE_INVALID, f"The data is {quoted(media_type)}, but no string."
         )
     try:
-        return part.value.encode()
+        return value.encode()
     except UnicodeEncodeError:
         raise MediationError(
             Reason.MESSAGE_INVALID, "The data has half a character (a lone surrogate)."
