@@ -216,5 +216,5 @@ def test_the_command(tmp_path: Path) -> None:
             assert odd.returncode != 0
             assert said in odd.stderr
         listed = run_program("sequences", "list", "--gateway", gateway.url, cwd=tmp_path)
-        assert listed.stdout.splitlines()[1].split()[1] == "ended"
+        assert listed.stdout.splitlines()[1].split()[1:3] == ["in", "ended"]
         assert gateway.stop(signal.SIGTERM) == 0
