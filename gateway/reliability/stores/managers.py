@@ -10,7 +10,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, CursorResult, Executable, Row, Table, or_, select, text
+from sqlalchemy import Connection, CursorResult, Executable, Table, or_, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.reliability.records import (
@@ -30,6 +30,7 @@ from gateway.reliability.stores.locks import (
     check_key,
     check_sequence,
 )
+from gateway.reliability.stores.prepared import run, usable
 from gateway.reliability.stores.statements import (
     ACKNOWLEDGE,
     ACKNOWLEDGE_ALL,
@@ -83,6 +84,21 @@ class Work:
         self.check_open()
         try:
             return self.connection.execute(statement, values)
+        except SQLAlchemyError as error:
+            raise translated(error) from error
+
+    def run(self, statement: Executable, values: Values) -> list[tuple[Any, ...]]:
+        """Run one of the statements that are made once, and have few rows.
+
+        Raises:
+            Ended: The transaction has ended.
+            StorageUnavailable: The database cannot do it.
+        """
+        if not usable(self.connection):
+            self.execute(statement, values)  # It raises.
+        self.check_open()
+        try:
+            return run(self.connection, statement, values)
         except SQLAlchemyError as error:
             raise translated(error) from error
 
@@ -180,19 +196,20 @@ class _Manager(Generic[R]):
                 self._locked(row[at], row)
         return [key for key in wanted if self._there.get(key)]
 
-    def _row(self, key: str, *, wait: bool) -> Row[Any] | None:
+    def _row(self, key: str, *, wait: bool) -> Sequence[Any] | None:
         record: type = self._record
         statement = locking(self._table, record, self._key, wait)
-        return self._work.execute(statement, {f"own_{self._key}": key}).one_or_none()
+        rows = self._work.run(statement, {f"own_{self._key}": key})
+        return rows[0] if rows else None
 
-    def _locked(self, key: str, row: Row[Any] | None) -> R | None:
+    def _locked(self, key: str, row: Sequence[Any] | None) -> R | None:
         if not self._work.order.holds((self._kind, key)):
             self._work.order.add((self._kind, key))
         self._there[key] = row is not None
         record = self._records[key] = None if row is None else self._read(row)
         return record
 
-    def _read(self, row: Row[Any]) -> R:
+    def _read(self, row: Sequence[Any]) -> R:
         return self._record(*tuple(row))
 
     def _hold(self, key: str) -> None:
@@ -332,15 +349,14 @@ class DatabaseInvoker(_Manager[InvokerBuffer]):
         if (identifier, message.number) in self._removed:
             self.flush()
         values = {**_values(message), "sequence": identifier}
-        added = self._work.execute(ADD[self._work.sqlite], values)
-        return added.first() is not None
+        return bool(self._work.run(ADD[self._work.sqlite], values))
 
     def messages(self, identifier: str, first: int, limit: int) -> list[InvokerMessage]:
         self._hold(identifier)
         if any(key == identifier and number >= first for key, number in self._removed):
             self.flush()
         values = {"own_sequence": identifier, "first": first, "most": limit}
-        return [InvokerMessage(*tuple(row)) for row in self._work.execute(WAITING, values)]
+        return [InvokerMessage(*tuple(row)) for row in self._work.run(WAITING, values)]
 
     def remove_message(self, identifier: str, number: int) -> None:
         self._hold(identifier)
@@ -369,7 +385,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
         self._put: dict[str, tuple[Values, ...]] = {}
         """Messages that are not written yet, by sequence."""
 
-    def _locked(self, key: str, row: Row[Any] | None) -> OutgoingSequence | None:
+    def _locked(self, key: str, row: Sequence[Any] | None) -> OutgoingSequence | None:
         record = super()._locked(key, row)
         self._names[key] = _names_of(record)
         return record
@@ -456,7 +472,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
         values = {"own_sequence": key, "most": limit}
         if due is not None:
             values["due"] = due
-        rows = self._work.execute(SENDING if due is None else DUE, values)
+        rows = self._work.run(SENDING if due is None else DUE, values)
         return [OutgoingMessage(*tuple(row)) for row in rows]
 
     def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
@@ -471,11 +487,11 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
                 pair for pair in pairs if low is not None and pair[1] >= low and pair[0] <= high
             )
         if pairs:
-            self._work.execute(
-                ACKNOWLEDGE_ALL if replied else ACKNOWLEDGE,
-                [{**own, "low": low, "high": high} for low, high in pairs],
-            )
-        return int(self._work.execute(how_many(self._messages, "sequence"), own).scalar_one())
+            statement = ACKNOWLEDGE_ALL if replied else ACKNOWLEDGE
+            for low, high in pairs:
+                self._work.run(statement, {**own, "low": low, "high": high})
+        [[left]] = self._work.run(how_many(self._messages, "sequence"), own)
+        return int(left)
 
     def _find_by(self, name: str, value: str) -> OutgoingSequence | None:
         self._work.check_open()
@@ -494,8 +510,8 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
     def _first(self, key: str, by: str, value: object) -> OutgoingMessage | None:
         self._hold(key)
         self._write_messages_of(key)
-        row = self._work.execute(FIRST[by], {"own_sequence": key, f"own_{by}": value}).first()
-        return None if row is None else OutgoingMessage(*tuple(row))
+        rows = self._work.run(FIRST[by], {"own_sequence": key, f"own_{by}": value})
+        return OutgoingMessage(*rows[0]) if rows else None
 
 
 def _names_of(record: OutgoingSequence | None) -> Values:

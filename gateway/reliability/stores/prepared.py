@@ -1,0 +1,110 @@
+"""Statements that are run for every message, straight on the driver: what SQLAlchemy does around
+each takes several times as long as the database."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection, Dialect, Executable
+from sqlalchemy.exc import DBAPIError
+
+Row = tuple[Any, ...]
+Process = Callable[[Any], Any] | None
+
+
+class Prepared:
+    """A statement, compiled for one dialect.
+
+    Args:
+        names: Of the values that it is given.
+    """
+
+    def __init__(self, statement: Any, dialect: Dialect, names: tuple[str, ...]) -> None:
+        compiled = statement.compile(dialect=dialect, column_keys=list(names))
+        self.sql = str(compiled)
+        self._order: list[str] | None = compiled.positiontup
+        self._defaults = dict(compiled.params)
+        self._binds = [
+            (name, process)
+            for name, bind in compiled.binds.items()
+            if (process := bind.type.dialect_impl(dialect).bind_processor(dialect)) is not None
+        ]
+        columns = getattr(statement, "exported_columns", ())
+        self._types = [column.type.dialect_impl(dialect) for column in columns]
+        self._dialect = dialect
+        self._results: list[Process] | None = None
+
+    def parameters(self, values: Mapping[str, Any]) -> Any:
+        """What the driver is given."""
+        found = {**self._defaults, **values}
+        for name, process in self._binds:
+            found[name] = process(found[name])
+        return found if self._order is None else tuple(found[name] for name in self._order)
+
+    def rows(self, found: Iterable[Row], described: Sequence[Any]) -> list[Row]:
+        """Rows of the driver's, as values; *described* are its columns."""
+        if self._results is None:
+            self._results = [
+                each.result_processor(self._dialect, column[1])
+                for each, column in zip(self._types, described, strict=True)
+            ]
+        processes = self._results
+        return [
+            tuple(
+                value if process is None else process(value)
+                for value, process in zip(row, processes, strict=True)
+            )
+            for row in found
+        ]
+
+
+_prepared: WeakKeyDictionary[Dialect, dict[tuple[Executable, tuple[str, ...]], Prepared]]
+_prepared = WeakKeyDictionary()
+
+
+def usable(connection: Connection) -> bool:
+    """Whether the transaction of *connection* goes on; SQLAlchemy says what is wrong else."""
+    if connection.closed or connection.invalidated:
+        return False
+    transaction, nested = connection.get_transaction(), connection.get_nested_transaction()
+    return bool(transaction and transaction.is_active and (nested is None or nested.is_active))
+
+
+def run(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> list[Row]:
+    """Run one of the statements that are made once.
+
+    Returns:
+        Its rows.
+
+    Raises:
+        DBAPIError: As SQLAlchemy raises it.
+    """
+    dialect = connection.dialect
+    known = _prepared.setdefault(dialect, {})
+    key = statement, tuple(values)
+    prepared = known.get(key)
+    if prepared is None:
+        prepared = known[key] = Prepared(statement, dialect, tuple(values))
+    driver: Any = dialect.loaded_dbapi
+    parameters = prepared.parameters(values)
+    cursor: Any = connection.connection.cursor()
+    try:
+        cursor.execute(prepared.sql, parameters)
+        if cursor.description is None:
+            return []
+        return prepared.rows(cursor.fetchall(), cursor.description)
+    except driver.Error as error:
+        lost = dialect.is_disconnect(error, connection.connection, cursor)
+        wrapped = DBAPIError.instance(
+            prepared.sql,
+            parameters,
+            error,
+            driver.Error,
+            connection_invalidated=lost,
+            dialect=dialect,
+        )
+        if lost:
+            connection.invalidate(error)
+        raise wrapped from error
+    finally:
+        cursor.close()
