@@ -80,7 +80,7 @@ _NAMES = {
     Generation.V1999: _Names(names.XSD_1999, names.XSI_1999, "null"),
 }
 _TYPES = tuple(f"{{{one.xsi}}}type" for one in Generation)
-_NULLS = tuple(f"{{{one.xsi}}}{name}" for one in Generation for name in ("nil", "null"))
+_NULLS = frozenset(f"{{{one.xsi}}}{name}" for one in Generation for name in ("nil", "null"))
 _ARRAY_TYPE = f"{{{names.SOAP_ENCODING_1_1}}}arrayType"
 _ARRAY = TypeName(names.SOAP_ENCODING_1_1, "Array")
 _MARKS = frozenset(
@@ -92,7 +92,10 @@ _MARKS = frozenset(
 
 def is_null(element: etree._Element) -> bool:
     """Whether *element* says that there is no value."""
-    return any(element.get(name, "").strip() in ("1", "true") for name in _NULLS)
+    for name, said in element.items():  # noqa: SIM110 - of each field; a generator is dearer
+        if name in _NULLS and said.strip() in ("1", "true"):
+            return True
+    return False
 
 
 def type_of(element: etree._Element) -> TypeName | None:
@@ -166,16 +169,22 @@ class Encoded:
         Raises:
             MediationError: ``MESSAGE_INVALID``: it leads nowhere, or back to itself.
         """
+        href = element.get("href")
+        return element if href is None else self._behind(href)
+
+    def _behind(self, href: str) -> etree._Element:
         seen = set[str]()
-        while (href := element.get("href")) is not None:
+        while True:
             if href in seen or len(seen) >= DEEPEST:
                 raise _invalid(f"The reference {quoted(href)} leads back to itself.")
             seen.add(href)
             found = self._by_id.get(href.strip().removeprefix("#"))
             if found is None or not href.strip().startswith("#"):
                 raise _invalid(f"The reference {quoted(href)} leads nowhere.")
-            element = found
-        return element
+            further = found.get("href")
+            if further is None:
+                return found
+            href = further
 
     def fields(self, struct: etree._Element) -> dict[str, etree._Element]:
         """The fields of a struct by local name, each where its value is; of two with one name the
@@ -194,6 +203,8 @@ class Encoded:
         element = self.at(element)
         if is_null(element):
             return None
+        if not len(element):
+            return element.text or ""
         if elements(element):
             raise _invalid(f"The field {quoted(local_name(element))} is no simple value.")
         return whole_text(element)

@@ -22,7 +22,15 @@ from filters import Reason, Step, Topic, quoted
 from filters.documents import parse_own
 from filters.topics import NAME_FURTHER, NAME_START, is_namespace
 from mediation import names
-from mediation.grid_events.encoding import Encoded, Generation, TypeName, is_array, is_null, type_of
+from mediation.grid_events.encoding import (
+    Encoded,
+    Generation,
+    TypeName,
+    is_array,
+    is_null,
+    long_of,
+    type_of,
+)
 from mediation.grid_events.types import BASE, BASE_FIELDS, EVENT_TYPES, EventType, type_called
 from mediation.model.errors import MediationError
 from mediation.soap.envelopes import elements, local_name, xml_attribute, xml_text
@@ -168,8 +176,8 @@ def _read(encoded: Encoded, element: etree._Element, said: TypeName) -> Event:
         text.get("eventNamespace"),
         text.get("eventType"),
         text.get("source"),
-        _timestamp(encoded.long(values["timestamp"])) if "timestamp" in values else None,
-        encoded.long(values["seqNo"]) if "seqNo" in values else None,
+        _timestamp(_long("timestamp", text.get("timestamp"))),
+        _long("seqNo", text.get("seqNo")),
         text.get("message"),
         text.get("handback"),
         said if known is None else known.name,
@@ -185,6 +193,15 @@ def _text(encoded: Encoded, name: str, value: etree._Element) -> str | None:
     if text is not None and name in LONGEST and len(text.encode()) > LONGEST[name]:
         raise _invalid(f"The field {name} is longer than {LONGEST[name]} octets.")
     return text
+
+
+def _long(name: str, text: str | None) -> int | None:
+    if not text:
+        return None
+    number = long_of(text)
+    if number is None:
+        raise _invalid(f"The field {quoted(name)} is no xsd:long.")
+    return number
 
 
 def _timestamp(number: int | None) -> int | None:

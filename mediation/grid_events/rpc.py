@@ -261,6 +261,8 @@ def attribute(text: str) -> str:
     """*text* as an attribute's value, in the single quotes that SoapRMI writes."""
     for mark, written in (("&", "&amp;"), ("<", "&lt;"), ("'", "&apos;")):
         text = text.replace(mark, written)
+    if text.isprintable():
+        return f"'{text}'"
     return "'" + "".join(one if one.isprintable() else f"&#{ord(one)};" for one in text) + "'"
 
 
