@@ -139,9 +139,11 @@ def numbered(
     arrival: Arrival,
     headers: tuple[bytes, ...] = (),
     written: Sequence[bytes | None] | None = None,
+    actions: Sequence[str | None] | None = None,
 ) -> tuple[Notification, ...]:
     """Make notifications whose id is the message's, with ``#n`` behind it where it holds
-    several. *written* are their topics' elements, of `written_topic_header`."""
+    several. *written* are their topics' elements, of `written_topic_header`; *actions* are theirs
+    where *action* is not that of all."""
     base = id_to_keep((context.headers.message_id or "").strip()) or arrival.fresh_id
     source, time = arrival.source, arrival.time
     ids = [base]
@@ -156,7 +158,7 @@ def numbered(
                 payload,
                 time,
                 topic,
-                action,
+                action if actions is None else actions[place],
                 producer,
                 headers=headers,
                 topic_header=None if written is None else written[place],

@@ -6,7 +6,6 @@ Windows writes each event as text, often in a CDATA section, which is a document
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 from lxml import etree
 
@@ -62,12 +61,8 @@ class DeliveryRequests:
                 actions.append(_action_of(event))
         if len(events) > MOST_EVENTS:
             raise MediationError(Reason.MESSAGE_INVALID, "The message has too many notifications.")
-        notifications = numbered(events, None, context, arrival)
         return Publish(
-            tuple(
-                replace(notification, action=action)
-                for notification, action in zip(notifications, actions, strict=True)
-            ),
+            numbered(events, None, context, arrival, actions=actions),
             acknowledged=context.managed is not None and context.managed.ack,
         )
 
