@@ -132,10 +132,6 @@ class OutgoingSequences(Protocol):
         """By ``wsrm:Identifier``."""
         ...
 
-    def find_offered(self, offered: str) -> OutgoingSequence | None:
-        """By the identifier that it offered for replies."""
-        ...
-
     def find_creating(self, create_id: str) -> OutgoingSequence | None:
         """By the MessageID of its CreateSequence."""
         ...

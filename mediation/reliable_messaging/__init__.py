@@ -12,7 +12,6 @@ from mediation.reliable_messaging.asking import (
 from mediation.reliable_messaging.assertions import (
     Assurance,
     RmAssertion,
-    write_mc_assertion,
     write_rm_assertion,
 )
 from mediation.reliable_messaging.blocks import (
@@ -125,7 +124,6 @@ __all__ = [
     "sequence_block",
     "with_blocks",
     "write_make_connection",
-    "write_mc_assertion",
     "write_message",
     "write_rm_assertion",
     "write_rm_fault",

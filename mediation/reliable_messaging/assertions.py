@@ -49,12 +49,6 @@ def write_rm_assertion(rm: Rm, assertion: RmAssertion, *, policy: str = names.PO
     ).encode()
 
 
-def write_mc_assertion(*, optional: bool = False, policy: str = names.POLICY_1_5) -> bytes:
-    """Write MCSupported of WS-MakeConnection."""
-    said = f' xmlns:wsp="{policy}" wsp:Optional="true"' if optional else ""
-    return f'<wsmc:MCSupported xmlns:wsmc="{names.MAKE_CONNECTION_1_1}"{said}/>'.encode()
-
-
 def _parameters(assertion: RmAssertion) -> str:
     """The parameters of 1.0, each an element."""
     return "".join(

@@ -61,10 +61,6 @@ class Ranges:
             return self
         return Ranges.of(self.pairs + other.pairs) if self.pairs else other
 
-    def union(self, other: "Ranges") -> "Ranges":
-        """The numbers of both."""
-        return self | other
-
     def __bool__(self) -> bool:
         return bool(self.pairs)
 
@@ -90,14 +86,6 @@ class Ranges:
         around = self.pairs[max(place - 1, 0) : place + 1]
         joined = Ranges.of((*around, (number, number))).pairs
         return Ranges(self.pairs[: max(place - 1, 0)] + joined + self.pairs[place + 1 :])
-
-    def add_range(self, lower: int, upper: int) -> "Ranges":
-        """With the numbers from *lower* to *upper*.
-
-        Raises:
-            ValueError: As `of`.
-        """
-        return Ranges.of((*self.pairs, (lower, upper)))
 
     @property
     def count(self) -> int:
@@ -131,10 +119,6 @@ class Ranges:
             following = upper + 1
         if following <= last:
             yield following, last
-
-    def missing(self, upto: int) -> "Ranges":
-        """The numbers from 1 to *upto* that are not in it."""
-        return Ranges(tuple(self.gaps(upto)))
 
 
 NO_NUMBERS = EMPTY = Ranges()

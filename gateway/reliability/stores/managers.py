@@ -399,9 +399,6 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
     def find_identified(self, identifier: str) -> OutgoingSequence | None:
         return self._find_by("identifier", identifier)
 
-    def find_offered(self, offered: str) -> OutgoingSequence | None:
-        return self._find_by("offered", offered)
-
     def find_creating(self, create_id: str) -> OutgoingSequence | None:
         return self._find_by("create_id", create_id)
 

@@ -341,9 +341,6 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
     def find_identified(self, identifier: str) -> OutgoingSequence | None:
         return self._find_by("identifier", identifier, self._tx._store._committed.identified)
 
-    def find_offered(self, offered: str) -> OutgoingSequence | None:
-        return self._find_by("offered", offered, self._tx._store._committed.offered)
-
     def find_creating(self, create_id: str) -> OutgoingSequence | None:
         return self._find_by("create_id", create_id, self._tx._store._committed.creating)
 

@@ -262,8 +262,6 @@ class ManagerContract:
             with self.store.transaction() as tx:
                 assert tx.outgoing.find_identified(name) == (one if name == "urn:i" else None)
             with self.store.transaction() as tx:
-                assert tx.outgoing.find_offered(name) == (one if name == "urn:o" else None)
-            with self.store.transaction() as tx:
                 assert tx.outgoing.find_creating(name) == (one if name == "urn:c" else None)
 
     def test_a_name_that_was_given_up_finds_nothing(self) -> None:
@@ -401,7 +399,6 @@ class ManagerContract:
             assert tx.incoming.count(text) == 1
             assert tx.invoker.find(text) == InvokerBuffer(text)
             assert tx.outgoing.find_identified(text) == other
-            assert tx.outgoing.find_offered(text) == other
             assert tx.outgoing.find_creating(text) == other
             assert tx.outgoing.message_identified(text, text) == sent
             assert tx.outgoing.message_relating(text, text) == sent
@@ -415,7 +412,6 @@ class ManagerContract:
             assert tx.invoker.find(text) is None
             assert tx.outgoing.find(text) is None
             assert tx.outgoing.find_identified(text) is None
-            assert tx.outgoing.find_offered(text) is None
             assert tx.outgoing.find_creating(text) is None
             assert tx.outgoing.message_identified("key", text) is None
             assert tx.outgoing.message_relating("key", text) is None

@@ -35,7 +35,6 @@ from mediation.reliable_messaging import (
     read_message,
     sequence_block,
     write_make_connection,
-    write_mc_assertion,
     write_message,
     write_rm_assertion,
     write_rm_fault,
@@ -151,4 +150,3 @@ def test_make_connection(tmp_path: Path) -> None:
     to = EndpointReference("http://a.example.com/", Wsa.V2005_08)
     _, octets = write_make_connection(make_connection_address("1"), to=to, message_id="urn:m")
     assert check(against, octets, MAKE_CONNECTION_1_1) == 1
-    assert write_mc_assertion().startswith(b"<wsmc:MCSupported ")
