@@ -19,7 +19,7 @@ WORKDIR /src
 COPY requirements requirements
 # What is locked, with what Dragoman is built with beside it, not in the image.
 RUN python -m venv --without-pip /opt/dragoman \
-    && extras="$(echo ",${EXTRAS}," | sed 's/,all,/,client,reliable,archive,spark,postgresql,stomp,rabbitmq,discovery,xquery,/')" \
+    && extras="$(echo ",${EXTRAS}," | sed 's/,all,/,client,reliable,archive,spark,postgresql,stomp,rabbitmq,discovery,xquery,ldap,/')" \
     && sets="$(echo "base,${extras}" | sed -E 's/,+/,/g; s/,$//; s/,?([a-z]+)/ --requirement requirements\/\1.txt/g')" \
     && pip --python /opt/dragoman/bin/python install --require-hashes ${sets} \
     && python -m venv --without-pip /opt/build \

@@ -30,6 +30,10 @@ COMMANDS = {
         "gateway.cli.sources:sources",
         "Subscribe the gateway itself at producers, and see how that stands.",
     ),
+    "directory": Deferred(
+        "gateway.cli.directory:directory",
+        "Put the gateway's channel into a directory, and see which are there.",
+    ),
     "sequences": Deferred(
         "gateway.cli.sequences:sequences",
         "List, show and terminate sequences of reliable messages.",

@@ -79,6 +79,7 @@ class Application:
         self.registrations = answering.holding.registrations
         self._keeper = answering.holding.keeper
         self._demand = answering.holding.demand
+        self.naming = answering.holding.naming
         self.synchronizing = answering.synchronizing
         self.soap = answering.soap
         self.sequences = answering.sequences
@@ -159,6 +160,8 @@ class Application:
         ]
         if self.sequences is not None:
             works.append(self.sequences.run)
+        if self.naming is not None:
+            works.append(self.naming.run)
         if self.spool is not None:
             works.append(self.spool.run)
         if self.discovery is not None:

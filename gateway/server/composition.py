@@ -19,6 +19,8 @@ from functools import partial
 from adapters import Adapter, XPathFilterAdapter, capabilities_of, load
 from adapters.loading import RestartingAdapter
 from filters import Topic
+from gateway.channels.directory import Directory, DirectoryOptions
+from gateway.channels.naming import Naming
 from gateway.channels.relay import Relays
 from gateway.delivery import (
     WINDOW,
@@ -130,6 +132,7 @@ from gateway.web.parts import Web
 from gateway.web.streams import Streams
 from mediation import EndpointRules
 from mediation import Sequences as Sequenced
+from mediation.grid_events import channel_reference
 from mediation.reliable_messaging.policy import Policy
 
 LOOPBACK = ("127.0.0.0/8", "::1")
@@ -537,7 +540,7 @@ def answer_requests(
         rules=rules,
     )
     demand = Demand(sources, messaging.table, base=peers.base)
-    holding = Holding(sources, keeper, registrations, demand)
+    holding = Holding(sources, keeper, registrations, demand, _naming(settings, peers))
     return Answering(topics, intake, deposits, publishing, holding, synchronizing, soap, sequences)
 
 
@@ -604,6 +607,22 @@ def _sources(
     sharing = messaging.sharing
     sources = Sources(storage.store, peers.policy, shared=sharing.shared, base=peers.base)
     return sources, Keeper(sources, exchanges, sharing)
+
+
+def _naming(settings: Settings, peers: Peers) -> Naming | None:
+    """What keeps the gateway's entry in a directory; None where there is no directory."""
+    asked = settings.directory
+    if asked is None:
+        return None
+    options = DirectoryOptions(
+        asked.url, asked.start_tls, asked.ca, asked.user, asked.password.get_secret_value()
+    )
+    return Naming(
+        Directory(options),
+        asked.name,
+        channel_reference(asked.location or peers.producer),
+        interval=asked.interval.total_seconds(),
+    )
 
 
 def serve_endpoints(
@@ -750,6 +769,8 @@ def _metrics(
     ]
     if answering.sequences is not None:
         sources.append(answering.sequences.metrics)
+    if answering.holding.naming is not None:
+        sources.append(answering.holding.naming.metrics)
     if messaging.archive is not None:
         sources.append(messaging.archive.metrics)
     if messaging.discovery is not None:

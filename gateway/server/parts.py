@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from adapters import Capabilities, XPathFilterAdapter
+from gateway.channels.naming import Naming
 from gateway.delivery import (
     Dispatcher,
     Dispatchers,
@@ -144,12 +145,14 @@ class Subscribing:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The sources, what keeps them, and the publishers that registered."""
+    """The sources, what keeps them, the publishers that registered; our entry in a directory, if
+    it has one."""
 
     sources: Sources
     keeper: Keeper
     registrations: Registrations
     demand: Demand
+    naming: Naming | None
 
 
 @dataclass(frozen=True, slots=True)

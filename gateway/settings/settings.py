@@ -259,6 +259,23 @@ class Relay(BaseModel):
         return value
 
 
+class Directory(BaseModel):
+    """The table ``directory``: where the gateway's channel is found by name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str = Field(pattern=r"^ldaps?://[^/?#@\s]+/?$")
+    name: str = Field(min_length=3, max_length=1024)
+    """The distinguished name of our entry."""
+    location: Annotated[str, AfterValidator(_is_base)] | None = None
+    """What the entry says; by default the public address of the endpoint."""
+    user: str | None = Field(None, min_length=1, max_length=1024)
+    password: SecretStr = SecretStr("")
+    start_tls: bool = True
+    ca: Path | None = None
+    interval: Length = timedelta(minutes=5)
+
+
 def _milliseconds(length: timedelta) -> int:
     return length // timedelta(milliseconds=1)
 
@@ -394,6 +411,8 @@ class Settings(BaseSettings):
 
     grid_events: GridEvents = GridEvents()
     """Grid SOAP Events."""
+    directory: Directory | None = None
+    """The directory in which the gateway's channel is found; without it there is none."""
     relays: tuple[Relay, ...] = Field((), max_length=1000)
     """Ways to listeners behind a firewall."""
     discovery_node: bool = False
