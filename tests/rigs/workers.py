@@ -39,6 +39,7 @@ LONG = (
     "tests/gateway/delivery/test_gateway.py",
     "tests/foreign/test_gsoap.py",
     "tests/gateway/http/test_old_clients.py",
+    "tests/gateway/channels/test_directory.py",
     "tests/gateway/cli/test_match.py",
     "tests/foreign/",
     "tests/helm/",
