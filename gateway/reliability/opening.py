@@ -9,7 +9,7 @@ from gateway.reliability.destination import new_buffer
 from gateway.reliability.party import Party, is_callable
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
 from gateway.reliability.source import give_up, is_peer
-from gateway.reliability.steps import Step, begin
+from gateway.reliability.steps import Step, begin, telling
 from gateway.reliability.storage import Taken
 from gateway.reliability.values import NoticeKind
 from mediation import EndpointReference, id_to_keep
@@ -30,7 +30,7 @@ def created(
     try:
         _take(party, response, seen, now, owner)
     except Taken:
-        with begin(party, now) as step:
+        with telling(party, now) as step:
             sequence = step.tx.outgoing.find(seen.key)
             if _awaits(sequence, seen, owner):
                 give_up(step, sequence, "the destination gave it the identifier of another one")

@@ -17,7 +17,7 @@ from gateway.reliability.party import (
 )
 from gateway.reliability.records import IncomingSequence, Wire
 from gateway.reliability.sending import pending_told
-from gateway.reliability.steps import begin
+from gateway.reliability.steps import begin, telling
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Awaited, Delivered, NoticeKind, Outgoing, Reply
 from mediation import EndpointReference, id_to_keep, is_anonymous
@@ -242,7 +242,8 @@ class Exchange:
             return application is not None
 
     def _acknowledged(self, said: Acknowledgement) -> None:
-        with begin(self.party, self.now) as step:
+        fault = None
+        with telling(self.party, self.now) as step:
             fault = source.acknowledged(step, said, self.owner)
         if fault is None or self.message.rm is None:
             return
@@ -253,15 +254,15 @@ class Exchange:
 
     def _faulted(self, fault: RmFault) -> None:
         relates_to = self.message.headers.relates_to
-        with begin(self.party, self.now) as step:
+        ours = True
+        with telling(self.party, self.now) as step:
             if fault.name is FaultName.CREATE_SEQUENCE_REFUSED:
                 if relates_to is not None:
                     why = f"the destination refused it: {fault.reason}"
                     source.refused(step, id_to_keep(relates_to), why, self.owner)
                 return
-            if source.faulted(step, fault, self.owner):
-                return
-        if fault.identifier is None:
+            ours = source.faulted(step, fault, self.owner)
+        if ours or fault.identifier is None:
             return
         gone = fault.name in (FaultName.SEQUENCE_TERMINATED, FaultName.UNKNOWN_SEQUENCE)
         with begin(self.party, self.now) as step:
@@ -290,7 +291,7 @@ class Exchange:
                 with begin(party, now) as step:
                     source.closed(step, identifier, owner)
             case TerminateSequenceResponse(identifier):
-                with begin(party, now) as step:
+                with telling(party, now) as step:
                     source.terminated(step, identifier, owner)
 
     def _create(self, body: CreateSequence) -> None:
@@ -331,7 +332,7 @@ class Exchange:
 
     def _ended_by_destination(self, identifier: str) -> bool:
         """Take it that the destination ends one of our sequences."""
-        with begin(self.party, self.now) as step:
+        with telling(self.party, self.now) as step:
             sequence = step.tx.outgoing.find_identified(identifier)
             if sequence is None or not source.is_peer(sequence, self.owner):
                 return False
@@ -340,7 +341,7 @@ class Exchange:
                     source.give_up(step, sequence, "the destination ended it")
                 else:
                     source.finish(step, sequence)
-            return True
+        return True
 
     def _in_sequence(self, header: SequenceHeader) -> None:
         party, message, now = self.party, self.message, self.now

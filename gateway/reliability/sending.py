@@ -15,9 +15,9 @@ from gateway.reliability.party import (
 )
 from gateway.reliability.records import IncomingSequence, OutgoingMessage, OutgoingSequence
 from gateway.reliability.source import finish, give_up
-from gateway.reliability.steps import Step, begin, soonest
+from gateway.reliability.steps import Step, begin, put_off, soonest
 from gateway.reliability.storage import StorageUnavailable
-from gateway.reliability.values import NoticeKind, Outgoing
+from gateway.reliability.values import Outgoing
 from mediation import EndpointReference, is_anonymous
 from mediation.reliable_messaging import (
     AckRequested,
@@ -67,21 +67,9 @@ def act(party: Party, key: str, now: float, *, limit: int = 64, fetching: bool =
     except Exception as error:
         if not work.called:
             raise
-        _put_off(party, key, now, error)
+        put_off(party, key, now, error)
         return Work()
     return work
-
-
-def _put_off(party: Party, key: str, now: float, error: Exception) -> None:
-    """Tell the program later of an end that it could not be told of now."""
-    with begin(party, now) as step:
-        sequence = step.tx.outgoing.find(key)
-        if sequence is not None:
-            pause = party.policy.retry_after(max(sequence.tries, 1), party.random())
-            step.tx.outgoing.put(replace(sequence, due_at=now + pause))
-            step.tell(
-                NoticeKind.FAILED, sequence.identifier or key, f"{type(error).__name__}: {error}"
-            )
 
 
 def act_beside(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from gateway.reliability.party import Party
-from gateway.reliability.storage import Transaction
+from gateway.reliability.storage import StorageUnavailable, Transaction
 from gateway.reliability.values import Notice, NoticeKind
 
 
@@ -73,6 +73,40 @@ def begin(party: Party, now: float) -> Iterator[Step]:
         yield step
     for notice in step.notices:
         party.notify(notice)
+
+
+@contextlib.contextmanager
+def telling(party: Party, now: float) -> Iterator[Step]:
+    """Begin a transaction as `begin`, to take what came and may end a sequence. Where a function of
+    the program is told of that end, and raises, what came counts as lost: nothing of it is
+    committed, and the sequence asks for it again, later.
+
+    Raises:
+        StorageUnavailable: As `StorageManager.transaction`.
+    """
+    called: list[str] = []
+    try:
+        with begin(party, now) as step:
+            called = step.called
+            yield step
+    except StorageUnavailable:
+        raise
+    except Exception as error:
+        if not called:
+            raise
+        put_off(party, called[-1], now, error)
+
+
+def put_off(party: Party, key: str, now: float, error: Exception) -> None:
+    """Tell the program later of an end that it could not be told of now."""
+    with begin(party, now) as step:
+        sequence = step.tx.outgoing.find(key)
+        if sequence is not None:
+            pause = party.policy.retry_after(max(sequence.tries, 1), party.random())
+            step.tx.outgoing.put(replace(sequence, due_at=now + pause))
+            step.tell(
+                NoticeKind.FAILED, sequence.identifier or key, f"{type(error).__name__}: {error}"
+            )
 
 
 @contextlib.contextmanager

@@ -476,6 +476,47 @@ def test_a_program_that_cannot_be_told_is_told_later() -> None:
     assert [sequence.failure for sequence in outgoing(ends)] == ["the destination does not answer"]
 
 
+@pytest.mark.parametrize("acks_to", [CLIENT, "anonymous"])
+def test_a_program_that_cannot_be_told_of_what_an_answer_says_is_told_later(acks_to: str) -> None:
+    """The answer to TerminateSequence counts as lost, so it is asked for again; what came with it
+    is not taken again, and who sent it hears of no failure."""
+    times: list[float] = []
+
+    def told(tx: Transaction, sequence: OutgoingSequence) -> None:
+        times.append(ends.now)
+        if len(times) < 3:
+            raise RuntimeError("not now")
+
+    ends = Ends(client={"completed": {"": told}, "policy": Policy(jitter=0.0)})
+    ends.send(ends.channel(acks_to), "order 1", last=True)
+    ends.settle(60)
+    assert len(times) == 3 and times[0] < times[1] < times[2]
+    said = [notice.text for notice in ends.client.notices if notice.kind is NoticeKind.FAILED]
+    assert said == ["RuntimeError: not now"] * 2
+    assert ends.service.got == ["order 1"]
+    [sequence] = outgoing(ends)
+    assert sequence.ended_at == times[2]
+
+
+def test_a_program_that_cannot_be_told_of_a_refusal_is_told_later() -> None:
+    reasons: list[str | None] = []
+
+    def told(tx: Transaction, sequence: OutgoingSequence) -> None:
+        reasons.append(sequence.failure)
+        if len(reasons) < 3:
+            raise RuntimeError("not now")
+
+    ends = Ends(client={"given_up": {"": told}})
+    ends.send(ends.channel(), "order 1")
+    ends.settle()
+    ends.forget(ends.service)
+    ends.send(ends.channel(), "order 2")
+    ends.settle(60)
+    assert len(reasons) == 3 and all("UnknownSequence" in (said or "") for said in reasons)
+    said = [notice.text for notice in ends.client.notices if notice.kind is NoticeKind.FAILED]
+    assert said == ["RuntimeError: not now"] * 2
+
+
 def test_requests_that_get_no_replies_do_not_block_those_behind_them() -> None:
     """They are acknowledged, and kept: more of them than there are on their way."""
     ends = Ends(client={"policy": Policy(window=4, jitter=0.0)})
