@@ -64,6 +64,8 @@ class Reason(Enum):
     POLICY_UNSUPPORTED = "policy-unsupported"
     CONSUMER_ADDRESS = "consumer-address"
     QUOTA = "quota"
+    NOT_ALLOWED = "not-allowed"
+    """The topic is somebody's, and the request proves no right to it."""
     SUBSCRIPTION_UNKNOWN = "subscription-unknown"
     MAILBOX_UNKNOWN = "mailbox-unknown"
     SOURCE_UNKNOWN = "source-unknown"

@@ -87,6 +87,7 @@ from mediation.model.messages import (
     Notification,
     Packaging,
     Policy,
+    Rights,
     Subscription,
 )
 from mediation.model.requests import (
@@ -288,6 +289,7 @@ __all__ = [
     "Request",
     "Response",
     "Resume",
+    "Rights",
     "RunSequence",
     "Sending",
     "SequenceAnswered",

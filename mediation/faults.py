@@ -72,6 +72,7 @@ _ADDRESSING_TEXTS: Mapping[str, str] = {
 }
 
 _HTTP_STATUS: Mapping[Reason, int] = {
+    Reason.NOT_ALLOWED: 403,
     Reason.SOURCE_UNKNOWN: 410,
     Reason.TOO_LARGE: 413,
     Reason.MEDIA_TYPE: 415,

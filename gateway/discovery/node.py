@@ -172,7 +172,7 @@ class Node:
         self.limits = limits or NodeLimits()
         self.policy = policy or NodePolicy()
         self._credentials = credentials
-        self._verifier = verifier
+        self.verifier = verifier
         self._sign = sign
         self._new_uuid = new_uuid
         self._xquery = xquery
@@ -206,13 +206,13 @@ class Node:
                 if way is Way.NODES:
                     raise Dropped("out-of-place")
                 return self._advertised(octets, now)
-            checked = receive(octets, self._verifier, {self.id: self._credentials}, now=now)
+            checked = receive(octets, self.verifier, {self.id: self._credentials}, now=now)
             return self._message(checked, way, now)
         except Refused as refused:
             raise Dropped(_why(refused), str(refused)) from refused
 
     def _advertised(self, octets: bytes, now: datetime) -> Advertised:
-        checked = check_advertisement(octets, self._verifier, now=now)
+        checked = check_advertisement(octets, self.verifier, now=now)
         described = describe(checked.advertisement)
         objection = self.policy.objection(checked.advertisement, described, checked.creator)
         if objection is not None:

@@ -11,6 +11,7 @@ crash the same happens with what was not settled.
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -49,6 +50,8 @@ RETRY = 1.0
 """Seconds after which a batch is tried again."""
 PURGE = 60.0
 """Seconds from one look for what has expired to the next."""
+LOOK = 1.0
+"""Seconds from one look at what other gateways keep to the next."""
 LOADED = 500
 """Rows that are read at once."""
 T = TypeVar("T")
@@ -101,6 +104,8 @@ class DiscoveryService:
         self._outcomes: dict[str, int] = {}
         self.protected: dict[str, str] = {}
         """The ids of the advertised topics that the messaging system has, by topic."""
+        self._places: dict[str, str] = {}
+        """The reverse."""
 
     @property
     def filter(self) -> Filter:
@@ -127,7 +132,9 @@ class DiscoveryService:
 
     async def run(self) -> None:
         """Handle what comes, for ever."""
-        purging = asyncio.create_task(self._purge())
+        beside = [asyncio.create_task(self._purge())]
+        if self._shared:
+            beside.append(asyncio.create_task(self._look_around()))
         try:
             while True:
                 batch = [await self._waiting.get()]
@@ -137,7 +144,8 @@ class DiscoveryService:
                 for delivery in batch:
                     delivery.settle()
         finally:
-            purging.cancel()
+            for task in beside:
+                task.cancel()
             self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _handle_surely(self, batch: Sequence[Delivery]) -> None:
@@ -236,11 +244,13 @@ class DiscoveryService:
             _log.warning("discovery.not-searched", topic=row.topic_id, why=full.text)
         if row.topic is not None:
             self.protected[row.topic] = row.topic_id
+            self._places[row.topic_id] = row.topic
 
     def _forget(self, topic_id: str) -> None:
         self.node.forget(topic_id)
-        for topic in [topic for topic, id_ in self.protected.items() if id_ == topic_id]:
-            del self.protected[topic]
+        topic = self._places.pop(topic_id, None)
+        if topic is not None:
+            self.protected.pop(topic, None)
 
     async def _learn(self) -> None:
         """Learn what changed in the store."""
@@ -253,6 +263,13 @@ class DiscoveryService:
                 self._revision = changed[-1][0]
             if len(changed) < LOADED:
                 return
+
+    async def _look_around(self) -> None:
+        """Learn what others keep, for ever: the topics of it are protected here, too."""
+        while True:
+            await asyncio.sleep(LOOK)
+            with suppress(StoreUnavailable):
+                await self._learn()
 
     async def _purge(self) -> None:
         """Forget what has expired, for ever."""

@@ -59,6 +59,7 @@ class PublishingOperations:
         copies: Copies what was accepted; None where nothing is copied.
         check: Refuses what nobody registered to publish; None where none need.
         note: Keeps what a message that was published says of its publisher.
+        prove: Refuses what its publisher has no right to publish, on topics that are somebody's.
     """
 
     def __init__(
@@ -74,9 +75,11 @@ class PublishingOperations:
         copies: Copies | None = None,
         check: Callable[[Sequence[Notification]], Awaitable[None]] | None = None,
         note: Callable[[Incoming, Inbound], Awaitable[None]] | None = None,
+        prove: Callable[[Publish, Incoming, Inbound], Awaitable[Publish]] | None = None,
     ) -> None:
         self._check = check
         self._note = note
+        self._prove = prove
         self._publisher = publisher
         self._topics = topics
         self._intake = intake
@@ -110,6 +113,8 @@ class PublishingOperations:
     ) -> Published | Acknowledged | None:
         """Publish notifications; they are durable on return. Only some specifications answer it."""
         await self._check_topics(request)
+        if self._prove is not None:
+            request = await self._prove(request, incoming, inbound)
         answer = await self.take_in(request, incoming, inbound)
         if self._note is not None:
             await self._note(incoming, inbound)

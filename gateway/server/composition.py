@@ -38,6 +38,7 @@ from gateway.delivery import (
 )
 from gateway.delivery.samples import delivery_samples
 from gateway.discovery.opening import DiscoveryUnusable, make_node, store_limits
+from gateway.discovery.rights import TopicRights
 from gateway.discovery.service import DiscoveryService
 from gateway.egress import (
     AddressPolicy,
@@ -237,7 +238,20 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
     left = await spool.start()  # An earlier run with a spool may have left some.
     used = spool if left or settings.spool else None
     discovery = _discovery(settings, storage, used or filtering, shared=sharing.shared)
-    return Messaging(filtering, capabilities, sharing, archive, copies, used, table, discovery)
+    rights = None
+    if discovery is not None and settings.discovery is not None:
+        rights = TopicRights(
+            discovery,
+            storage.store,
+            discovery.node.verifier,
+            trusts=trusts,
+            revoked=settings.discovery.revoked,
+            addresses=frozenset({peers.base, peers.producer}),
+            limits=store_limits(settings.discovery),
+        )
+    return Messaging(
+        filtering, capabilities, sharing, archive, copies, used, table, discovery, rights
+    )
 
 
 def _discovery(
@@ -373,6 +387,7 @@ def keep_subscriptions(
             sending.dispatchers,
             budgets,
             _inside(messaging.discovery),
+            messaging.rights,
         ),
         make_dispatcher=_dispatcher_maker(settings, storage, messaging, sending, endings),
     )
@@ -473,6 +488,7 @@ def answer_requests(
         copies=messaging.copies,
         check=registrations.check if settings.requires_registration else None,
         note=marks.note if events_wanted else None,
+        prove=messaging.rights.prove_publisher if messaging.rights else None,
     )
     replies = Replies(
         sending.transport,
@@ -495,6 +511,7 @@ def answer_requests(
         trusts=peers.identification.trusts_owner,
         resend=partial(resend, sending.dispatchers),
         exceeded=subscribing.budgets.exceeded_now,
+        rights_of=messaging.rights.of_request if messaging.rights else None,
     )
     feeds = MailboxFeeds(subscribing.subscriptions)
     reading = MailboxOperations(sending.mailboxes, feeds, intake)
@@ -773,6 +790,8 @@ def _metrics(
         sources.append(answering.holding.naming.metrics)
     if messaging.archive is not None:
         sources.append(messaging.archive.metrics)
+    if messaging.rights is not None:
+        sources.append(messaging.rights.metrics)
     if messaging.discovery is not None:
         sources.append(messaging.discovery.metrics)
     if messaging.copies is not None:

@@ -13,6 +13,7 @@ from gateway.delivery import (
     Schedule,
     WorkSharing,
 )
+from gateway.discovery.rights import TopicRights
 from gateway.discovery.service import DiscoveryService
 from gateway.egress import AddressPolicy, TransportByScheme
 from gateway.egress.origins import Origins
@@ -108,6 +109,7 @@ class Messaging:
     spool: Spool | None
     table: SubscriptionTable
     discovery: DiscoveryService | None
+    rights: TopicRights | None
 
 
 @dataclass(frozen=True, slots=True)

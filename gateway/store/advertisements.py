@@ -122,19 +122,22 @@ def claim(
     limits: AdvertisementLimits,
     kind: str = "",
     most: int | None = None,
+    once: bool = False,
 ) -> Claimed:
     """Remember a message by *sender*, which is to be answered, until it expires.
 
     Args:
         notification: The id of what it came in. The same message in the same notification may be
             answered again: it came again after a crash.
+        once: It may not.
         kind, most: How many of a kind a sender may have claimed in the last minute.
     """
     columns = discovery_messages.c
     own = (columns.sender == sender) & (columns.message == message)
     known = connection.execute(select(columns.notification, columns.expires).where(own)).first()
     if known is not None and known.expires >= now:
-        return Claimed.YES if known.notification == notification else Claimed.REPLAYED
+        same = known.notification == notification and not once
+        return Claimed.YES if same else Claimed.REPLAYED
     connection.execute(discovery_messages.delete().where(columns.expires < now))
     counting = select(func.count()).select_from(discovery_messages)
     if most is not None:

@@ -30,6 +30,7 @@ from mediation import (
     Oversize,
     Packaging,
     Policy,
+    Rights,
     Subscription,
 )
 
@@ -151,6 +152,7 @@ def _values(subscription: Subscription) -> dict[str, object]:
                 "secret": subscription.secret,
                 **_write_delivery(policy.delivery),
                 **_write_calling(policy.calling),
+                **_write_rights(policy.rights),
             }
         ),
         "manager": subscription.manager,
@@ -187,6 +189,7 @@ def _read(row: Any) -> Subscription:
                 _read_delivery(policy.get("delivery")),
                 policy.get("rate", 0),
                 _read_calling(policy.get("calling")),
+                _read_rights(policy.get("rights")),
             )
         ),
         manager=row["manager"],
@@ -243,3 +246,12 @@ def _read_filter(text: str) -> Filter:
             for name in ("topics", "contents", "others")
         )
     )
+
+
+def _write_rights(rights: Rights | None) -> dict[str, object]:
+    """The right to a topic as a part of the policy; nothing for one that needs none."""
+    return {} if rights is None else {"rights": [rights.topic, rights.until.timestamp()]}
+
+
+def _read_rights(value: Any) -> Rights | None:
+    return None if value is None else Rights(value[0], datetime.fromtimestamp(value[1], UTC))

@@ -58,6 +58,7 @@ from mediation import (
     Lease,
     LeaseRules,
     Policy,
+    Rights,
     Subscribe,
     SubscribePulling,
     Subscription,
@@ -161,8 +162,12 @@ class Subscriptions:
         *,
         base: str,
         now: datetime,
+        rights: Rights | None = None,
     ) -> Subscription:
         """Create a subscription; it is in the store and in force on return.
+
+        Args:
+            rights: To the topic that the filter names, where that is somebody's.
 
         Raises:
             Refused: as the specification says; nothing was created.
@@ -194,7 +199,7 @@ class Subscriptions:
             id=public_id(key),
             owner=shared(principal.owner),
             spec=shared(spec),
-            lease=Lease(now, expires, request.expires.as_duration),
+            lease=Lease(now, _cut(expires, rights), request.expires.as_duration),
             filter=shared(request.filter),
             manager=manager,
         )
@@ -208,6 +213,7 @@ class Subscriptions:
                 delivery=request.delivery,
                 rate=request.rate,
                 calling=request.calling,
+                rights=rights,
             )
             subscription = make(
                 consumer=request.consumer,
@@ -231,7 +237,7 @@ class Subscriptions:
                 await self._consumers.take_on(request.end_to, principal)
         else:
             consumer = EndpointReference(manager, spec.wsa or Wsa.V2005_08)
-            policy = Policy(dialect=request.dialect, delivery=request.delivery)
+            policy = Policy(dialect=request.dialect, delivery=request.delivery, rights=rights)
             subscription = make(consumer=consumer, policy=shared(policy))
             mailbox = Mailbox(key, subscription.id, principal.owner, MailboxKind.SUBSCRIPTION)
             target = mailbox_target(mailbox, manager)
@@ -435,6 +441,7 @@ class Subscriptions:
             Refused: as the specification says; the lease is as it was.
         """
         expires = grant(asked, _rules(entry), self._terms, trusted=principal.trusted, now=now)
+        expires = _cut(expires, entry.subscription.policy.rights)
         lease = Lease(entry.subscription.lease.created, expires, asked.as_duration)
         return await self._change(entry, lambda old: replace(old, lease=lease))
 
@@ -442,6 +449,7 @@ class Subscriptions:
         """Let a subscription live for *seconds* at least: its subscriber just showed itself."""
         lease = entry.subscription.lease
         end = datetime.now(UTC) + timedelta(seconds=seconds)
+        end = _cut(end, entry.subscription.policy.rights) or end
         if lease.expires is not None and lease.expires < end:
             await self._change(
                 entry, lambda old: replace(old, lease=replace(old.lease, expires=end))
@@ -624,6 +632,13 @@ class Subscriptions:
                 self._clock.watch_at(time.time() + 5.0, key)
             else:
                 _log.info("subscription.expired", subscription=entry.id)
+
+
+def _cut(expires: datetime | None, rights: Rights | None) -> datetime | None:
+    """Return the end of a lease that is no longer than the right that it rests on."""
+    if rights is None:
+        return expires
+    return rights.until if expires is None else min(expires, rights.until)
 
 
 def _bookmark(text: str, detail: str) -> Refused:

@@ -14,12 +14,13 @@ from typing import Protocol
 import structlog
 
 from adapters import Delivery, Matched, XPathFilterAdapter
-from filters import Topic
+from filters import Filter, Topic
 from gateway.delivery import Dispatchers, Entry
 from gateway.observing.samples import Sample, counter, gauge
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.settling_together import shared_settlement
 from gateway.subscriptions.table import SubscriptionTable
+from mediation import Notification, Rights
 from mediation.grid_events import VIA_PROPERTY
 
 _log = structlog.get_logger("dragoman")
@@ -38,11 +39,22 @@ class Inside(Protocol):
         """Take on a message; it is settled when it is done with."""
 
 
+class Guard(Protocol):
+    """Says who gets, and who may publish, what is published on topics that are somebody's."""
+
+    def guards(self, topic: Topic) -> bool: ...
+
+    async def may_be_delivered(self, notification: Notification) -> bool: ...
+
+    def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool: ...
+
+
 class Matching:
     """Hands each message of *adapter* to the dispatcher, with the subscriptions that match it.
 
     Args:
         inside: What of the gateway itself gets messages, by their topics.
+        guard: None: all topics are everybody's.
     """
 
     def __init__(
@@ -52,12 +64,16 @@ class Matching:
         dispatchers: Dispatchers,
         budgets: FilterBudgets,
         inside: Mapping[Topic, Inside] | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._adapter = adapter
         self._table = table
         self._dispatchers = dispatchers
         self._budgets = budgets
         self._inside = inside or {}
+        self._guard = guard
+        self.withheld = 0
+        """Messages whose publishers had no right to their topics: they go to nobody."""
 
     async def run(self) -> None:
         """Pump until the adapter is closed."""
@@ -68,6 +84,8 @@ class Matching:
                 # Of the parts of a message, one alone has the key.
                 if inside is not None and inside.key in matched.keys:
                     matched = self._hand_inside(matched, inside)
+                if self._guard is not None and topic is not None and self._guard.guards(topic):
+                    matched = await self._entitled(matched, topic, self._guard)
                 self._accept(matched)
             except Exception:  # It stays unsettled, and comes again after a restart.
                 _log.exception("delivery.not-accepted")
@@ -82,6 +100,28 @@ class Matching:
         others, own = shared_settlement(delivery, 2)
         inside.accept(own)
         return replace(matched, delivery=others)
+
+    async def _entitled(self, matched: Matched, topic: Topic, guard: Guard) -> Matched:
+        """What is left of *matched* for those who may get it: nothing of what its publisher had
+        no right to publish."""
+        if not await guard.may_be_delivered(matched.delivery.notification):
+            self.withheld += 1
+            return replace(matched, keys=(), over_budget=(), unevaluated=())
+
+        def those(keys: Iterable[str]) -> list[str]:
+            entries = [entry.subscription for entry in self._table.matching(keys)]
+            return [
+                one.key
+                for one in entries
+                if guard.may_get(topic, one.policy.rights, one.filter, one.owner)
+            ]
+
+        return replace(
+            matched,
+            keys=those(matched.keys),
+            over_budget=those(matched.over_budget),
+            unevaluated=those(matched.unevaluated),
+        )
 
     def _accept(self, matched: Matched) -> None:
         matching = self._table.matching
@@ -114,6 +154,10 @@ class Matching:
         yield gauge(
             "unsettled", "Messages unsettled in the messaging system.", self._adapter.deferred
         )
+        if self._guard is not None:
+            yield counter(
+                "withheld", "Messages withheld: no right to publish on the topic.", self.withheld
+            )
         state = self._adapter.state
         if state is None:
             return

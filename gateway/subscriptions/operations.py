@@ -1,7 +1,7 @@
 """Handlers of requests to subscribe, and of those to a subscription's manager."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
 from filters import Reason, Refused
@@ -22,6 +22,7 @@ from mediation import (
     Renew,
     Response,
     Resume,
+    Rights,
     StoreMessage,
     Subscribe,
     Subscribed,
@@ -32,6 +33,11 @@ from mediation import (
 
 RESENT_AT_A_TIME = 32
 """Current messages that are sent before others have their turn."""
+
+
+RightsOf = Callable[[Subscribe | SubscribePulling, Incoming, Inbound], Awaitable[Rights | None]]
+"""Says what a subscriber proves to have a right to, of what its filter names. It raises `Refused`
+where that is not enough."""
 
 
 class SubscriptionOperations:
@@ -56,6 +62,7 @@ class SubscriptionOperations:
         trusts: Callable[[str], bool],
         resend: Callable[[Entry, Sequence[Notification]], None],
         exceeded: Callable[[Entry, str], None],
+        rights_of: RightsOf | None = None,
     ) -> None:
         self._subscriptions = subscriptions
         self._topics = topics
@@ -64,6 +71,7 @@ class SubscriptionOperations:
         self._trusts = trusts
         self._resend = resend
         self._exceeded = exceeded
+        self._rights_of = rights_of
 
     def handlers(self) -> Handlers:
         return {
@@ -83,8 +91,16 @@ class SubscriptionOperations:
     ) -> Subscribed:
         now = datetime.now(UTC)
         self._topics.namespaces.check_filter(request.filter)
+        rights = None
+        if self._rights_of is not None:
+            rights = await self._rights_of(request, incoming, inbound)
         subscription = await self._subscriptions.subscribe(
-            request, incoming.context, inbound.principal, base=inbound.base, now=now
+            request,
+            incoming.context,
+            inbound.principal,
+            base=inbound.base,
+            now=now,
+            rights=rights,
         )
         return Subscribed(subscription, now)
 

@@ -15,6 +15,7 @@ _STATUS = {
     Reason.MEDIA_TYPE: 415,
     Reason.RATE: 429,
     Reason.QUOTA: 403,
+    Reason.NOT_ALLOWED: 403,
     Reason.MAILBOX_UNKNOWN: 404,
     Reason.SOURCE_UNKNOWN: 404,
 }

@@ -117,12 +117,21 @@ class End(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Rights:
+    """The right to the one topic of a subscription that belongs to somebody, in Clark's notation,
+    and when it ends: the lease is no longer."""
+
+    topic: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """The way in which a subscriber wants its notifications. ``dialect`` is the topic dialect that
     it used; ``packaging`` is what it reads attachments from: with NONE it gets messages without
     them. ``data`` is the form of what is sent without SOAP, ``delivery`` the mode of deliveries;
     ``rate`` is how many messages a minute the consumer allows, 0 is any number; ``calling`` is how
-    a consumer is called that subscribed by a call."""
+    a consumer is called that subscribed by a call, ``rights`` what it proved to have a right to."""
 
     raw: bool = False
     paused: bool = False
@@ -133,6 +142,7 @@ class Policy:
     delivery: DeliveryMode = PUSH
     rate: int = 0
     calling: Calling | None = None
+    rights: Rights | None = None
 
 
 @dataclass(frozen=True, slots=True)

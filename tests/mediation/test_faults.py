@@ -258,6 +258,7 @@ def test_without_addressing_there_are_no_headers(soap: Soap) -> None:
     [
         (Reason.TOO_LARGE, 413),
         (Reason.MEDIA_TYPE, 415),
+        (Reason.NOT_ALLOWED, 403),
         (Reason.RATE, 429),
         (Reason.UNAVAILABLE, 503),
     ],
@@ -314,7 +315,7 @@ def test_every_reason_has_an_envelope(validator: Validator) -> None:
         if times and names:
             refused.names = ("2026-02-01T10:00:00Z",)
         status, answer = write_fault(refused, spoken, now=NOW, message_id="urn:m", retry_after=1)
-        assert b"secret" not in answer and status in (400, 410, 413, 415, 429, 500, 503)
+        assert b"secret" not in answer and status in (400, 403, 410, 413, 415, 429, 500, 503)
         if answer in seen:
             continue
         seen.add(answer)

@@ -261,6 +261,7 @@ async def test_replicas_are_one_node(postgresql_url: str) -> None:
     ):
         await advertise(one)
         assert await other.ask() == 1
+        assert one.service.protected == other.service.protected != {}
         octets = PRODUCER.look_for_nodes(now())
         await one.tell(octets, NODES)
         await other.tell(octets, NODES)  # A copy: one of them has answered.

@@ -1,0 +1,318 @@
+"""Protected topics: who may publish on them and subscribe to them, in a whole gateway."""
+
+import base64
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+import pytest_asyncio
+
+from filters import Topic
+from mediation import Notification
+from mediation.discovery import (
+    TOPICS,
+    Authorization,
+    Created,
+    Delegation,
+    Possession,
+    Right,
+    Role,
+    Synopsis,
+    SynopsisType,
+    TopicAdvertisement,
+    selection_of,
+    topic_of,
+    write,
+)
+from mediation.discovery.signing import sign
+from tests.rigs.consumers import Consumer, Consumers
+from tests.rigs.discovery import DESCRIPTORS
+from tests.rigs.discovery_entities import Speaker
+from tests.rigs.discovery_keys import parties
+from tests.rigs.discovery_nodes import node_settings
+from tests.rigs.envelopes import Answer, fresh_id, topic_expression
+from tests.rigs.envelopes import Speaker as Peer
+from tests.rigs.gateways import Running, running
+from tests.rigs.waiting import until
+
+OWNER = Speaker(parties().producer)
+OTHER = Speaker(parties().consumer)
+NAMESPACE = "http://harbour.example.net/tide"
+STRANGER = "127.0.0.2"
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass
+class Rig:
+    """A gateway that knows an advertised topic."""
+
+    run: Running
+    consumers: Consumers
+    topic: Topic
+    advertisement: TopicAdvertisement
+
+    @property
+    def topic_id(self) -> UUID:
+        return self.advertisement.topic_id
+
+    def possession(
+        self, speaker: Speaker, right: Right, request: str, audience: str, **more: object
+    ) -> bytes:
+        topic_id = more.get("topic_id", self.topic_id)
+        issued = now()
+        claim = Possession(
+            f"pos-{uuid4()}", topic_id, right, request, audience, issued,  # type: ignore[arg-type]
+            issued + timedelta(seconds=30),
+        )  # fmt: skip
+        assert speaker.credentials is not None
+        return sign(claim, speaker.credentials)
+
+    def delegation(
+        self, right: Right, *, days: float = 1, grantee: Speaker = OTHER, by: Speaker = OWNER
+    ) -> bytes:
+        begins = now() - timedelta(days=2)
+        given = Delegation(
+            f"dlg-{uuid4()}", self.topic_id, grantee.id, frozenset({right}), begins,
+            now() + timedelta(days=days),
+        )  # fmt: skip
+        assert by.credentials is not None
+        return sign(given, by.credentials)
+
+    def header(
+        self,
+        speaker: Speaker,
+        right: Right,
+        request: str,
+        path: str = "/soap",
+        delegation: bytes | None = None,
+        **more: object,
+    ) -> str:
+        possession = self.possession(speaker, right, request, self.run.url + path, **more)
+        return write(Authorization(possession, delegation)).decode()
+
+    async def subscribe(
+        self, consumer: Consumer, request: str, headers: str = "", *,
+        topic: Topic | None = None, dialect: str | None = None, source: str = "127.0.0.1",
+        expires: str | None = None,
+    ) -> Answer:  # fmt: skip
+        first, *others = (topic or self.topic).steps
+        text = "/".join([f"t:{first.name}", *(step.name for step in others)])
+        scope = f'xmlns:t="{first.namespace}"'
+        where = topic_expression(text, scope=scope)
+        if dialect is not None:
+            where = topic_expression("t:Tide//.", dialect, scope)
+        peer = Peer()
+        return await self.run.ask(
+            peer, peer.wsn_subscribe(consumer.url, filter=where, expires=expires),
+            message_id=request, headers=headers, source=source,
+        )  # fmt: skip
+
+    async def publish(self, number: int, speaker: Speaker | None, **more: object) -> Answer:
+        path = f"/soap/topic/{quote(str(self.topic), safe='')}"
+        request = fresh_id()
+        headers = ""
+        if speaker is not None:
+            raw = f"/soap/topic/{self.topic}"
+            headers = self.header(speaker, Right.PUBLISH, request, raw, **more)  # type: ignore[arg-type]
+        return await self.run.ask(
+            Peer(), f"<e><n>{number}</n></e>", path, message_id=request, headers=headers
+        )
+
+    async def native(self, number: int, properties: dict[str, str], id: str = "") -> None:
+        """Publish past the gateway, as a broker's own clients do."""
+        payload = f"<e><n>{number}</n></e>".encode()
+        message = Notification(
+            id or fresh_id(), "urn:native", payload, now(), self.topic, properties=properties
+        )
+        await self.run.gateway.adapter.publish([message])
+
+
+@pytest_asyncio.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    settings = {**node_settings(tmp_path), "trusted": ("127.0.0.1",)}
+    async with Consumers() as consumers, running(tmp_path, **settings) as run:
+        made = _made()
+        advertised = OWNER.advertisement(made, now())
+        path = f"/soap/topic/{quote(str(TOPICS), safe='')}"
+        await run.publish(advertised.decode(), path=path)
+        assert run.gateway.discovery is not None
+        known = run.gateway.discovery.protected
+        await run.until(lambda: bool(known))
+        place = selection_of(made.advertisement.synopsis, made.advertisement.topic_id).topic
+        assert place is not None
+        yield Rig(run, consumers, place, made.advertisement)
+
+
+def _made() -> Created:
+    """A topic that the node made."""
+    created, id_ = now(), uuid4()
+    topic = TopicAdvertisement(
+        id_, parties().node_id, OWNER.creation(created).creator, created,
+        created + timedelta(days=30), DESCRIPTORS,
+        Synopsis(SynopsisType.PATH, f"Tide/u-{id_}", NAMESPACE),
+    )  # fmt: skip
+    return Created(sign(topic, parties().node), topic)
+
+
+def numbers(consumer: Consumer) -> list[str]:
+    return [
+        receipt.body.split(b"<n>")[1].split(b"</n>")[0].decode() for receipt in consumer.received
+    ]
+
+
+async def test_the_owner_and_whom_it_lets(rig: Rig) -> None:
+    everything, own, lent = (rig.consumers.add() for _ in range(3))
+    peer = Peer()
+    await rig.run.subscribe(peer, peer.wsn_subscribe(everything.url))
+    request = fresh_id()
+    answer = await rig.subscribe(own, request, rig.header(OWNER, Right.SUBSCRIBE, request))
+    assert answer.status == 200, answer.body
+    request = fresh_id()
+    delegation = rig.delegation(Right.SUBSCRIBE)
+    header = rig.header(OTHER, Right.SUBSCRIBE, request, delegation=delegation)
+    assert (await rig.subscribe(lent, request, header)).status == 200
+    assert (await rig.publish(1, OWNER)).status == 202
+    assert (await rig.publish(2, OTHER, delegation=rig.delegation(Right.PUBLISH))).status == 202
+    for consumer in (own, lent):
+        await until(lambda: len(consumer.received) == 2)  # noqa: B023  # Awaited at once.
+    # Who subscribes to everything gets what is everybody's, and nothing of this.
+    await rig.run.publish("<e><n>3</n></e>", path="/soap/topic/open")
+    await everything.until(lambda: bool(everything.received))
+    assert numbers(everything) == ["3"]
+
+
+async def test_a_wildcard_is_accepted_and_matches_no_protected_topic(rig: Rig) -> None:
+    wide, own = rig.consumers.add(), rig.consumers.add()
+    full = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Full"
+    assert (await rig.subscribe(wide, fresh_id(), dialect=full)).status == 200
+    request = fresh_id()
+    await rig.subscribe(own, request, rig.header(OWNER, Right.SUBSCRIBE, request))
+    await rig.publish(1, OWNER)
+    await own.until(lambda: bool(own.received))
+    path = f"/soap/topic/{quote(f'{{{NAMESPACE}}}Tide/Open', safe='')}"
+    await rig.run.publish("<e><n>2</n></e>", path=path)
+    await wide.until(lambda: bool(wide.received))
+    assert numbers(wide) == ["2"]
+
+
+def elsewhere(rig: Rig, request: str) -> str:
+    address = "https://elsewhere.example.net/soap"
+    return write(Authorization(rig.possession(OWNER, Right.SUBSCRIBE, request, address))).decode()
+
+
+async def test_who_may_not_subscribe(rig: Rig) -> None:
+    sink, right = rig.consumers.add(), Right.SUBSCRIBE
+    cases: dict[str, Callable[[str], str]] = {
+        "proves no right": lambda request: "",
+        "another's": lambda request: rig.header(OTHER, right, request),
+        "another right": lambda request: rig.header(
+            OTHER, right, request, delegation=rig.delegation(Right.PUBLISH)
+        ),
+        "is over": lambda request: rig.header(
+            OTHER, right, request, delegation=rig.delegation(right, days=-1)
+        ),
+        "outlives": lambda request: rig.header(
+            OTHER, right, request, delegation=rig.delegation(right, days=60)
+        ),
+        "for another": lambda request: rig.header(
+            OTHER, right, request, delegation=rig.delegation(right, grantee=OWNER)
+        ),
+        "not by the creator": lambda request: rig.header(
+            OTHER, right, request, delegation=rig.delegation(right, by=OTHER)
+        ),
+        "another request": lambda request: rig.header(OWNER, right, fresh_id()),
+        "another address": lambda request: elsewhere(rig, request),
+    }
+    for why, header in cases.items():
+        request = fresh_id()
+        answer = await rig.subscribe(sink, request, header(request))
+        assert answer.status == 403, (why, answer.body)
+        assert why in answer.body.decode()
+        assert "SubscribeCreationFailedFault" in answer.body.decode()
+
+
+async def test_a_proof_counts_once(rig: Rig) -> None:
+    sink, request = rig.consumers.add(), fresh_id()
+    header = rig.header(OWNER, Right.SUBSCRIBE, request)
+    assert (await rig.subscribe(sink, request, header)).status == 200
+    again = await rig.subscribe(rig.consumers.add(), request, header)
+    assert (again.status, b"came before" in again.body) == (403, True)
+
+
+async def test_a_lease_ends_with_the_delegation(rig: Rig) -> None:
+    request = fresh_id()
+    delegation = rig.delegation(Right.SUBSCRIBE, days=0.25)
+    header = rig.header(OTHER, Right.SUBSCRIBE, request, delegation=delegation)
+    sink = rig.consumers.add()
+    await rig.subscribe(sink, request, header, expires="P1D")
+    [entry] = rig.run.gateway.subscriptions.entries
+    ends = now() + timedelta(days=0.25)
+
+    def expires() -> datetime:
+        end = entry.subscription.lease.expires
+        assert end is not None
+        return end
+
+    assert ends - timedelta(minutes=2) < expires() <= ends
+    await rig.run.gateway.subscriptions.keep_alive(entry, 10 * 86400.0)
+    assert expires() <= ends
+
+
+async def test_who_may_not_publish(rig: Rig) -> None:
+    for speaker, delegation in (
+        (None, None), (OTHER, None), (OTHER, rig.delegation(Right.SUBSCRIBE)),
+    ):  # fmt: skip
+        more = {} if delegation is None else {"delegation": delegation}
+        answer = await rig.publish(1, speaker, **more)
+        assert answer.status == 403, answer.body
+
+
+async def test_native_messages_without_the_right_reach_nobody_and_are_counted(rig: Rig) -> None:
+    sink, request = rig.consumers.add(), fresh_id()
+    await rig.subscribe(sink, request, rig.header(OWNER, Right.SUBSCRIBE, request))
+    await rig.native(1, {})
+    await rig.native(2, {"tdn_authorization": "no base64"})
+    right = fresh_id()
+    possession = rig.possession(OWNER, Right.PUBLISH, right, rig.run.url + "/soap")
+    proof = base64.b64encode(write(Authorization(possession))).decode()
+    await rig.native(3, {"tdn_authorization": proof}, right)
+    # Somebody who saw it says something else with its proof.
+    await rig.native(4, {"tdn_authorization": proof, "tdn_request": right})
+    await rig.publish(5, OWNER)
+    await sink.until(lambda: "5" in numbers(sink))
+    assert numbers(sink) == ["3", "5"]
+    metrics = (await rig.run.admin("GET", "/metrics")).body.decode()
+    assert "dragoman_withheld_total 3.0" in metrics
+    assert 'dragoman_discovery_denials_total{reason="publish-replayed"} 1.0' in metrics
+
+
+async def test_an_entity_s_own_topic(rig: Rig) -> None:
+    """A stranger that is somebody else does not listen to it; it itself does, with a proof; and a
+    subscription to everything does not get it either."""
+    where = topic_of(OTHER.id)
+    sink = rig.consumers.add()
+    refused = await rig.subscribe(sink, fresh_id(), topic=where, source=STRANGER)
+    assert refused.status == 403
+    topic_id = UUID(OTHER.id.removeprefix(Role.ENTITY.value))
+    request = fresh_id()
+    for speaker, status in ((OWNER, 403), (OTHER, 200)):
+        header = rig.header(speaker, Right.SUBSCRIBE, request, topic_id=topic_id)
+        answer = await rig.subscribe(sink, request, header, topic=where, source=STRANGER)
+        assert answer.status == status, answer.body
+    everything, peer = rig.consumers.add(), Peer()
+    await rig.run.subscribe(peer, peer.wsn_subscribe(everything.url), source=STRANGER)
+    path = f"/soap/topic/{quote(str(where), safe='')}"
+    await rig.run.publish("<e><n>1</n></e>", path=path)
+    await sink.until(lambda: bool(sink.received))
+    await rig.run.publish("<e><n>2</n></e>", path="/soap/topic/open")
+    await everything.until(lambda: bool(everything.received))
+    assert numbers(everything) == ["2"]
+    unknown = topic_of("x-" + uuid4().hex)
+    answer = await rig.subscribe(sink, fresh_id(), topic=unknown, source=STRANGER)
+    assert answer.status == 200, "who knows the name of a stranger without a key is it"
