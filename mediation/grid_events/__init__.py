@@ -2,7 +2,7 @@
 
 from mediation.grid_events.calls import read_lease, write_handle_event, write_subscribe_lease
 from mediation.grid_events.description import QUERY, asks_for_description, write_description
-from mediation.grid_events.encoding import Generation, TypeName
+from mediation.grid_events.encoding import Generation, TypeName, long_of
 from mediation.grid_events.events import Event, Further, read_payload, write_payload
 from mediation.grid_events.filters import filter_of
 from mediation.grid_events.making import made_event
@@ -16,9 +16,21 @@ from mediation.grid_events.references import (
     write_port,
 )
 from mediation.grid_events.rpc import VIA_PROPERTY
-from mediation.grid_events.types import EVENT_TYPES, EventType, TypeNames
+from mediation.grid_events.serving import (
+    HandleEvent,
+    SubscribeLease,
+    read_call,
+    typed_field,
+    unknown_type,
+    write_handled,
+    write_leased,
+    write_refusal,
+)
+from mediation.grid_events.templates import Template
+from mediation.grid_events.types import BASE_FIELDS, EVENT_TYPES, EventType, TypeNames, class_of
 
 __all__ = [
+    "BASE_FIELDS",
     "CHANNEL",
     "EVENT_TYPES",
     "QUERY",
@@ -27,21 +39,32 @@ __all__ = [
     "EventType",
     "Further",
     "Generation",
+    "HandleEvent",
     "Port",
+    "SubscribeLease",
+    "Template",
     "TypeName",
     "TypeNames",
     "asks_for_description",
     "channel_reference",
+    "class_of",
     "filter_of",
+    "long_of",
     "made_event",
     "port_of",
     "port_reference",
+    "read_call",
     "read_lease",
     "read_payload",
     "read_port",
+    "typed_field",
+    "unknown_type",
     "write_description",
     "write_handle_event",
+    "write_handled",
+    "write_leased",
     "write_payload",
     "write_port",
+    "write_refusal",
     "write_subscribe_lease",
 ]

@@ -157,7 +157,7 @@ class GridRequests:
                 left = timedelta() if expires is None else expires - now
                 granted = max(0, round(left / timedelta(milliseconds=1)))
                 calling = subscription.policy.calling or Calling()
-                content, generation = _write_lease(granted, calling), Generation(calling.schema)
+                content, generation = write_lease(granted, calling), Generation(calling.schema)
             case Published():
                 pass
             case _:
@@ -283,7 +283,8 @@ def write_answer(
     return f"{envelope_start(generation)}{start}{content}{end}{ENVELOPE_END}".encode()
 
 
-def _write_lease(granted: int, calling: Calling) -> str:
+def write_lease(granted: int, calling: Calling) -> str:
+    """Write what subscribeLease returns."""
     name = f"'n1:{_LEASE[TypeNames(calling.types)][1]}'"
     bound = _LEASE[TypeNames(calling.types)][0]
     return (
