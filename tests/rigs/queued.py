@@ -3,7 +3,9 @@ other takes the orders and confirms them. On each side the rows of the applicati
 are in one database."""
 
 import multiprocessing
+import os
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -97,6 +99,20 @@ def server(url: str, port: int) -> None:
         uvicorn.Server(uvicorn.Config(receiver, log_config=None, ws="none")).run([listener])
 
 
+def _with_parent(target: Callable[..., None], *arguments: Any) -> None:
+    """Run *target*, as long as there is the process that started it: one that was killed ends
+    nobody."""
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    target(*arguments)
+
+
 @dataclass(slots=True)
 class Killed:
     """A process that is started again each time that it is killed."""
@@ -106,7 +122,8 @@ class Killed:
     process: Any = None
 
     def start(self) -> None:
-        self.process = _context.Process(target=self.target, args=self.arguments, daemon=True)
+        arguments = (self.target, *self.arguments)
+        self.process = _context.Process(target=_with_parent, args=arguments, daemon=True)
         self.process.start()
 
     def kill(self) -> None:
