@@ -4,4 +4,5 @@ relay            the way to a listener behind a firewall
 java_references  references as they stand in directories
 directory        the entries of channels in a directory
 naming           keeps our own entry there, and knows the parent's
+    parent           our subscription at the parent
 """

@@ -80,6 +80,7 @@ class Application:
         self._keeper = answering.holding.keeper
         self._demand = answering.holding.demand
         self.naming = answering.holding.naming
+        self.parent = answering.holding.parent
         self.synchronizing = answering.synchronizing
         self.soap = answering.soap
         self.sequences = answering.sequences
@@ -162,6 +163,8 @@ class Application:
             works.append(self.sequences.run)
         if self.naming is not None:
             works.append(self.naming.run)
+        if self.parent is not None:
+            works.append(self.parent.run)
         if self.spool is not None:
             works.append(self.spool.run)
         if self.discovery is not None:

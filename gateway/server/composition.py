@@ -21,6 +21,7 @@ from adapters.loading import RestartingAdapter
 from filters import Topic
 from gateway.channels.directory import Directory, DirectoryOptions
 from gateway.channels.naming import Naming
+from gateway.channels.parent import ParentLink
 from gateway.channels.relay import Relays
 from gateway.delivery import (
     WINDOW,
@@ -133,7 +134,7 @@ from gateway.web.parts import Web
 from gateway.web.streams import Streams
 from mediation import EndpointRules
 from mediation import Sequences as Sequenced
-from mediation.grid_events import channel_reference
+from mediation.grid_events import channel_reference, port_of
 from mediation.reliable_messaging.policy import Policy
 
 LOOPBACK = ("127.0.0.0/8", "::1")
@@ -557,7 +558,8 @@ def answer_requests(
         rules=rules,
     )
     demand = Demand(sources, messaging.table, base=peers.base)
-    holding = Holding(sources, keeper, registrations, demand, _naming(settings, peers))
+    naming, parent = _naming(settings, sending, peers)
+    holding = Holding(sources, keeper, registrations, demand, naming, parent)
     return Answering(topics, intake, deposits, publishing, holding, synchronizing, soap, sequences)
 
 
@@ -626,20 +628,28 @@ def _sources(
     return sources, Keeper(sources, exchanges, sharing)
 
 
-def _naming(settings: Settings, peers: Peers) -> Naming | None:
-    """What keeps the gateway's entry in a directory; None where there is no directory."""
+def _naming(
+    settings: Settings, sending: Sending, peers: Peers
+) -> tuple[Naming | None, ParentLink | None]:
+    """What keeps the gateway's entry in a directory, and its subscription at the parent; None where
+    they are not wanted."""
     asked = settings.directory
     if asked is None:
-        return None
+        return None, None
+    own, parent = channel_reference(asked.location or peers.producer), None
+    if asked.subscribe:
+        parent = ParentLink(sending.transport, peers.policy, sending.parsing, port_of(own))
     options = DirectoryOptions(
         asked.url, asked.start_tls, asked.ca, asked.user, asked.password.get_secret_value()
     )
-    return Naming(
+    naming = Naming(
         Directory(options),
         asked.name,
-        channel_reference(asked.location or peers.producer),
+        own,
         interval=asked.interval.total_seconds(),
+        found=parent.follow if parent is not None else lambda _: None,
     )
+    return naming, parent
 
 
 def serve_endpoints(
@@ -788,6 +798,8 @@ def _metrics(
         sources.append(answering.sequences.metrics)
     if answering.holding.naming is not None:
         sources.append(answering.holding.naming.metrics)
+    if answering.holding.parent is not None:
+        sources.append(answering.holding.parent.metrics)
     if messaging.archive is not None:
         sources.append(messaging.archive.metrics)
     if messaging.rights is not None:

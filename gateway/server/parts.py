@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from adapters import Capabilities, XPathFilterAdapter
 from gateway.channels.naming import Naming
+from gateway.channels.parent import ParentLink
 from gateway.delivery import (
     Dispatcher,
     Dispatchers,
@@ -155,6 +156,7 @@ class Holding:
     registrations: Registrations
     demand: Demand
     naming: Naming | None
+    parent: ParentLink | None
 
 
 @dataclass(frozen=True, slots=True)

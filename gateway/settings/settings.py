@@ -272,6 +272,8 @@ class Directory(BaseModel):
     user: str | None = Field(None, min_length=1, max_length=1024)
     password: SecretStr = SecretStr("")
     start_tls: bool = True
+    subscribe: bool = False
+    """Whether the gateway subscribes at its channel's parent."""
     ca: Path | None = None
     interval: Length = timedelta(minutes=5)
 

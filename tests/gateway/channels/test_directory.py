@@ -1,6 +1,7 @@
 """Channels in a real directory: bound, looked up, listed; and what is skipped there."""
 
 import asyncio
+import contextlib
 import json
 import socket
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ from gateway.channels.directory import Directory, DirectoryFailed, DirectoryOpti
 from gateway.channels.naming import Naming
 from mediation.grid_events import channel_reference, port_of
 from tests.rigs.certificates import Authority
+from tests.rigs.consumers import Consumers
 from tests.rigs.gateways import running
+from tests.rigs.grid_events import handle, lease
 from tests.rigs.programs import run
 from tests.rigs.slapd import ADMIN, PASSWORD, Slapd, needs_slapd, slapd
 from tests.rigs.waiting import until
@@ -192,6 +195,38 @@ async def test_a_gateway_binds_itself(server: Slapd, authority: Authority, tmp_p
         found = await directory.lookup(OURS)
         assert found is not None and found.address == "https://own.example/soap"
         assert naming.parent is None
+
+
+async def test_a_hierarchy_of_three(server: Slapd, authority: Authority, tmp_path: Path) -> None:
+    """Each is subscribed at the one above it, which it finds by name; so events come down."""
+    names = ("cn=chain,o=iu", "cn=chain,ou=cs,o=iu", "cn=chain,ou=extreme,ou=cs,o=iu")
+    asked = {
+        "url": server.url, "user": ADMIN, "password": PASSWORD, "ca": authority.certificate,
+        "interval": 0.2, "subscribe": True,
+    }  # fmt: skip
+    async with asyncio.timeout(50), Consumers() as consumers, contextlib.AsyncExitStack() as stack:
+        gateways = [
+            await stack.enter_async_context(
+                running(tmp_path / str(number), directory={**asked, "name": name})
+            )
+            for number, name in enumerate(names)
+        ]
+        links = [one.gateway.parent for one in gateways]
+        assert links[0] is not None and links[1] is not None and links[2] is not None
+        await until(lambda: all(one is not None and one.outcomes["granted"] for one in links[1:]))
+        assert not links[0].outcomes["granted"]
+        listener = consumers.at("/bottom")
+        port = f"<endpoint><location>{listener.url}</location></endpoint>"
+        assert (await gateways[2].post(lease(port=port))).status == 200
+        for number in "12":
+            event = handle(f"<eventType>a</eventType><seqNo>{number}</seqNo>")
+            assert (await gateways[0].post(event)).status == 200
+        await listener.have(2)
+        for one in gateways:
+            await one.quiet()
+        assert listener.count == 2
+        metrics = await gateways[2].admin("GET", "/metrics")
+        assert b'dragoman_parent_total{outcome="granted"} 1.0' in metrics.body
 
 
 @pytest.mark.slow
