@@ -327,7 +327,7 @@ class Node:
         if asked.checked.signer is None:
             most = min(most, self.limits.stranger_results)
         found = self.catalogue.find(
-            query, limit=most, conditions=_conditions(request, now), seconds_left=left
+            query, limit=most, conditions=conditions_of(request, now), seconds_left=left
         )
         if not found.keys and asked.way is not Way.OWN:
             raise Dropped("nothing-found")
@@ -417,7 +417,7 @@ def _why(refused: Refused) -> str:
     return refused.fault.value if isinstance(refused, DiscoveryError) else refused.reason.value
 
 
-def _conditions(request: TopicDiscoveryRequest, now: datetime) -> Conditions:
+def conditions_of(request: TopicDiscoveryRequest, now: datetime) -> Conditions:
     after = request.expires_after
     return Conditions(
         request.created_after,
