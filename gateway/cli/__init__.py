@@ -34,6 +34,10 @@ COMMANDS = {
         "gateway.cli.directory:directory",
         "Put the gateway's channel into a directory, and see which are there.",
     ),
+    "topics": Deferred(
+        "gateway.cli.topics:topics",
+        "List and show the topics that a gateway knows, and whose they are.",
+    ),
     "sequences": Deferred(
         "gateway.cli.sequences:sequences",
         "List, show and terminate sequences of reliable messages.",

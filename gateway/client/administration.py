@@ -205,6 +205,15 @@ class Administration(Speaker):
         """End a sequence for its maker; of a subscriber, with its subscription."""
         await self._call("DELETE", f"sequences/{_checked(id_, 'sequence')}", of=id_)
 
+    async def topics(self) -> AsyncIterator[Record]:
+        """All topics that are known there, in the order of their ids, page after page."""
+        async for record in self._pages("topics", "topics", {}):
+            yield record
+
+    async def topic(self, id_: str) -> Record:
+        """One topic, and whose it is."""
+        return await self._ask("GET", f"topics/{_checked(id_, 'topic')}", of=id_)
+
     async def dead_letters(self, subscription: str | None = None) -> AsyncIterator[Record]:
         """Dead letters in the order in which they died, of one subscription or of all."""
         chosen = {"subscription": subscription} if subscription else {}

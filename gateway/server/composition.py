@@ -128,6 +128,7 @@ from gateway.subscriptions.sequences import SubscriberSequences
 from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.webhooks import Handshake, WebHooks
+from gateway.web.catalogue import TopicCatalogue
 from gateway.web.events import EventEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.parts import Web
@@ -703,6 +704,11 @@ def serve_endpoints(
             identification=peers.identification,
         ),
         relays=relays,
+        topics=TopicCatalogue(
+            storage.store,
+            answering.topics,
+            None if messaging.discovery is None else messaging.discovery.protected,
+        ),
         readiness=_readiness(settings, storage, messaging, state),
         metrics=_metrics(storage, messaging, sending, subscribing, answering, listeners, relays),
         subscriptions=subscribing.subscriptions,

@@ -3,8 +3,8 @@
 what                                            where
 ----------------------------------------------  --------------------------------------------
 SOAP, CloudEvents, mailboxes, relays            the public listener (`host`, `port`)
-/api/v1, /docs, /openapi.json, /metrics         the administration's (`admin_host`,
-`admin_port`); the public one, where that is
+/api/v1, /xregistry, /docs, /openapi.json,      the administration's (`admin_host`,
+/metrics                                        `admin_port`); the public one, where that is
 on loopback and no other is asked for
 /healthz, /readyz                               both
 """
@@ -22,7 +22,7 @@ from gateway.channels.relay import relay_routes
 from gateway.http import AliasMiddleware, HostMiddleware
 from gateway.security.resource_addresses import MESSENGER_PREFIX, MESSENGER_SERVICES
 from gateway.soap.http import describe_soap, soap_routes
-from gateway.web import api, health, mailboxes
+from gateway.web import api, health, mailboxes, xregistry
 from gateway.web.events import consents, describe_events, event_routes, subscriptions
 from gateway.web.pages import docs_routes
 from gateway.web.parts import Web
@@ -33,7 +33,7 @@ API_BODY = 2**20
 """Bytes that a JSON request may have."""
 ADMINISTRATION = (
     "/api", "/api/{rest:path}", "/docs", "/docs/{rest:path}", "/openapi.json", "/metrics",
-    "/console", "/console/{rest:path}",
+    "/console", "/console/{rest:path}", "/xregistry", "/xregistry/{rest:path}",
 )  # fmt: skip
 PUBLIC = (
     "/mailboxes", "/mailboxes/{rest:path}", "/events", "/events/{rest:path}", "/relay/{rest:path}"
@@ -90,7 +90,7 @@ def _make(web: Web, *, public: bool, administration: bool) -> _Application:
     app.state.web = web
     routers = [health.router]
     if administration:
-        routers += [api.router, health.metrics_router]
+        routers += [api.router, xregistry.router, health.metrics_router]
         app.router.routes.extend(docs_routes())
     else:
         elsewhere = _Elsewhere(

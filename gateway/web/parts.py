@@ -22,6 +22,7 @@ from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.sequences import SubscriberSequences
 from gateway.subscriptions.webhooks import WebHooks
+from gateway.web.catalogue import TopicCatalogue
 from gateway.web.metrics import Metrics
 from gateway.web.streams import Streams
 
@@ -43,6 +44,7 @@ class Web:
         subscriber_sequences: Those to subscribers.
         service: Carries out what stands for a request in SOAP.
         web_hooks: Takes the consents of consumers of CloudEvents.
+        topics: Those that are known here.
         readiness: The state that ``/readyz`` shows.
         draining: Whether the gateway stops.
         making: Limits how many mailboxes a stranger makes.
@@ -54,6 +56,7 @@ class Web:
     soap: ASGIApp
     events: ASGIApp
     relays: ASGIApp
+    topics: TopicCatalogue
     readiness: Callable[[], Mapping[str, Any]]
     metrics: Metrics
     subscriptions: Subscriptions

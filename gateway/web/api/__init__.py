@@ -1,12 +1,12 @@
-"""The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, sequences and dead
-letters."""
+"""The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, sequences, dead letters
+and topics."""
 
 from fastapi import APIRouter
 
-from gateway.web.api import dead_letters, mailboxes, sequences, sources, subscriptions
+from gateway.web.api import dead_letters, mailboxes, sequences, sources, subscriptions, topics
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1")
-for _part in (subscriptions, mailboxes, sources, sequences, dead_letters):
+for _part in (subscriptions, mailboxes, sources, sequences, dead_letters, topics):
     router.include_router(_part.router)

@@ -1,0 +1,143 @@
+"""``/xregistry``: the topics as a read-only endpoint registry of xRegistry 1.0
+(https://github.com/xregistry/spec, release candidate 4, the last that there was)."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+
+from gateway.web.catalogue import KnownTopic
+from gateway.web.catalogue.asyncapi import title_of
+from gateway.web.parts import PAGE, Parts
+from gateway.web.validation import JsonRoute
+
+router = APIRouter(prefix="/xregistry", tags=["topics"], route_class=JsonRoute)
+
+SPECVERSION = "1.0-rc4"
+
+
+async def _find_root(request: Request, response: Response) -> str:
+    """The URL of the registry as it was asked for, which each answer names."""
+    root = f"{str(request.base_url).rstrip('/')}/xregistry"
+    response.headers["Link"] = f"<{root}/>;rel=xregistry-root"
+    return root
+
+
+Root = Annotated[str, Depends(_find_root)]
+
+
+@router.get("")
+async def registry(web: Parts, root: Root) -> dict[str, Any]:
+    """The registry."""
+    count, revision = await web.topics.extent()
+    started = _text(web.topics.started)
+    return {
+        "specversion": SPECVERSION,
+        "registryid": "dragoman",
+        "self": f"{root}/",
+        "xid": "/",
+        "epoch": max(revision, 1),
+        "name": "Topics at Dragoman",
+        "createdat": started,
+        "modifiedat": started,
+        "endpointsurl": f"{root}/endpoints",
+        "endpointscount": count,
+    }
+
+
+@router.get("/capabilities")
+async def capabilities(_: Root) -> dict[str, Any]:
+    """What of xRegistry there is."""
+    return {
+        "available": ["/capabilities"],
+        "flags": [],
+        "ignores": [],
+        "mutable": [],
+        "pagination": True,
+        "shortself": False,
+        "specversions": [SPECVERSION],
+    }
+
+
+@router.get("/endpoints")
+async def endpoints(
+    web: Parts,
+    root: Root,
+    response: Response,
+    after: Annotated[str, Query(pattern="^[0-9a-t-]{0,64}$")] = "",
+    limit: Annotated[int, Query(ge=1, le=500)] = PAGE,
+) -> dict[str, Any]:
+    """Topics in the order of their ids; the header ``Link`` has the next page."""
+    page = await web.topics.page(after, limit)
+    if page.next is not None:
+        url = f"{root}/endpoints?limit={limit}&after={page.next}"
+        response.headers["Link"] += f", <{url}>;rel=next"
+    return {topic.id: _endpoint(topic, root, web.base) for topic in page.topics}
+
+
+@router.get("/endpoints/{id}")
+async def endpoint(id: str, web: Parts, root: Root) -> dict[str, Any]:
+    """One topic."""
+    return _endpoint(await _named(id, web), root, web.base)
+
+
+@router.get("/endpoints/{id}/messages")
+async def messages(id: str, web: Parts, _: Root) -> dict[str, Any]:
+    """None: nobody says what messages of a topic look like."""
+    await _named(id, web)
+    return {}
+
+
+async def _named(id: str, web: Parts) -> KnownTopic:
+    topic = await web.topics.one(id)
+    if topic is None:
+        raise HTTPException(404, "There is no such endpoint.")
+    return topic
+
+
+def _endpoint(topic: KnownTopic, root: str, base: str) -> dict[str, Any]:
+    url = f"{root}/endpoints/{topic.id}"
+    said: dict[str, Any] = {
+        "endpointid": topic.id,
+        "self": url,
+        "xid": f"/endpoints/{topic.id}",
+        "epoch": topic.revision,
+        "name": title_of(topic),
+        "labels": _labels(topic),
+        "createdat": _text(topic.created or topic.changed),
+        "modifiedat": _text(topic.changed),
+        "usage": ["subscriber"],
+        "protocol": "HTTP",
+        "protocoloptions": {
+            "endpoints": [{"uri": f"{base}/soap"}],
+            "deployed": True,
+            "method": "POST",
+        },
+        "messagesurl": f"{url}/messages",
+        "messagescount": 0,
+    }
+    if topic.texts:
+        said["description"] = "\n\n".join(topic.texts)
+    if topic.topic is not None:
+        said["channel"] = topic.topic
+    return said
+
+
+def _labels(topic: KnownTopic) -> dict[str, str]:
+    owner = topic.owner
+    labels = {
+        "origin": topic.origin.value,
+        "owner": None if owner is None else owner.id,
+        "owner-name": None if owner is None else owner.name,
+        "institution": None if owner is None else owner.institution,
+        "node": topic.node,
+        "expires": None if topic.expires is None else _text(topic.expires),
+        "synopsis": topic.synopsis,
+        "keywords": ",".join(topic.keywords),
+        "encrypted": "true" if topic.encrypted else None,
+    }
+    return {name: value for name, value in labels.items() if value}
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
