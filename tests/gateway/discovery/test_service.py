@@ -7,11 +7,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
-from lxml import etree
 
 from adapters import AdapterUnavailable
 from filters import Topic
@@ -33,19 +31,17 @@ from mediation.discovery import (
     topic_of,
 )
 from mediation.discovery.signing import sign
-from tests.rigs.consumers import Consumer, Consumers
+from tests.rigs.consumers import Consumers
 from tests.rigs.discovery_entities import Speaker
+from tests.rigs.discovery_exchange import exchange
 from tests.rigs.discovery_keys import parties
 from tests.rigs.discovery_nodes import node_settings
-from tests.rigs.envelopes import Speaker as Peer
-from tests.rigs.envelopes import topic_expression
-from tests.rigs.gateways import Running, running
+from tests.rigs.gateways import running
 from tests.rigs.stores import on_each_store, sqlite_url
 from tests.rigs.waiting import until
 
 PRODUCER = Speaker(parties().producer)
 CONSUMER = Speaker(parties().consumer)
-TDN = 'xmlns:tdn="urn:dragoman:tdn:1"'
 
 
 def now() -> datetime:
@@ -286,41 +282,9 @@ async def test_a_node_restarted_empty_is_full_after_the_next_round(
 # The whole gateway, in several dialects.
 
 
-async def say(run: Running, octets: bytes, topic: Topic) -> None:
-    """Publish a message as WS-Eventing's publishers do."""
-    await run.publish(octets.decode(), path=f"/soap/topic/{quote(str(topic), safe='')}")
-
-
-async def listen_in_wsn(run: Running, consumer: Consumer, entity: Speaker) -> None:
-    where = topic_expression(f"tdn:Entity/{entity.id}", scope=TDN)
-    peer = Peer()
-    await run.subscribe(peer, peer.wsn_subscribe(consumer.url, filter=where))
-
-
-async def answer_to(consumer: Consumer) -> bytes:
-    receipt = await consumer.next()
-    return etree.tostring(receipt.payload)
-
-
 async def test_dialects_meet(tmp_path: Path) -> None:
-    """Entities that subscribe in WS-Notification and publish in WS-Eventing, a node in the
-    gateway."""
     async with Consumers() as consumers, running(tmp_path, **node_settings(tmp_path)) as run:
-        node = parties().node_id
-        creator, seeker = consumers.add(), consumers.add()
-        await listen_in_wsn(run, creator, PRODUCER)
-        await listen_in_wsn(run, seeker, CONSUMER)
-        await say(run, PRODUCER.look_for_nodes(now()), NODES)
-        offer = PRODUCER.read(await answer_to(creator), now()).message
-        assert isinstance(offer, NodeDiscoveryResponse)
-        request = PRODUCER.creation(now())
-        await say(run, PRODUCER.for_node(request), topic_of(node))
-        created = PRODUCER.made(request, await answer_to(creator), now())
-        await say(run, PRODUCER.advertisement(created, now()), TOPICS)
-        await say(run, CONSUMER.query(now(), "mole"), queries_of(node))
-        answer = CONSUMER.read(await answer_to(seeker), now()).message
-        assert isinstance(answer, TopicDiscoveryResponse)
-        assert len(answer.advertisements) == 1
+        await exchange(run, consumers)
         metrics = (await run.admin("GET", "/metrics")).body.decode()
         assert "dragoman_discovery_advertisements 1.0" in metrics
         assert 'dragoman_discovery_messages_total{outcome="created"} 1.0' in metrics
