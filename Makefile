@@ -43,7 +43,7 @@ ifneq ($(shell cat $(VENV)/.made-in 2>/dev/null),$(CURDIR))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup install test quick release-test check lint types layers locked lock upgrade
+.PHONY: help run example-monitoring setup install test quick release-test check lint types layers locked lock upgrade
 .PHONY: format clean
 
 help: ## Print this
@@ -53,6 +53,9 @@ run: $(RUN_STAMP) $(EXTRA_STAMPS) ## Start the gateway on http://127.0.0.1:8080 
 	@exec $(BIN)/dragoman serve $(ARGS)
 
 setup: $(RUN_STAMP) $(EXTRA_STAMPS) ## Install what `make run` starts, without starting it (EXTRAS=rabbitmq)
+
+example-monitoring: $(RUN_STAMP) ## Watch this machine: sensors, channels and a page with charts (examples/monitoring)
+	@exec $(BIN)/python examples/monitoring/monitoring.py $(ARGS)
 
 install: $(DEV_STAMP) ## Install Dragoman and what developing it needs into .venv
 
