@@ -181,8 +181,9 @@ def _add(connection: Connection, creator: str, *, living: int = 0, gone: int = 0
         if not connection.execute(changed).rowcount:
             row = {"creator": name, "living": living, "gone": gone}
             connection.execute(advertisers.insert().values(row))
-    nobody = (columns.living == 0) & (columns.gone == 0) & (columns.creator == creator)
-    connection.execute(advertisers.delete().where(nobody))
+    if living + gone < 0:
+        nobody = (columns.living == 0) & (columns.gone == 0) & (columns.creator == creator)
+        connection.execute(advertisers.delete().where(nobody))
 
 
 def _next_revision(connection: Connection) -> int:
