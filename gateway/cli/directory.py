@@ -12,7 +12,7 @@ from gateway.cli.output import json_line, line, note
 
 if TYPE_CHECKING:
     from gateway.channels.directory import Directory
-    from gateway.settings.settings import Directory as DirectorySettings
+    from gateway.settings.tables import Directory as DirectorySettings
 
 directory = group(
     "directory", "Put the gateway's channel into a directory, and see which are there."

@@ -16,7 +16,8 @@ from gateway.egress import AddressPolicy
 from gateway.server.housekeeping import keep_house
 from gateway.server.parts import Answering, Endpoints, Messaging, Sending, Storage, Subscribing
 from gateway.server.state import RunState
-from gateway.settings.settings import Settings, is_loopback
+from gateway.settings.settings import Settings
+from gateway.settings.values import is_loopback
 from gateway.soap.tcp import SoapTcpServer
 
 ARCHIVE_CLOSE = 5.0

@@ -92,7 +92,8 @@ from gateway.server.readiness import Readiness
 from gateway.server.state import RunState
 from gateway.server.store_counts import Counting, count
 from gateway.server.transports import make_transports
-from gateway.settings.settings import WITHIN, Settings, host_and_port
+from gateway.settings.settings import WITHIN, Settings
+from gateway.settings.values import host_and_port
 from gateway.soap.endpoint_rules import rules_at, with_calls, with_sequences
 from gateway.soap.http import SoapEndpoint
 from gateway.soap.registry import Registry

@@ -8,21 +8,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
-from urllib.parse import urlsplit
 
 import pydantic_settings
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
-    field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails
@@ -34,20 +29,39 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from filters import Reason, Refused, parse_document
+from filters import Reason, Refused
 from gateway.discovery.settings import DiscoverySettings
-from gateway.egress import AddressPolicy, Consumer, Proxy
+from gateway.egress import Consumer
 from gateway.egress.addresses import DEFAULT_PORTS
 from gateway.egress.mail import MailSettings
 from gateway.egress.plugins import PluggedScheme
 from gateway.mailboxes.mailboxes import MailboxQuotas
 from gateway.model.mailboxes import MailboxBounds
-from gateway.security.networks import networks, one_host
-from gateway.security.resource_addresses import TOPIC_PATHS, is_endpoint
+from gateway.security.networks import one_host
 from gateway.settings.amqp_copies import AmqpCopies
-from gateway.settings.messenger_properties import STRATEGIES
+from gateway.settings.tables import Directory, GridEvents, NamedCertificate, Relay, WindowsEvents
 from gateway.settings.validation_texts import wanted
-from mediation import CallRules, Sequences
+from gateway.settings.values import (
+    CENTURY,
+    Delay,
+    Delays,
+    EndpointPath,
+    Length,
+    NetworkWords,
+    Words,
+    WsrmMode,
+    are_prefixes,
+    are_schemes,
+    is_base,
+    is_loopback,
+    is_proxy,
+    may_be_allowed,
+    may_be_listed,
+    read_seconds,
+    read_slots,
+    read_words,
+)
+from mediation import Sequences
 
 FILE = "dragoman.toml"
 ADMIN_BEHIND = 10
@@ -55,231 +69,10 @@ ADMIN_BEHIND = 10
 those of SOAP.TCP, or of another gateway."""
 WITHIN = ("embedded", "memory")
 """The schemes of messaging systems that live and die with the gateway."""
-_CENTURY = timedelta(days=36525)
 _CHOICE = re.compile(r"\^\(([a-z|-]+)\)\$")
 """The pattern of a setting that is one of some words."""
 _IN_ENVIRONMENT = re.compile(r'field "(\w+)"')
 """The error of pydantic-settings for a setting whose JSON it cannot read."""
-_HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
-_PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")
-
-
-def _split(value: object) -> object:
-    """Read lists in the environment: words separated by commas, or JSON."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        try:
-            return json.loads(value)
-        except ValueError:
-            raise ValueError("must be words separated by commas, or a list in JSON") from None
-    return tuple(word.strip() for word in value.split(",") if word.strip())
-
-
-def _seconds(value: object) -> object:
-    """A bare number is seconds, also in the environment, where all is text."""
-    if not isinstance(value, str):
-        return value
-    if re.fullmatch(r"\s*\d{1,12}(\.\d*)?\s*", value):
-        return float(value)
-    if not re.fullmatch(r"\s*P[0-9.A-Z]{2,40}\s*", value):
-        raise ValueError("must be seconds, or a duration such as PT24H")
-    return value
-
-
-def _delays(value: object) -> object:
-    """Read delays; ``none`` is none at all."""
-    if value == "none":
-        return ()
-    if not (found := _split(value)):
-        raise ValueError("must be a delay at least, or none")
-    return found
-
-
-def _slots(value: object) -> object:
-    """Read slots; the delivery strategies of WS-Messenger are numbers of them."""
-    return STRATEGIES.get(value, value) if isinstance(value, str) else value
-
-
-def _are_networks(value: tuple[str, ...]) -> tuple[str, ...]:
-    networks(value)
-    return value
-
-
-def _may_be_allowed(value: tuple[str, ...]) -> tuple[str, ...]:
-    AddressPolicy(allow=value)
-    for word in value:
-        if "/" not in word and not _HOST.fullmatch(word):
-            raise ValueError(f"{word!r} is neither a network nor an address nor a name")
-    return value
-
-
-def _may_be_listed(value: tuple[str, ...]) -> tuple[str, ...]:
-    return value if value == ("*",) else _may_be_allowed(value)
-
-
-def _is_proxy(value: SecretStr) -> SecretStr:
-    Proxy.parse(value.get_secret_value())
-    return value
-
-
-def _are_schemes(value: tuple[str, ...]) -> tuple[str, ...]:
-    for word in value:
-        if word not in DEFAULT_PORTS:
-            raise ValueError(f"{word!r} is none of {', '.join(DEFAULT_PORTS)}")
-    return value
-
-
-def _are_prefixes(value: tuple[str, ...]) -> tuple[str, ...]:
-    for word in value:
-        if not _PREFIX.fullmatch(word):
-            raise ValueError(f"{word!r} must be a path such as /services, without a slash behind")
-    return value
-
-
-def _is_base(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise ValueError("must be http:// or https:// and a host")
-    if parts.query or parts.fragment or "@" in parts.netloc:
-        raise ValueError("must have no query, fragment or user")
-    if not value.isascii() or not value.isprintable() or set(value) & set(" <>&\"'"):
-        raise ValueError("must be a URI: a host outside ASCII is written as xn--...")
-    return value
-
-
-def _is_endpoint_path(value: str) -> str:
-    if not is_endpoint(value) and not value.startswith(TOPIC_PATHS):
-        raise ValueError(f"{value!r} is no path of the SOAP endpoint, such as /soap/topic/orders")
-    return value.removesuffix("/")
-
-
-WsrmMode = Annotated[str, Field(pattern=f"^({'|'.join(mode.value for mode in Sequences)})$")]
-EndpointPath = Annotated[str, AfterValidator(_is_endpoint_path)]
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-NetworkWords = Annotated[Words, AfterValidator(_are_networks)]
-Length = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(), le=_CENTURY)]
-Delay = Annotated[float, Field(ge=0, le=30 * 86400, allow_inf_nan=False)]
-Delays = Annotated[tuple[Delay, ...], NoDecode, BeforeValidator(_delays), Field(max_length=1000)]
-
-
-def is_loopback(host: str) -> bool:
-    """Whether *host*, an address or a name, is this machine alone: ``127.example.org`` is not."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def host_and_port(host: str, port: int) -> str:
-    """*host*, an address or a name, and *port* as a URL has them."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-class NamedCertificate(BaseModel):
-    """A row of ``tls_names``: what is shown to those who ask for *name*."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str = Field(pattern=r"^(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$")
-    certificate: Path
-    key: Path | None = None
-
-
-def _is_query_list(text: str) -> str:
-    """Refuse what is no QueryList; the sources evaluate it."""
-    try:
-        root = parse_document(text.strip().encode())
-    except Refused as error:
-        raise ValueError(f"is no XML: {error.text}") from error
-    if root.tag != "QueryList":
-        raise ValueError("is no QueryList")
-    return text.strip()
-
-
-class WindowsEvents(BaseModel):
-    """A row of ``windows_events``: what sources of Windows Event Forwarding are asked for."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str = Field(pattern=r"^[A-Za-z0-9 ._-]{1,100}$")
-    query: Annotated[str, AfterValidator(_is_query_list)]
-    topic: str | None = Field(None, pattern=r"^[\w.-]+(/[\w.-]+)*$")
-    heartbeats: float = Field(3600.0, ge=60, le=86400)
-    max_time: float = Field(30.0, gt=0, le=3600)
-    issuer: str | None = Field(None, pattern=r"^[0-9A-Fa-f]{40}$")
-    existing: bool = False
-
-
-class GridEvents(BaseModel):
-    """The table ``grid_events``: what is decided for calls of Grid SOAP Events."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    unknown_type: str = Field("pass", pattern="^(pass|fault)$")
-    """What becomes of events of types that are not known here."""
-    fault_status: int = 500
-    """The status of HTTP with which faults are told; old clients read none but those in a 200."""
-    default_lease: Length = timedelta(minutes=10)
-    min_lease: Length = timedelta(seconds=10)
-    max_lease: Length = timedelta(hours=24)
-
-    @field_validator("fault_status")
-    @classmethod
-    def _is_status(cls, value: int) -> int:
-        if value not in (200, 500):
-            raise ValueError("must be 200 or 500")
-        return value
-
-    @property
-    def rules(self) -> CallRules:
-        """The rules of endpoints."""
-        return CallRules(
-            known_types=self.unknown_type == "fault",
-            fault_status=self.fault_status,
-            lease=_milliseconds(self.default_lease),
-            shortest=_milliseconds(self.min_lease),
-            longest=_milliseconds(self.max_lease),
-        )
-
-
-class Relay(BaseModel):
-    """A row of ``relays``: where what is posted to ``/relay/TOKEN`` goes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    token: SecretStr
-    location: str = Field(min_length=1, max_length=4096)
-
-    @field_validator("token")
-    @classmethod
-    def _is_token(cls, value: SecretStr) -> SecretStr:
-        if not re.fullmatch(r"[A-Za-z0-9._~-]{16,128}", value.get_secret_value()):
-            raise ValueError("must be 16 to 128 letters, digits or any of . _ ~ -")
-        return value
-
-
-class Directory(BaseModel):
-    """The table ``directory``: where the gateway's channel is found by name."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    url: str = Field(pattern=r"^ldaps?://[^/?#@\s]+/?$")
-    name: str = Field(min_length=3, max_length=1024)
-    """The distinguished name of our entry."""
-    location: Annotated[str, AfterValidator(_is_base)] | None = None
-    """What the entry says; by default the public address of the endpoint."""
-    user: str | None = Field(None, min_length=1, max_length=1024)
-    password: SecretStr = SecretStr("")
-    start_tls: bool = True
-    subscribe: bool = False
-    """Whether the gateway subscribes at its channel's parent."""
-    ca: Path | None = None
-    interval: Length = timedelta(minutes=5)
-
-
-def _milliseconds(length: timedelta) -> int:
-    return length // timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +131,7 @@ class Settings(BaseSettings):
     """Whether what the broker cannot take is accepted into the store, up to these bounds."""
     spool_messages: int = Field(100_000, ge=1)
     spool_octets: int = Field(256 * 2**20, ge=1)
-    topic_namespaces: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split)] = ()
+    topic_namespaces: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(read_words)] = ()
     """Documents of topics: TopicNamespace of WS-Topics."""
     fixed_topic_set: bool = False
     """Whether there are no other topics than theirs."""
@@ -361,7 +154,7 @@ class Settings(BaseSettings):
     """The broker that gets copies of published events; without it there are none."""
     archive: Path | None = None
     """The folder in which every notification is archived."""
-    public_url: Annotated[str, AfterValidator(_is_base)] | None = None
+    public_url: Annotated[str, AfterValidator(is_base)] | None = None
 
     tls_certificate: Path | None = None
     """PEM, with its chain: what listens then speaks TLS alone."""
@@ -374,7 +167,7 @@ class Settings(BaseSettings):
 
     hosts: Words = ()
     """Further names under which the gateway is asked for."""
-    messenger_prefixes: Annotated[Words, AfterValidator(_are_prefixes)] = ()
+    messenger_prefixes: Annotated[Words, AfterValidator(are_prefixes)] = ()
     """Further paths below which the services of WS-Messenger are."""
     messenger_lexical_names: bool = True
     """Whether XPath filters that come there also compare names as they are written."""
@@ -382,11 +175,11 @@ class Settings(BaseSettings):
     """Networks whose peers are bound by the limits over all alone; by default loopback, while
     the gateway listens on loopback."""
     trusted_proxies: NetworkWords = ()
-    egress_allow: Annotated[Words, AfterValidator(_may_be_allowed)] = ()
+    egress_allow: Annotated[Words, AfterValidator(may_be_allowed)] = ()
     """Networks, addresses and names inside that consumers may have."""
-    egress_schemes: Annotated[Words, AfterValidator(_are_schemes)] = tuple(DEFAULT_PORTS)
+    egress_schemes: Annotated[Words, AfterValidator(are_schemes)] = tuple(DEFAULT_PORTS)
     """The schemes of our own that consumers may have."""
-    egress_agreed: Annotated[Words, AfterValidator(_may_be_listed)] = ()
+    egress_agreed: Annotated[Words, AfterValidator(may_be_listed)] = ()
     """Hosts that are known to want what strangers have sent to them: they need not accept a message
     before they get many."""
     probation_per_minute: int = Field(6, ge=1)
@@ -400,7 +193,7 @@ class Settings(BaseSettings):
     egress_certificate: Path | None = None
     egress_key: Path | None = None
     """The certificate for consumers that ask for one, and its key."""
-    egress_proxy: Annotated[SecretStr, AfterValidator(_is_proxy)] | None = None
+    egress_proxy: Annotated[SecretStr, AfterValidator(is_proxy)] | None = None
     """``http://[user:password@]host:port``, through which everything is sent."""
     consumers: tuple[Consumer, ...] = ()
     """Options of consumers that their addresses do not say."""
@@ -439,9 +232,9 @@ class Settings(BaseSettings):
 
     default_lease: Length = timedelta(hours=24)
     longest_lease: Length = timedelta(hours=24)
-    grace: Annotated[timedelta, BeforeValidator(_seconds), Field(ge=timedelta(), le=_CENTURY)] = (
-        timedelta(seconds=60)
-    )
+    grace: Annotated[
+        timedelta, BeforeValidator(read_seconds), Field(ge=timedelta(), le=CENTURY)
+    ] = timedelta(seconds=60)
     max_subscriptions: int = Field(100_000, ge=1)
     max_subscriptions_per_owner: int = Field(1000, ge=1)
     max_subscriptions_per_destination: int = Field(100, ge=1)
@@ -461,7 +254,7 @@ class Settings(BaseSettings):
     black_list_for: Delay = 300.0
     """After so many time-outs in a row, 0 is never, a consumer is left alone for so many seconds;
     what comes for it meanwhile is a dead letter."""
-    slots: Annotated[int, BeforeValidator(_slots)] = Field(512, ge=1)
+    slots: Annotated[int, BeforeValidator(read_slots)] = Field(512, ge=1)
     """How many messages are under way; also ``serial``, ``parallel`` or ``pcrew``."""
     drain: float = Field(10.0, ge=0, le=60)
     """Seconds that deliveries under way get when the gateway stops."""

@@ -9,7 +9,7 @@ from lxml import etree
 
 from filters import Expression, Filter, compile
 from filters.dialects import EVENT_QUERY
-from gateway.settings.settings import WindowsEvents
+from gateway.settings.tables import WindowsEvents
 from gateway.sources.windows import WantedEvents
 from mediation import Mode, Subscribe, Wsa, names, read
 from mediation.names import WSE_2004_08 as WSE

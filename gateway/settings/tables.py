@@ -1,0 +1,118 @@
+"""Settings that are tables, or rows of them."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
+
+from filters import Refused, parse_document
+from gateway.settings.values import Length, is_base
+from mediation import CallRules
+
+
+class NamedCertificate(BaseModel):
+    """A row of ``tls_names``: what is shown to those who ask for *name*."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$")
+    certificate: Path
+    key: Path | None = None
+
+
+def _is_query_list(text: str) -> str:
+    """Refuse what is no QueryList; the sources evaluate it."""
+    try:
+        root = parse_document(text.strip().encode())
+    except Refused as error:
+        raise ValueError(f"is no XML: {error.text}") from error
+    if root.tag != "QueryList":
+        raise ValueError("is no QueryList")
+    return text.strip()
+
+
+class WindowsEvents(BaseModel):
+    """A row of ``windows_events``: what sources of Windows Event Forwarding are asked for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9 ._-]{1,100}$")
+    query: Annotated[str, AfterValidator(_is_query_list)]
+    topic: str | None = Field(None, pattern=r"^[\w.-]+(/[\w.-]+)*$")
+    heartbeats: float = Field(3600.0, ge=60, le=86400)
+    max_time: float = Field(30.0, gt=0, le=3600)
+    issuer: str | None = Field(None, pattern=r"^[0-9A-Fa-f]{40}$")
+    existing: bool = False
+
+
+class GridEvents(BaseModel):
+    """The table ``grid_events``: what is decided for calls of Grid SOAP Events."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    unknown_type: str = Field("pass", pattern="^(pass|fault)$")
+    """What becomes of events of types that are not known here."""
+    fault_status: int = 500
+    """The status of HTTP with which faults are told; old clients read none but those in a 200."""
+    default_lease: Length = timedelta(minutes=10)
+    min_lease: Length = timedelta(seconds=10)
+    max_lease: Length = timedelta(hours=24)
+
+    @field_validator("fault_status")
+    @classmethod
+    def _is_status(cls, value: int) -> int:
+        if value not in (200, 500):
+            raise ValueError("must be 200 or 500")
+        return value
+
+    @property
+    def rules(self) -> CallRules:
+        """The rules of endpoints."""
+        return CallRules(
+            known_types=self.unknown_type == "fault",
+            fault_status=self.fault_status,
+            lease=_milliseconds(self.default_lease),
+            shortest=_milliseconds(self.min_lease),
+            longest=_milliseconds(self.max_lease),
+        )
+
+
+class Relay(BaseModel):
+    """A row of ``relays``: where what is posted to ``/relay/TOKEN`` goes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    token: SecretStr
+    location: str = Field(min_length=1, max_length=4096)
+
+    @field_validator("token")
+    @classmethod
+    def _is_token(cls, value: SecretStr) -> SecretStr:
+        if not re.fullmatch(r"[A-Za-z0-9._~-]{16,128}", value.get_secret_value()):
+            raise ValueError("must be 16 to 128 letters, digits or any of . _ ~ -")
+        return value
+
+
+class Directory(BaseModel):
+    """The table ``directory``: where the gateway's channel is found by name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str = Field(pattern=r"^ldaps?://[^/?#@\s]+/?$")
+    name: str = Field(min_length=3, max_length=1024)
+    """The distinguished name of our entry."""
+    location: Annotated[str, AfterValidator(is_base)] | None = None
+    """What the entry says; by default the public address of the endpoint."""
+    user: str | None = Field(None, min_length=1, max_length=1024)
+    password: SecretStr = SecretStr("")
+    start_tls: bool = True
+    subscribe: bool = False
+    """Whether the gateway subscribes at its channel's parent."""
+    ca: Path | None = None
+    interval: Length = timedelta(minutes=5)
+
+
+def _milliseconds(length: timedelta) -> int:
+    return length // timedelta(milliseconds=1)
