@@ -19,7 +19,7 @@ SPECVERSION = "1.0-rc4"
 async def _find_root(request: Request, response: Response) -> str:
     """The URL of the registry as it was asked for, which each answer names."""
     root = f"{str(request.base_url).rstrip('/')}/xregistry"
-    response.headers["Link"] = f"<{root}/>;rel=xregistry-root"
+    response.headers["Link"] = f"<{root}>;rel=xregistry-root"
     return root
 
 
@@ -34,7 +34,7 @@ async def registry(web: Parts, root: Root) -> dict[str, Any]:
     return {
         "specversion": SPECVERSION,
         "registryid": "dragoman",
-        "self": f"{root}/",
+        "self": root,
         "xid": "/",
         "epoch": max(revision, 1),
         "name": "Topics at Dragoman",

@@ -233,7 +233,7 @@ async def test_xregistry(tmp_path: Path) -> None:
         see(run.gateway.web.topics.seen, "storms", "rain")
         root = await get(run, "/xregistry")
         assert (root["specversion"], root["xid"], root["endpointscount"]) == ("1.0-rc4", "/", 3)
-        assert root["self"] == f"{run.url}/xregistry/"
+        assert root["self"] == f"{run.url}/xregistry"
         (known,) = (await get(run, "/xregistry/capabilities"))["specversions"]
         assert known == root["specversion"]
         found: dict[str, Any] = {}
@@ -241,7 +241,7 @@ async def test_xregistry(tmp_path: Path) -> None:
         for _ in range(3):
             answer = await run.admin("GET", path)
             link = answer.headers["link"]
-            assert f"<{run.url}/xregistry/>;rel=xregistry-root" in link
+            assert f"<{run.url}/xregistry>;rel=xregistry-root" in link
             found |= json.loads(answer.body)
             path = link.partition(f"<{run.url}/xregistry/endpoints")[2].partition(">")[0]
             path = f"/xregistry/endpoints{path}"
