@@ -90,7 +90,7 @@ async def running(*command: str, cwd: str, reads: bool = False) -> AsyncIterator
     """A program that runs; its first line, where it *reads* one."""
     output = asyncio.subprocess.PIPE if reads else None
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=cwd, env=ENVIRONMENT, stdout=output
+        *command, cwd=cwd, env=ENVIRONMENT, stdout=output, start_new_session=True
     )
     try:
         line = b""

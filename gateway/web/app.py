@@ -27,6 +27,7 @@ from gateway.web.events import consents, describe_events, event_routes, subscrip
 from gateway.web.pages import docs_routes
 from gateway.web.parts import Web
 from gateway.web.refusals import headers_of, status_of
+from gateway.web.schemas import schema_routes
 from gateway.web.validation import refuse_invalid
 
 API_BODY = 2**20
@@ -36,7 +37,8 @@ ADMINISTRATION = (
     "/console", "/console/{rest:path}", "/xregistry", "/xregistry/{rest:path}",
 )  # fmt: skip
 PUBLIC = (
-    "/mailboxes", "/mailboxes/{rest:path}", "/events", "/events/{rest:path}", "/relay/{rest:path}"
+    "/mailboxes", "/mailboxes/{rest:path}", "/events", "/events/{rest:path}", "/relay/{rest:path}",
+    "/schemas/{rest:path}",
 )  # fmt: skip
 """Beside the paths of SOAP."""
 ADMINISTRATION_ELSEWHERE = "administration-elsewhere"
@@ -75,7 +77,8 @@ def _make(web: Web, *, public: bool, administration: bool) -> _Application:
     routes = _elsewhere_routes()
     if public:
         routes = [
-            *soap_routes(web.soap), *event_routes(web.events), *relay_routes(web.relays)
+            *soap_routes(web.soap), *event_routes(web.events), *relay_routes(web.relays),
+            *schema_routes(),
         ]  # fmt: skip
     app = _Application(
         title="Dragoman",

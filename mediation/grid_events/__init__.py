@@ -16,6 +16,7 @@ from mediation.grid_events.references import (
     write_port,
 )
 from mediation.grid_events.rpc import VIA_PROPERTY
+from mediation.grid_events.schemas import TYPE_DOCUMENTS
 from mediation.grid_events.serving import (
     HandleEvent,
     SubscribeLease,
@@ -34,6 +35,7 @@ __all__ = [
     "CHANNEL",
     "EVENT_TYPES",
     "QUERY",
+    "TYPE_DOCUMENTS",
     "VIA_PROPERTY",
     "Event",
     "EventType",
