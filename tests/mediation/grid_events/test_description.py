@@ -29,6 +29,16 @@ def test_what_it_describes() -> None:
     assert {one.get("style") for one in root.iter(f"{soap}binding")} == {"rpc"}
 
 
+def test_all_fields_of_an_event_may_be_left_out() -> None:
+    """And texts that nobody said come to listeners as null."""
+    root, xsd = etree.fromstring(write_description(ADDRESS)), f"{{{names.XSD}}}"
+    (event,) = (one for one in root.iter(f"{xsd}complexType") if one.get("name") == "Event")
+    fields = list(event.iter(f"{xsd}element"))
+    assert {one.get("minOccurs") for one in fields} == {"0"}
+    null = [one.get("name") for one in fields if one.get("nillable") == "true"]
+    assert null == ["eventNamespace", "eventType", "source", "message", "handback"]
+
+
 def test_the_types_are_those_of_the_schema(shared: Path) -> None:
     """As on the reference's page: the same fields in the same order, of the same types."""
     described = etree.fromstring(write_description(ADDRESS))
