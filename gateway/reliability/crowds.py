@@ -68,12 +68,12 @@ def receive_all(party: Party, arrived: Sequence[Arrived], now: float) -> list[Re
         for key, _, exchange in plain
     ]
     for (_, at, _), taken in zip(plain, together(party, now, parts), strict=True):
-        replies[at] = taken if isinstance(taken, Exception) else outcome(taken.finish)
+        replies[at] = taken if isinstance(taken, Exception) else outcome(party, taken.finish)
     for at, each in enumerate(arrived):
         if at not in replies:
             take = partial(receive, party, each.octets, now, owner=each.owner)
             replies[at] = outcome(
-                partial(take, content_type=each.content_type, service=each.service)
+                party, partial(take, content_type=each.content_type, service=each.service)
             )
     return [replies[at] for at in range(len(arrived))]
 
@@ -111,7 +111,7 @@ def acknowledge_all(
         parts.append(Part(partial(_taken, exchange), outgoing=(each.key,)))
     taken = dict(zip(ordered, together(party, now, parts), strict=True))
     return [
-        found if isinstance(found, Exception) else outcome(found.finish)
+        found if isinstance(found, Exception) else outcome(party, found.finish)
         for found in (taken[at] for at in range(len(answers)))
     ]
 
@@ -124,7 +124,9 @@ def act_all(party: Party, limits: Mapping[str, int], now: float) -> dict[str, Wo
         limits: The most messages to send, by the key of each sequence.
     """
     if len(limits) == 1:
-        return {key: outcome(partial(act, party, key, now, limit=limits[key])) for key in limits}
+        return {
+            key: outcome(party, partial(act, party, key, now, limit=limits[key])) for key in limits
+        }
     # What goes the other way is locked before them, and has to be known for that.
     with begin(party, now) as step:
         taken = take_all(step.tx.outgoing, limits)
@@ -144,7 +146,9 @@ def act_all(party: Party, limits: Mapping[str, int], now: float) -> dict[str, Wo
     works: list[Part[Any]] = [*parts.values()]
     done = dict(zip(parts, together(party, now, works), strict=True))
     return {
-        key: done[key] if key in done else outcome(partial(act, party, key, now, limit=limits[key]))
+        key: done[key]
+        if key in done
+        else outcome(party, partial(act, party, key, now, limit=limits[key]))
         for key in limits
     }
 

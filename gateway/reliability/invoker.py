@@ -125,7 +125,7 @@ def deliver_some(
             looked_at[identifier] = _delivered_alone(party, identifier, now)
         else:
             take = partial(_take_failure, party, identifier, failed[0], now, failed[1])
-            found = outcome(take)
+            found = outcome(party, take)
             looked_at[identifier] = found if isinstance(found, Exception) else None
     return looked_at
 
@@ -138,7 +138,7 @@ def _taken_from(waiting: deque[str]) -> str | None:
 
 
 def _delivered_alone(party: Party, identifier: str, now: float) -> Exception | None:
-    found = outcome(partial(deliver, party, identifier, now))
+    found = outcome(party, partial(deliver, party, identifier, now))
     return found if isinstance(found, Exception) else None
 
 

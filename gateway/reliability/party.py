@@ -1,5 +1,6 @@
 """One side of reliable messaging: its store, its address, its rules, `Party`."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -50,6 +51,7 @@ class Party:
         requires: A message without a sequence is refused (WSRMRequired).
         tells_room: Acknowledgements say how many messages there is room for (WCF's extension).
         after_delivery: What is acknowledged is what the application took, not what is stored.
+        pause: Waits, so many seconds, before something runs again that was in another's way.
     """
 
     storage: StorageManager
@@ -68,6 +70,7 @@ class Party:
     requires: bool = False
     tells_room: bool = False
     after_delivery: bool = False
+    pause: Callable[[float], None] = time.sleep
 
 
 class Manners:

@@ -1,6 +1,5 @@
 """Several pieces of work in one transaction, which share its commit (group commit)."""
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -80,20 +79,20 @@ def together(party: Party, now: float, parts: Sequence[Part[T]]) -> list[T | Exc
         if len(missed) >= MISSES:  # It is away, and to wait for it takes long.
             done[at] = missed[-1]
             continue
-        done[at] = found = outcome(part.alone or part.work)
+        done[at] = found = outcome(party, part.alone or part.work)
         if isinstance(found, StorageUnavailable) and not isinstance(found, Conflict):
             missed.append(found)
     return [done[at] for at in range(len(parts))]
 
 
-def outcome(work: Callable[[], T]) -> T | Exception:
+def outcome(party: Party, work: Callable[[], T]) -> T | Exception:
     """What *work* returns, or the exception that it raises; it is run again where another
     transaction was in its way."""
     for attempt in range(1, ATTEMPTS):
         try:
             return work()
         except Conflict:
-            time.sleep(0.01 * 2**attempt)
+            party.pause(0.01 * 2**attempt)
         except Exception as error:
             return error
     return _result(work)

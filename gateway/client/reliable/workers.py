@@ -22,10 +22,10 @@ from weakref import WeakKeyDictionary
 from filters import Refused
 from gateway.client.calling import Answer, Caller
 from gateway.client.errors import GatewayError
-from gateway.client.reliable.answers import Came, acknowledging, together
 from gateway.client.reliable.gathering import Gathering
 from gateway.client.reliable.limits import Limits
 from gateway.client.reliable.pool import Pool
+from gateway.reliability.answers import Came, acknowledging, together
 from gateway.reliability.crowds import Acknowledging, Arrived
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.invoker import deliver_some

@@ -45,6 +45,8 @@ class DatabaseDisk:
         make_engine: Makes the engine; a process that starts again has a new one.
     """
 
+    has_savepoints = DatabaseStore.has_savepoints
+
     def __init__(self, make_engine: Callable[[], Engine]) -> None:
         self.fate: Fate = lambda: ""
         self.pause: Pause = lambda: None

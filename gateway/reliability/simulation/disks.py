@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeAlias
 
+from gateway.reliability.simulation.torn import torn
 from gateway.reliability.storage import (
     Conflict,
     IncomingSequences,
@@ -31,7 +32,8 @@ class Fate(Protocol):
 
     def __call__(self) -> str:
         """One of ``""``, ``unavailable``, ``conflict``, ``crash before``, ``crash after``, ``doubt
-        before`` and ``doubt after``: before and after the commit."""
+        before`` and ``doubt after``: before and after the commit; or ``torn``, and the number of
+        the change that the store refuses."""
         ...
 
 
@@ -67,6 +69,8 @@ class Disk(Protocol):
 
 class MemoryDisk:
     """A disk in memory."""
+
+    has_savepoints = False
 
     def __init__(self) -> None:
         self.fate: Fate = lambda: ""
@@ -120,6 +124,7 @@ class Store(Protocol):
 
     fate: Fate
     pause: Pause
+    has_savepoints: bool
 
     def begin(self) -> contextlib.AbstractContextManager[Transaction]: ...
 
@@ -134,6 +139,7 @@ def fated(store: Store) -> StorageManager:
 class _Fated:
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.has_savepoints = store.has_savepoints
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -142,7 +148,7 @@ class _Fated:
         if fate == "unavailable":
             raise StorageUnavailable("not now")
         with self._store.begin() as tx:
-            yield tx
+            yield torn(tx, int(fate.split()[1])) if fate.startswith("torn") else tx
             if fate == "crash before":
                 raise Crash(fate)
             if fate == "doubt before":

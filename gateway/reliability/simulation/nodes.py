@@ -57,6 +57,7 @@ class Node:
                 applications=self.applications,
                 given_up={NAME: self._give_up, "": self._give_up},
                 notify=self.notices.append,
+                pause=lambda seconds: None,  # The next transaction lets others run.
             )
         )
 

@@ -1,10 +1,14 @@
 """Runs of the simulator: `simulate`."""
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
+from gateway.reliability.answers import Came, acknowledging, together
+from gateway.reliability.crowds import Acknowledging, Arrived
+from gateway.reliability.invoker import deliver_some
 from gateway.reliability.simulation import checks
 from gateway.reliability.simulation.diagrams import Line, drawn
 from gateway.reliability.simulation.disks import Crash, Disk, MemoryDisk, Row
@@ -19,8 +23,10 @@ from gateway.reliability.simulation.nodes import (
 )
 from gateway.reliability.simulation.scenarios import Exchange, Scenario
 from gateway.reliability.simulation.timeline import Timeline
+from gateway.reliability.simulation.turns import Turns
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import NoticeKind, Outgoing, Reply
+from gateway.reliability.watching import watch
 from mediation import http_headers
 from mediation.reliable_messaging import read_message
 
@@ -30,6 +36,23 @@ after an hour, and its tombstone is kept for another."""
 MOST_STEPS = 200_000
 MOST_THREADS = 3
 """How many threads stand still at most, between two transactions, while another one runs."""
+MOST_CHANGES = 12
+"""The store refuses one of the first changes of a transaction."""
+PAGE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection on which something came.
+
+    Attributes:
+        life: That of who opened it; -1: nobody waits for an answer.
+    """
+
+    sender: Node
+    life: int
+    receiver: Node
+    outgoing: Outgoing
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +115,15 @@ class World:
         for node in (self.client, self.service):
             node.disk.fate = self.fate
             node.disk.pause = partial(self.pause, node)
+        most = scenario.together
+        self.arrivals: dict[str, Turns[Connection]] = {
+            node.name: Turns(self.timeline, self.random, most, partial(self.take_all, node))
+            for node in (self.client, self.service)
+        }
+        self.acknowledgements: dict[str, Turns[tuple[int, Acknowledging]]] = {
+            node.name: Turns(self.timeline, self.random, most, partial(self.told_all, node))
+            for node in (self.client, self.service)
+        }
 
     def _node(self, name: str, address: str, make_disk: Callable[[str], Disk], owner: str) -> Node:
         return Node(name, address, make_disk(name), self.random, owner, self.scenario)
@@ -156,6 +188,8 @@ class World:
             return random.choice(("crash before", "crash after"))
         if scenario.unavailable and random.random() < scenario.unavailable:
             return random.choice(("unavailable", "conflict", "doubt before", "doubt after"))
+        if scenario.torn and random.random() < scenario.torn:
+            return f"torn {random.randint(1, MOST_CHANGES)}"
         return ""
 
     def pause(self, node: Node) -> None:
@@ -185,11 +219,17 @@ class World:
                 self.crash(node, str(crash))
             return False
         except StorageUnavailable as error:
-            self.say(node.name, f"its store: {error}")
-            self.wake(node, self.timeline.now + 0.5)
+            self.refused(node, error)
             return False
         self.plan(node)
         return True
+
+    def refused(self, node: Node, error: Exception) -> None:
+        """Let a process go on later, whose store refused."""
+        if not isinstance(error, StorageUnavailable):
+            raise error
+        self.say(node.name, f"its store: {error}")
+        self.wake(node, self.timeline.now + 0.5)
 
     def crash(self, node: Node, why: str) -> None:
         """End a process, and start it again later."""
@@ -248,8 +288,37 @@ class World:
 
     def work(self, node: Node) -> None:
         """Do what is due."""
+        if self.scenario.together > 1:
+            self.work_together(node)
+            return
         for outgoing in node.endpoint.due(self.timeline.now):
             self.post(node, outgoing)
+
+    def work_together(self, node: Node) -> None:
+        """Do what is due, several things in one transaction, as a program's workers do."""
+        now, party = self.timeline.now, node.endpoint.party
+        with party.storage.look() as look:
+            waiting = deque(look.invoker_due(now, PAGE))
+        while waiting:
+            limit = self.random.randint(1, self.scenario.together)
+            self.say_refused(node, deliver_some(party, waiting, now, limit=limit))
+        with party.storage.look() as look:
+            outgoing, incoming = look.outgoing_due(now, PAGE), look.incoming_due(now, PAGE)
+        works = node.endpoint.act_all(dict.fromkeys(outgoing, PAGE), now) if outgoing else {}
+        for work in works.values():
+            if not isinstance(work, Exception):
+                for each in work.outgoing:
+                    self.post(node, each)
+        self.say_refused(node, {key: w for key, w in works.items() if isinstance(w, Exception)})
+        for identifier in incoming:
+            for each in watch(party, identifier, now):
+                self.post(node, each)
+
+    def say_refused(self, node: Node, failures: Mapping[str, Exception | None]) -> None:
+        """Take what ended the work of some sequences; that of others is done."""
+        for error in failures.values():
+            if error is not None:
+                self.refused(node, error)
 
     # What is sent.
 
@@ -274,6 +343,9 @@ class World:
 
     def arrive(self, sender: Node, life: int, receiver: Node, outgoing: Outgoing) -> None:
         """Let the other side take something; a copy (*life* -1) has no connection to answer on."""
+        if self.scenario.together > 1:
+            self.arrivals[receiver.name].add(Connection(sender, life, receiver, outgoing))
+            return
         reply: list[Reply] = []
 
         def take() -> None:
@@ -291,15 +363,48 @@ class World:
         if not self.attempt(receiver, take) or not reply:
             self.back(sender, life, outgoing, None, False)
             return
-        answered, awaited = reply[0].answer, reply[0].awaited
-        if awaited is not None and self.random.random() < 0.5:
+        self.replied(Connection(sender, life, receiver, outgoing), reply[0])
+
+    def take_all(self, receiver: Node, came: list[Connection]) -> None:
+        """Let a side take all that came in a turn."""
+        replies: list[Reply | Exception] = []
+
+        def take() -> None:
+            arrived = [
+                Arrived(
+                    each.outgoing.envelope,
+                    each.sender.owner,
+                    http_headers(each.outgoing.wire.soap, each.outgoing.action)[0][1],
+                )
+                for each in came
+            ]
+            replies.extend(receiver.endpoint.received_all(arrived, self.timeline.now))
+            for reply in replies:
+                if isinstance(reply, Exception):
+                    self.refused(receiver, reply)
+                else:
+                    for other in reply.outgoing:
+                        self.post(receiver, other)
+
+        taken = self.attempt(receiver, take)
+        for at, each in enumerate(came):
+            reply = replies[at] if taken else None
+            if isinstance(reply, Reply):
+                self.replied(each, reply)
+            else:
+                self.back(each.sender, each.life, each.outgoing, None, False)
+
+    def replied(self, on: Connection, reply: Reply) -> None:
+        """Answer a connection now, or hold it open for the application's reply."""
+        sender, life, receiver, outgoing = on.sender, on.life, on.receiver, on.outgoing
+        if reply.awaited is not None and self.random.random() < 0.5:
             later = receiver.life
             self.timeline.at(
                 self.timeline.now + 1.0,
-                lambda: self.hold(sender, life, receiver, later, outgoing, reply[0]),
+                lambda: self.hold(sender, life, receiver, later, outgoing, reply),
             )
             return
-        self.answer(sender, life, receiver, outgoing, answered)
+        self.answer(sender, life, receiver, outgoing, reply.answer)
 
     def hold(
         self,
@@ -361,6 +466,11 @@ class World:
         """Tell who opened a connection what came of it."""
         if sender.life != life or not sender.up:
             return
+        if self.scenario.together > 1 and said is not None and delivered:
+            acknowledged = acknowledging(Came(outgoing, said.envelope, ""))
+            if acknowledged is not None:
+                self.acknowledgements[sender.name].add((life, acknowledged))
+                return
 
         def take() -> None:
             reply = sender.endpoint.sent(
@@ -374,6 +484,20 @@ class World:
                 raise checks.Broken("a reply that nobody wants")
             for other in reply.outgoing:
                 self.post(sender, other)
+
+        self.attempt(sender, take)
+
+    def told_all(self, sender: Node, came: list[tuple[int, Acknowledging]]) -> None:
+        """Tell a side of the acknowledgements that came in a turn."""
+
+        def take() -> None:
+            answers = together(each for life, each in came if life == sender.life)
+            for reply in sender.endpoint.acknowledged_all(answers, self.timeline.now):
+                if isinstance(reply, Exception):
+                    self.refused(sender, reply)
+                else:
+                    for other in reply.outgoing:
+                        self.post(sender, other)
 
         self.attempt(sender, take)
 

@@ -83,6 +83,9 @@ class Scenario:
         tells_room: Acknowledgements say how many messages there is room for.
         policy: That of both sides.
         harsh: Sides may give up: what was not acknowledged may be missing then.
+        together: How many messages a side takes in one turn at most, and whether what is due
+            shares transactions; 1: all is done one by one.
+        torn: The part of transactions in which the store refuses one of the changes.
     """
 
     seed: int
@@ -105,6 +108,8 @@ class Scenario:
     tells_room: bool = False
     policy: Policy = field(default_factory=Policy)
     harsh: bool = False
+    together: int = 1
+    torn: float = 0.0
 
     @classmethod
     def drawn(cls, seed: int, exchange: Exchange | None = None) -> "Scenario":
@@ -142,6 +147,8 @@ class Scenario:
             random.choice((1, 1, 2, 3)),
             random.random() < 0.3,
             *_drawn_policy(random, chosen),
+            random.choice((1, 2, 4, 8, 8)),
+            maybe(0.1),
         )
 
     def name_of(self, number: int) -> str:
@@ -160,13 +167,16 @@ class Scenario:
             ("faulty", self.faulty),
             ("failing", self.failing),
             ("interleaving", self.interleaving),
+            ("torn", self.torn),
         )
         wrong = ", ".join(f"{name} {part:.0%}" for name, part in parts if part)
+        turns = f"; up to {self.together} in a turn" if self.together > 1 else ""
         harsh = ", whoever waits long gives up" if self.harsh else ""
         cut = "".join(f", no network from {a:.0f} to {b:.0f} s" for a, b in self.partitions)
         return (
             f"seed {self.seed}: {spoken}, {self.exchange.value}, {self.messages} messages,"
             f" calm at {self.calm_at:.0f} s; {wrong or 'nothing goes wrong'}{cut}{harsh}"
+            f"{turns}"
         )
 
 

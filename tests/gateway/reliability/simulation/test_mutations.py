@@ -1,22 +1,24 @@
 """The simulator finds what it is there to find: the runtime is broken on purpose, in one place at a
 time, and some seed shows it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
-from gateway.reliability import destination, invoker, source, watching
+from gateway.reliability import destination, invoker, source, together, watching
 from gateway.reliability.acknowledging import block_of
 from gateway.reliability.destination import Outcome
+from gateway.reliability.party import Party
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
 from gateway.reliability.simulation import scenarios
 from gateway.reliability.simulation.run import simulate
 from gateway.reliability.simulation.scenarios import Exchange, Scenario
 from gateway.reliability.source import Message, Sent
-from gateway.reliability.steps import Step, begin
+from gateway.reliability.steps import Step, begin, sharing
 from gateway.reliability.storage import StorageUnavailable
 from mediation.reliable_messaging import Ranges
 from mediation.reliable_messaging.policy import Policy, Verdict
@@ -118,7 +120,38 @@ def keep_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_bury", keep)
 
 
+def acknowledge_before_the_shared_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What several parts said is sent, even where their commit fails."""
+
+    @contextmanager
+    def hasty(party: Party, now: float) -> Iterator[Step]:
+        began = False
+        try:
+            with begin(party, now) as step:
+                began = True
+                yield step
+        except StorageUnavailable:
+            if not began:
+                raise
+
+    monkeypatch.setattr(together, "begin", hasty)
+
+
+def keep_what_failed_in_the_shared_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that failed is committed with the others, as far as it came."""
+
+    @contextmanager
+    def careless(step: Step) -> Iterator[None]:
+        with sharing(step):
+            yield
+        step.failures.clear()
+
+    monkeypatch.setattr(together, "sharing", careless)
+
+
 MUTATIONS = [
+    (acknowledge_before_the_shared_commit, Exchange.ANONYMOUS_ONE_WAY),
+    (keep_what_failed_in_the_shared_transaction, Exchange.ANONYMOUS_ONE_WAY),
     (acknowledge_before_commit, Exchange.ANONYMOUS_ONE_WAY),
     (acknowledge_what_is_missing, Exchange.ANONYMOUS_ONE_WAY),
     (deliver_across_gaps, Exchange.ONE_WAY),

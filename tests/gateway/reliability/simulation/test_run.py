@@ -2,9 +2,13 @@
 once, in order, and nothing stays behind."""
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from gateway.reliability import crowds
 from gateway.reliability.simulation.run import simulate
 from gateway.reliability.simulation.scenarios import Exchange, Scenario
 
@@ -35,3 +39,20 @@ def test_a_seed_is_one_run(exchange: Exchange) -> None:
     one, other = (simulate(Scenario.drawn(7, exchange)) for _ in range(2))
     assert one.lines
     assert one.diagram == other.diagram
+
+
+def test_what_comes_in_a_turn_shares_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    together = crowds.together
+
+    def counted(party: Any, now: float, parts: Sequence[Any]) -> list[Any]:
+        sizes.append(len(parts))
+        return together(party, now, parts)
+
+    monkeypatch.setattr(crowds, "together", counted)
+    busy = replace(Scenario.drawn(1, Exchange.ONE_WAY), messages=12, pace=0.01, names=3)
+    for most in (1, 8):
+        sizes.clear()
+        assert simulate(replace(busy, together=most)).broken is None
+        assert bool(sizes) == (most > 1)
+    assert 1 < max(sizes) <= 8

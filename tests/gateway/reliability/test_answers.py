@@ -1,6 +1,6 @@
 """Acknowledgements of one sequence are taken together, and nothing else is left out."""
 
-from gateway.client.reliable.answers import Came, acknowledging, together
+from gateway.reliability.answers import Came, acknowledging, together
 from gateway.reliability.crowds import Acknowledging
 from gateway.reliability.records import Wire
 from gateway.reliability.values import Outgoing
