@@ -144,7 +144,7 @@ class Scenario:
             maybe(0.3),
             random.random() < 0.3,
             maybe(0.3),
-            random.choice((1, 1, 2, 3)),
+            random.choice((1, 1, 2, 3, 6)),
             random.random() < 0.3,
             *_drawn_policy(random, chosen),
             random.choice((1, 2, 4, 8, 8)),

@@ -11,6 +11,7 @@ import pytest
 from gateway.reliability import crowds
 from gateway.reliability.simulation.run import simulate
 from gateway.reliability.simulation.scenarios import Exchange, Scenario
+from gateway.reliability.together import together
 
 SEEDS = 25
 """Of each exchange, on every change."""
@@ -43,7 +44,6 @@ def test_a_seed_is_one_run(exchange: Exchange) -> None:
 
 def test_what_comes_in_a_turn_shares_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    together = crowds.together
 
     def counted(party: Any, now: float, parts: Sequence[Any]) -> list[Any]:
         sizes.append(len(parts))
