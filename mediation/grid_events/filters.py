@@ -25,7 +25,7 @@ _PREFIXES = {"ev": names.GRID_EVENT, "r": names.GRID_RESOURCE_EVENT}
 _SCOPE = tuple(sorted({**_PREFIXES, "xsi": names.XSI}.items()))
 _ROOT = {namespace: prefix for prefix, namespace in _PREFIXES.items()}
 _IS_EVENT = " or ".join(f"/{_ROOT[name.namespace]}:{name.local}" for name in EVENT_TYPES)
-_ZERO = re.compile(r"[+-]?(?:0+\.?0*|\.0+)(?:[eE][+-]?\d+)?", re.ASCII)
+_ZERO = re.compile(r"[+-]?(?:0++(?:\.0*+)?|\.0++)(?:[eE][+-]?\d++)?", re.ASCII)
 
 
 def filter_of(pattern: Event | None) -> Filter:

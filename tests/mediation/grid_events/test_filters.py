@@ -12,6 +12,7 @@ from mediation.grid_events import EVENT_TYPES, Event, Further, TypeName, filter_
 from mediation.grid_events.types import MACHINE_UTILIZATION
 from tests.rigs.grid_events import lease, lease_in
 from tests.rigs.mediation import NOW
+from tests.rigs.pace import growth
 
 NAMESPACE = "http://example.org/lab"
 VOLCANO = TypeName("urn:example:types", "VolcanoEvent")
@@ -172,3 +173,11 @@ def test_an_event_is_an_example_of_itself(
 def test_every_known_type_can_be_a_pattern() -> None:
     for name in EVENT_TYPES:
         assert takes(Event(type_name=name), Event(type_name=name))
+
+
+@pytest.mark.parametrize("text", ["{}x", "{}.x", ".{}x", "0.{}x", "0e{}x"])
+def test_a_long_text_is_soon_seen_to_be_no_zero(text: str) -> None:
+    def filter_with(size: int) -> None:
+        filter_of(Event(further=(Further("extra", text.format("0" * size)),)))
+
+    assert growth(filter_with, 4000) < 3
