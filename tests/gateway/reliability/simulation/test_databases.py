@@ -1,5 +1,6 @@
 """The same runs over databases, with the application's table beside the messages."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from gateway.reliability.simulation.databases import disks_in
 from gateway.reliability.simulation.run import simulate
 from gateway.reliability.simulation.scenarios import Exchange, Scenario
+from gateway.reliability.stores.database import DatabaseTransaction
 
 SHORT = [
     replace(Scenario.drawn(0, exchange), messages=3, pace=0.5, calm_at=20.0, together=4)
@@ -48,3 +50,15 @@ def test_disk_and_memory_run_alike(tmp_path: Path) -> None:
     alone = replace(SHORT[1], together=1)
     with disks_in("sqlite://", tmp_path) as make_disk:
         assert simulate(alone, make_disk).diagram == simulate(alone).diagram
+
+
+@pytest.mark.slow
+def test_a_delivery_that_is_not_undone_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an application changed before it failed stays in the transaction of other deliveries."""
+    failing = [replace(SHORT[0], failing=1.0)]
+    run("sqlite://", tmp_path, failing)
+    monkeypatch.setattr(DatabaseTransaction, "savepoint", lambda self: nullcontext())
+    with pytest.raises(AssertionError, match=r"the service got order .* more than once"):
+        run("sqlite://", tmp_path, failing)
