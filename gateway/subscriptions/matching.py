@@ -6,6 +6,7 @@ adapter.deliveries() --> keys that match --> their subscriptions --> dispatcher.
 adapter waits
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -17,12 +18,15 @@ from adapters import Delivery, Matched, XPathFilterAdapter
 from filters import Filter, Topic
 from gateway.delivery import Dispatchers, Entry
 from gateway.observing.samples import Sample, counter, gauge
+from gateway.store import StoreUnavailable
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.settling_together import shared_settlement
 from gateway.subscriptions.table import SubscriptionTable
 from mediation import Notification, Rights
 from mediation.grid_events import VIA_PROPERTY
 
+RETRY = 1.0
+"""Seconds after which the store is asked again who may get a message."""
 _log = structlog.get_logger("dragoman")
 
 
@@ -104,7 +108,7 @@ class Matching:
     async def _entitled(self, matched: Matched, topic: Topic, guard: Guard) -> Matched:
         """What is left of *matched* for those who may get it: nothing of what its publisher had
         no right to publish."""
-        if not await guard.may_be_delivered(matched.delivery.notification):
+        if not await self._may_be_delivered(matched.delivery.notification, guard):
             self.withheld += 1
             return replace(matched, keys=(), over_budget=(), unevaluated=())
 
@@ -122,6 +126,15 @@ class Matching:
             over_budget=those(matched.over_budget),
             unevaluated=those(matched.unevaluated),
         )
+
+    async def _may_be_delivered(self, notification: Notification, guard: Guard) -> bool:
+        """What *guard* says, once the store is there: what comes next waits for it, too."""
+        while True:
+            try:
+                return await guard.may_be_delivered(notification)
+            except StoreUnavailable as error:
+                _log.warning("delivery.waits", why=str(error))
+                await asyncio.sleep(RETRY)
 
     def _accept(self, matched: Matched) -> None:
         matching = self._table.matching

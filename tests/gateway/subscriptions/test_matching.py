@@ -1,0 +1,85 @@
+"""The pump, with a real adapter and a real dispatcher."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from adapters import Delivery, XPathFilterAdapter
+from adapters.memory import MemoryAdapter
+from filters import Expression, Filter, Topic, parse_clark
+from filters.dialects import TOPIC_FULL
+from gateway.delivery import Dispatchers
+from gateway.store import StoreUnavailable
+from gateway.subscriptions import matching
+from gateway.subscriptions.filter_budgets import FilterBudgets
+from gateway.subscriptions.matching import Matching
+from gateway.subscriptions.table import SubscriptionTable
+from mediation import Notification, Rights
+from tests.rigs.dispatching import engine, notification
+from tests.rigs.waiting import until
+
+TOPIC = parse_clark("{urn:t}A")
+
+
+@dataclass
+class Listening:
+    """What of the gateway gets messages, too."""
+
+    key: str = "inside"
+    got: list[str] = field(default_factory=list)
+
+    def accept(self, delivery: Delivery) -> None:
+        self.got.append(delivery.notification.id)
+        delivery.settle()
+
+
+@dataclass
+class Forgetful:
+    """A guard whose store is away the first *failures* times that it is asked."""
+
+    failures: int
+    asked: list[str] = field(default_factory=list)
+
+    def guards(self, topic: Topic) -> bool:
+        return True
+
+    async def may_be_delivered(self, notification: Notification) -> bool:
+        self.asked.append(notification.id)
+        if len(self.asked) <= self.failures:
+            raise StoreUnavailable
+        return True
+
+    def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool:
+        return True
+
+
+async def test_what_waits_for_the_store_is_delivered_and_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching, "RETRY", 0.0)
+    settled: list[Notification] = []
+    adapter = XPathFilterAdapter(MemoryAdapter(), settled=settled.append)
+    listening, guard, table = Listening(), Forgetful(failures=2), SubscriptionTable()
+    everything = Filter(topics=(Expression("t:A", TOPIC_FULL, (("t", "urn:t"),)),))
+    async with engine(tmp_path) as run:
+        dispatchers = Dispatchers(run.store, run.dispatcher.scheduler)
+        dispatchers.add(None, run.dispatcher)
+        assert await adapter.start({listening.key: everything}) == {}
+        budgets = FilterBudgets(lambda entry, why: None)
+        pump = Matching(adapter, table, dispatchers, budgets, {TOPIC: listening}, guard)
+        task = asyncio.create_task(pump.run())
+        try:
+            sent = [replace(notification(number), topic=TOPIC) for number in ("1", "2")]
+            await adapter.publish(sent)
+            await until(lambda: len(settled) == 2, 10.0)
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            await adapter.close()
+    one, two = (each.id for each in sent)
+    assert listening.got == [one, two]
+    assert guard.asked == [one, one, one, two]
