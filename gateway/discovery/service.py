@@ -283,6 +283,8 @@ class DiscoveryService:
                 await self._apart(partial(self._forget_expired, now))
             except StoreUnavailable as error:
                 _log.warning("discovery.waits", why=str(error))
+            except Exception:  # What could not be forgotten now may be the next time.
+                _log.exception("discovery.purge-failed")
 
     def _forget_expired(self, now: datetime) -> None:
         for topic_id in self.node.expired(now):

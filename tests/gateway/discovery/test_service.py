@@ -2,7 +2,7 @@
 message that is lost, or doubled, or handled when the process is killed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,6 +13,7 @@ import pytest
 
 from adapters import AdapterUnavailable
 from filters import Topic
+from gateway.discovery import service
 from gateway.discovery.limits import NodeLimits
 from gateway.discovery.node import Node
 from gateway.discovery.service import DiscoveryService
@@ -277,6 +278,24 @@ async def test_a_node_restarted_empty_is_full_after_the_next_round(
         await node.tell(advertisement)
         await node.tell(advertisement)  # And another node hands on the same.
         assert await node.ask() == 1
+
+
+async def test_a_failure_does_not_end_the_purge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def fail_once(self: Node, now: datetime) -> Iterator[str]:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise RuntimeError("a defect")
+        return iter(())
+
+    monkeypatch.setattr(service, "PURGE", 0.0)
+    monkeypatch.setattr(Node, "expired", fail_once)
+    async with at_work(sqlite_url(tmp_path)):
+        await until(lambda: looks > 1, 10.0)
 
 
 # The whole gateway, in several dialects.
