@@ -113,8 +113,6 @@ class PublishingOperations:
     ) -> Published | Acknowledged | None:
         """Publish notifications; they are durable on return. Only some specifications answer it."""
         await self._check_topics(request)
-        if self._prove is not None:
-            request = await self._prove(request, incoming, inbound)
         answer = await self.take_in(request, incoming, inbound)
         if self._note is not None:
             await self._note(incoming, inbound)
@@ -125,11 +123,17 @@ class PublishingOperations:
             await self._check(request.notifications)
         self._topics.namespaces.check(each.topic or DEFAULT_TOPIC for each in request.notifications)
 
-    async def admit(self, request: Publish, inbound: Inbound) -> tuple[Notification, ...]:
+    async def admit(
+        self, request: Publish, incoming: Incoming, inbound: Inbound
+    ) -> tuple[Notification, ...]:
         """Check notifications that are to be published later, by `accept`: what may be refused is
-        refused now."""
+        refused now. They keep their ids, for which their publisher's right is proved."""
         await self._check_topics(request)
+        request = await self._proved(request, incoming, inbound)
         return self._admitted(request.notifications, inbound)[0]
+
+    async def _proved(self, request: Publish, incoming: Incoming, inbound: Inbound) -> Publish:
+        return request if self._prove is None else await self._prove(request, incoming, inbound)
 
     def _admitted(
         self, notifications: tuple[Notification, ...], inbound: Inbound
@@ -149,9 +153,10 @@ class PublishingOperations:
         return notifications, hops, origin
 
     async def take_in(
-        self, request: Publish, _incoming: Incoming, inbound: Inbound
+        self, request: Publish, incoming: Incoming, inbound: Inbound
     ) -> Published | Acknowledged | None:
         """Publish as `publish` does what the gateway itself asked for: nobody need register it."""
+        request = await self._proved(request, incoming, inbound)
         notifications, hops, origin = self._admitted(request.notifications, inbound)
         if not notifications:
             pass  # A heartbeat.

@@ -1,6 +1,6 @@
 """Handlers of requests about sequences, and of events that come in one."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from adapters import AdapterUnavailable
 from filters import Reason, Refused
@@ -72,8 +72,10 @@ class SequenceOperations:
         said = parts_of(incoming)
         assert said is not None
         assert said.sequence is not None
-        admitted = await self._publishing.admit(request, inbound)
-        events = named(admitted, said.sequence.identifier, said.sequence.number)
+        sequence = said.sequence
+        events = named(request.notifications, sequence.identifier, sequence.number)
+        asked = replace(request, notifications=events)
+        events = await self._publishing.admit(asked, incoming, inbound)
         content = write_content(events) if events else b""
         told = await self._sequences.take(said, content, inbound.principal)
         if told.sequence is None and (request.acknowledged or request.answered):

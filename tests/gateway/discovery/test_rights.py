@@ -36,6 +36,7 @@ from tests.rigs.discovery_nodes import node_settings
 from tests.rigs.envelopes import Answer, fresh_id, topic_expression
 from tests.rigs.envelopes import Speaker as Peer
 from tests.rigs.gateways import Running, running
+from tests.rigs.reliable_publishers import ReliablePublisher
 from tests.rigs.waiting import until
 
 OWNER = Speaker(parties().producer)
@@ -135,7 +136,7 @@ class Rig:
 
 @pytest_asyncio.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    settings = {**node_settings(tmp_path), "trusted": ("127.0.0.1",)}
+    settings = {**node_settings(tmp_path), "trusted": ("127.0.0.1",), "wsrm": "offered"}
     async with Consumers() as consumers, running(tmp_path, **settings) as run:
         made = _made()
         advertised = OWNER.advertisement(made, now())
@@ -271,6 +272,27 @@ async def test_who_may_not_publish(rig: Rig) -> None:
         more = {} if delegation is None else {"delegation": delegation}
         answer = await rig.publish(1, speaker, **more)
         assert answer.status == 403, answer.body
+
+
+async def test_who_may_publish_in_a_sequence(rig: Rig) -> None:
+    sink, request = rig.consumers.add(), fresh_id()
+    await rig.subscribe(sink, request, rig.header(OWNER, Right.SUBSCRIBE, request))
+    path = f"/soap/topic/{quote(str(rig.topic), safe='')}"
+    publisher = ReliablePublisher(rig.run, path=path)
+    await publisher.create()
+    for number, speaker in ((1, OWNER), (2, None), (3, OTHER), (4, OWNER)):
+        request, header = fresh_id(), ""
+        if speaker is not None:
+            raw = f"/soap/topic/{rig.topic}"
+            header = rig.header(speaker, Right.PUBLISH, request, raw)
+        message = publisher.message(number, f"<e><n>{number}</n></e>", message_id=request)
+        message = message.replace(b"</s:Header>", header.encode() + b"</s:Header>", 1)
+        for _ in range(2):  # It is sent again when its acknowledgement was lost.
+            answer = await publisher.post(message)
+            assert (answer.status == 403) == (speaker is not OWNER), answer.body
+    await sink.until(lambda: "4" in numbers(sink))
+    await rig.run.quiet()
+    assert numbers(sink) == ["1", "4"]
 
 
 async def test_native_messages_without_the_right_reach_nobody_and_are_counted(rig: Rig) -> None:
