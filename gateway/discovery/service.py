@@ -2,10 +2,10 @@
 
     delivery -> take -> kept in the store -> catalogue -> answers published -> settled
 
-One task handles what has come in batches; one thread checks, searches and signs. A batch that the
-store or the messaging system does not take is tried again as a whole: what is kept is known the
-second time, and an answer has the id that the request gives, so that it is published once. After a
-crash the same happens with what was not settled.
+One task handles what has come in batches; one thread checks, searches and signs. What the store or
+the messaging system does not take of a batch is tried again, and the messages are not taken again:
+what is kept is known the second time, and an answer has the id that the request gives, so that it
+is published once. After a crash what was not settled is taken and handled again.
 """
 
 import asyncio
@@ -149,24 +149,28 @@ class DiscoveryService:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _handle_surely(self, batch: Sequence[Delivery]) -> None:
+        notifications = [delivery.notification for delivery in batch]
+        # Once: the second time a stranger's request would be its own replay.
+        taken = await self._apart(partial(self._take, notifications))
+        await self._carry_out(taken)
+
+    async def _carry_out(self, taken: Sequence[_Taken]) -> None:
         while True:
             try:
-                await self._handle([delivery.notification for delivery in batch])
+                await self._handle(taken)
                 return
             except (StoreUnavailable, AdapterUnavailable) as error:
                 _log.warning("discovery.waits", why=str(error))
                 await asyncio.sleep(RETRY)
             except Exception:  # One message must not end the node: it would come again for ever.
-                if len(batch) == 1:
-                    _log.exception("discovery.message-failed")
-                    self._count("failed")
+                if len(taken) <= 1:
+                    self._failed()
                     return
-                for delivery in batch:
-                    await self._handle_surely([delivery])
+                for each in taken:
+                    await self._carry_out([each])
                 return
 
-    async def _handle(self, notifications: Sequence[Notification]) -> None:
-        taken = await self._apart(partial(self._take, notifications))
+    async def _handle(self, taken: Sequence[_Taken]) -> None:
         await self._keep([each.what for each in taken if isinstance(each.what, Advertised)])
         for each in taken:
             if isinstance(each.what, Withdrawn):
@@ -186,9 +190,12 @@ class DiscoveryService:
             way = self._ways.get(str(each.topic))
             if way is None:
                 continue
-            with self._dropping():
-                what = self.node.take(each.payload, way, each.source, now=self._now())
-                taken.append(_Taken(what, each.id))
+            try:
+                with self._dropping():
+                    what = self.node.take(each.payload, way, each.source, now=self._now())
+                    taken.append(_Taken(what, each.id))
+            except Exception:
+                self._failed()
         return taken
 
     # Advertisements.
@@ -356,6 +363,11 @@ class DiscoveryService:
 
     def _dropping(self) -> "_Dropping":
         return _Dropping(self._count)
+
+    def _failed(self) -> None:
+        """Count a message that could not be handled, for the reason that is being caught."""
+        _log.exception("discovery.message-failed")
+        self._count("failed")
 
     def _count(self, outcome: str) -> None:
         self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1

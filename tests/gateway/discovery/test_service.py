@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -296,6 +297,39 @@ async def test_a_failure_does_not_end_the_purge(
     monkeypatch.setattr(Node, "expired", fail_once)
     async with at_work(sqlite_url(tmp_path)):
         await until(lambda: looks > 1, 10.0)
+
+
+async def test_what_waits_for_the_messaging_system_is_no_replay_of_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "RETRY", 0.0)
+    stranger = Speaker(None)
+    async with at_work(sqlite_url(tmp_path)) as node:
+        await advertise(node)
+        node.published.failures = 2
+        await node.tell(stranger.query(now(), "mole"))
+        assert len(node.published.to(stranger)) == 1
+
+
+async def test_a_message_that_fails_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = Node.take
+
+    def fail_at_nonsense(self: Node, octets: bytes, *args: Any, **more: Any) -> Any:
+        if octets == b"nonsense":
+            raise RuntimeError("a defect")
+        return take(self, octets, *args, **more)
+
+    monkeypatch.setattr(Node, "take", fail_at_nonsense)
+    stranger = Speaker(None)
+    async with at_work(sqlite_url(tmp_path)) as node:
+        await advertise(node)
+        told = [message(stranger.query(now(), "mole")), message(b"nonsense")]
+        for each in told:  # Both are of one batch.
+            node.service.accept(each)
+        await until(lambda: all(each.settled for each in told), 10.0)
+        assert len(node.published.to(stranger)) == 1
 
 
 # The whole gateway, in several dialects.
