@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from uuid import UUID
 
 from filters import FilterError, Reason, Refused
@@ -71,6 +71,8 @@ LIFE = timedelta(seconds=30)
 """How long an answer is valid."""
 _ROOM = MAX_RESPONSE - 32 * 2**10
 """Bytes of the advertisements in a response; the rest is for its head and signature."""
+_STALE = 1000
+"""Ends that are so no more of which the list is freed from time to time: so many may stay."""
 _ADVERTISED = re.compile(
     rb"\s*(?:<\?xml[^>]*\?>)?\s*<(?:[^\s<>:/]+:)?SignedTopicAdvertisement[\s>/]"
 )
@@ -180,7 +182,9 @@ class Node:
         self._strangers = ReplayWindow()
         self.catalogue = catalogue if catalogue is not None else Catalogue[str]()
         self._ends: list[tuple[float, str]] = []
-        """The times at which topics expire, and their ids."""
+        """The times at which topics expire, and their ids; some are not so any more."""
+        self._end: dict[str, float] = {}
+        """When each topic expires."""
         self.topics = {
             NODES: Way.NODES,
             TOPICS: Way.TOPICS,
@@ -376,19 +380,25 @@ class Node:
         if row.octets is None:
             self.forget(row.topic_id)
         else:
-            if row.topic_id not in self.catalogue:
+            if self._end.get(row.topic_id) != row.expires:
+                self._end[row.topic_id] = row.expires
                 heappush(self._ends, (row.expires, row.topic_id))
+                if len(self._ends) > 2 * len(self._end) + _STALE:
+                    self._ends = [(end, topic_id) for topic_id, end in self._end.items()]
+                    heapify(self._ends)
             self.catalogue.add(row.topic_id, read_described(row))
 
     def expired(self, now: datetime) -> Iterator[str]:
         """The topics that are known, and over."""
         while self._ends and self._ends[0][0] <= now.timestamp():
-            topic_id = heappop(self._ends)[1]
-            if topic_id in self.catalogue:
+            end, topic_id = heappop(self._ends)
+            if self._end.get(topic_id) == end:
+                del self._end[topic_id]
                 yield topic_id
 
     def forget(self, topic_id: str) -> None:
         """Find a topic no more. One that is not known is no error."""
+        self._end.pop(topic_id, None)
         if topic_id in self.catalogue:
             self.catalogue.remove(topic_id)
 

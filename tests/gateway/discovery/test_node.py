@@ -1,6 +1,6 @@
 """What a node makes of messages: the exchange, its policy, its limits, what it is attacked with."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -218,6 +218,24 @@ def test_what_has_expired_is_not_found() -> None:
     assert answer.topic_ids == ()
     assert list(rig.node.expired(later)) == [str(created.advertisement.topic_id)]
     assert list(rig.node.expired(later)) == []
+
+
+def test_the_end_of_a_topic_is_that_of_its_newest_advertisement() -> None:
+    rig = Rig()
+    octets = PRODUCER.advertisement(rig.create(lifetime=timedelta(minutes=5)), NOW)
+    first = rig.tell(octets)
+    assert isinstance(first, Advertised)
+    node, at = rig.node, NOW.timestamp()
+    for seconds in (600.0, 60.0, 900.0):
+        node.know(replace(first.row, expires=at + seconds))
+    assert list(node.expired(NOW + timedelta(seconds=899))) == []
+    for number in range(1_500):  # What is over no more takes no room for ever.
+        node.know(replace(first.row, expires=at + 1000.0 + number))
+    assert len(node._ends) < 1_100
+    node.know(replace(first.row, expires=at + 60.0))
+    assert list(node.expired(NOW + timedelta(seconds=61))) == [first.row.topic_id]
+    node.forget(first.row.topic_id)
+    assert list(node.expired(NOW + timedelta(days=1))) == []
 
 
 def test_a_withdrawal_names_who_withdraws() -> None:
