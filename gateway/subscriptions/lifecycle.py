@@ -50,6 +50,7 @@ from gateway.subscriptions.webhooks import WebHooks
 from mediation import (
     SPECIFICATIONS,
     Bookmark,
+    Calling,
     Context,
     DeliveryMode,
     End,
@@ -318,12 +319,18 @@ class Subscriptions:
         identity: str,
     ) -> Subscription | None:
         """Renew the one subscription with this *identity*, and send now what waits for it; None
-        where there is none. It is answered as *subscription* asks for."""
+        where there is none. It is answered as *subscription* asks for. Who does not own it makes
+        its lease longer, and changes nothing else."""
         entry = self._table.identical(identity)
         if entry is None:
             return None
+        owns = entry.subscription.owner == principal.owner
+        calling = subscription.policy.calling if owns else None
+        grows = not owns and not principal.trusted
         try:
-            renewed = await self.renew(entry, asked, principal, now=now)
+            renewed = await self.renew(
+                entry, asked, principal, now=now, calling=calling, grows=grows
+            )
         except SubscriptionUnknown:  # It has just ended.
             return None
         self._dispatchers.hasten(entry)
@@ -433,17 +440,38 @@ class Subscriptions:
         return _rules(entry).grace and expires + self._terms.grace > now
 
     async def renew(
-        self, entry: Entry, asked: Expiry, principal: Principal, *, now: datetime
+        self,
+        entry: Entry,
+        asked: Expiry,
+        principal: Principal,
+        *,
+        now: datetime,
+        calling: Calling | None = None,
+        grows: bool = False,
     ) -> Subscription:
         """Move the end of a lease.
+
+        Args:
+            calling: How its listener is called from now on; None is as before.
+            grows: Its end is never moved forward.
 
         Raises:
             Refused: as the specification says; the lease is as it was.
         """
         expires = grant(asked, _rules(entry), self._terms, trusted=principal.trusted, now=now)
         expires = _cut(expires, entry.subscription.policy.rights)
-        lease = Lease(entry.subscription.lease.created, expires, asked.as_duration)
-        return await self._change(entry, lambda old: replace(old, lease=lease))
+
+        def renewed(old: Subscription) -> Subscription:
+            former = old.lease.expires
+            shortens = expires is not None and (former is None or expires < former)
+            lease = Lease(old.lease.created, expires, asked.as_duration)
+            if grows and shortens:
+                lease = old.lease
+            if calling is None or calling == old.policy.calling:
+                return replace(old, lease=lease)
+            return replace(old, lease=lease, policy=shared(replace(old.policy, calling=calling)))
+
+        return await self._change(entry, renewed)
 
     async def keep_alive(self, entry: Entry, seconds: float) -> None:
         """Let a subscription live for *seconds* at least: its subscriber just showed itself."""
@@ -595,6 +623,8 @@ class Subscriptions:
     def moved(self, entry: Entry, subscription: Subscription) -> None:
         """Put *subscription*, which the store has, in the place of the former one of *entry*."""
         former, entry.subscription = entry.subscription, subscription
+        if subscription.policy.calling != former.policy.calling:
+            entry.recipient = prepare(subscription)
         if subscription.lease != former.lease:
             self._clock.watch(subscription)
 

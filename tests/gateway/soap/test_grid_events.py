@@ -10,7 +10,7 @@ from lxml import etree
 from tests.rigs.consumers import Consumers, Receipt, status
 from tests.rigs.envelopes import S11, WSE, Speaker
 from tests.rigs.gateways import Running, running
-from tests.rigs.grid_events import PORT, event_in, handle, lease, sample
+from tests.rigs.grid_events import PORT, SPELLINGS, event_in, handle, lease, sample
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -113,6 +113,35 @@ async def test_a_renewal_moves_the_lease(gateway: Running, consumer: Consumers) 
     assert one.lease.expires is not None
     left = one.lease.expires - datetime.now(UTC)
     assert timedelta(hours=23) < left <= timedelta(hours=24)
+
+
+async def test_others_make_a_lease_longer_and_change_nothing_else(
+    tmp_path: Path, consumer: Consumers
+) -> None:
+    """Its owner decides how the listener is called, and may shorten it."""
+    url = consumer.fresh()
+    owner, other = "127.0.0.8", "127.0.0.9"
+    async with running(tmp_path, adapter="embedded:", trusted=("127.0.0.1",)) as run:
+
+        async def ask(source: str, milliseconds: int, year: str) -> int:
+            octets = SPELLINGS[year](lease(port=port_at(url), milliseconds=str(milliseconds)))
+            answer = await run.request(
+                "POST", "/soap", octets, source=source, content_type="text/xml"
+            )
+            assert answer.status == 200, answer.body
+            return int(etree.fromstring(answer.body)[-1][0].findtext("return/leaseDuration") or "")
+
+        async def year() -> str:
+            await publish(run, storm())
+            body = (await consumer.next(url)).body
+            return "1999" if b"/1999/XMLSchema" in body else "2001"
+
+        assert await ask(owner, 3_600_000, "1999") == 3_600_000
+        assert await ask(other, 10_000, "as it is") > 3_500_000
+        assert await year() == "1999", "another's renewal does not say how it is called"
+        assert await ask(other, 7_200_000, "as it is") == 7_200_000
+        assert await ask(owner, 20_000, "as it is") == 20_000
+        assert await year() == "2001"
 
 
 async def test_repetitions_are_one_event(gateway: Running, consumer: Consumers) -> None:
