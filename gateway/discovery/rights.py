@@ -27,7 +27,7 @@ from gateway.exchange import Inbound
 from gateway.model.advertisements import AdvertisementLimits, Claimed
 from gateway.observing.samples import Sample, counters
 from gateway.store import Store, advertisements
-from gateway.store.advertisements import LOCK
+from gateway.store.advertisements import LOCK, PROOF
 from mediation import Incoming, Notification, Publish, Rights, Subscribe, SubscribePulling
 from mediation.discovery import (
     MAX_MESSAGE,
@@ -291,6 +291,7 @@ class TopicRights:
                 expires=(expires + MARGIN).timestamp(),
                 now=self._now().timestamp(),
                 limits=self._limits,
+                kind=PROOF,
                 once=asking.use == "subscribe",
             ),
             locks=(LOCK,),

@@ -33,11 +33,14 @@ class AdvertisementRow:
 @dataclass(frozen=True, slots=True)
 class AdvertisementLimits:
     """How many advertisements are kept, those that were withdrawn not counted; of the latter as
-    many again. ``requests`` is how many messages are remembered until they expire."""
+    many again. ``requests`` is how many messages are remembered until they expire, and as many
+    proofs again; ``requests_of_sender`` and ``proofs_of_sender`` are how many of one sender."""
 
     in_all: int = 100_000
     of_creator: int = 1_000
     requests: int = 100_000
+    requests_of_sender: int = 1_000
+    proofs_of_sender: int = 10_000
 
 
 class Kept(Enum):
@@ -65,4 +68,4 @@ class Claimed(Enum):
     TOO_OFTEN = "too-often"
     """Its sender has asked for as much lately as it may."""
     CROWDED = "crowded"
-    """There is no room to remember it."""
+    """There is no room to remember it, or its sender has taken its part of it."""

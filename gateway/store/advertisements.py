@@ -16,6 +16,8 @@ from gateway.store.schema import advertisements, advertisers, discovery_messages
 LOCK = "discovery"
 ALL = ""
 """The advertiser that stands for all."""
+PROOF = "proof"
+"""The kind of messages that are proofs of possession: they are counted apart."""
 
 
 def keep(
@@ -130,7 +132,8 @@ def claim(
         notification: The id of what it came in. The same message in the same notification may be
             answered again: it came again after a crash.
         once: It may not.
-        kind, most: How many of a kind a sender may have claimed in the last minute.
+        kind, most: How many of a kind a sender may have claimed in the last minute; `PROOF` is
+            a kind.
     """
     columns = discovery_messages.c
     own = (columns.sender == sender) & (columns.message == message)
@@ -144,8 +147,15 @@ def claim(
         lately = (columns.sender == sender) & (columns.kind == kind) & (columns.at > now - 60.0)
         if connection.execute(counting.where(lately)).scalar_one() >= most:
             return Claimed.TOO_OFTEN
-    if connection.execute(counting).scalar_one() >= limits.requests:
-        return Claimed.CROWDED
+    proves = kind == PROOF
+    alike = columns.kind == PROOF if proves else columns.kind != PROOF
+    of_sender = limits.proofs_of_sender if proves else limits.requests_of_sender
+    for counted, room in (
+        (alike & (columns.sender == sender), of_sender),
+        (alike, limits.requests),
+    ):
+        if connection.execute(counting.where(counted)).scalar_one() >= room:
+            return Claimed.CROWDED
     connection.execute(
         discovery_messages.insert().values(
             sender=sender,

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
 from gateway.store import Store, advertisements
-from gateway.store.advertisements import LOCK
+from gateway.store.advertisements import LOCK, PROOF
 from tests.rigs.stores import on_each_store
 
 NOW = 1_000.0
@@ -135,6 +135,26 @@ async def test_what_is_claimed_is_bounded(store: Store) -> None:
         Claimed.YES, Claimed.CROWDED,
     ]  # fmt: skip
     assert await claim("3", now=NOW + 61.0) is Claimed.YES
+
+
+@on_each_store
+async def test_one_sender_crowds_nobody_out(store: Store) -> None:
+    few = AdvertisementLimits(requests=4, requests_of_sender=2, proofs_of_sender=3)
+
+    async def claim(sender: str, number: int, kind: str = "") -> Claimed:
+        message = f"{kind}{number}"
+        operation = partial(
+            advertisements.claim, sender=sender, message=message, notification=message,
+            expires=NOW + 30.0, now=NOW, limits=few, kind=kind,
+        )  # fmt: skip
+        return await store.submit(operation)
+
+    yes, crowded = Claimed.YES, Claimed.CROWDED
+    assert [await claim("e-1", n) for n in range(3)] == [yes, yes, crowded]
+    assert [await claim("e-2", n) for n in range(2)] == [yes, yes]
+    assert await claim("e-3", 0) is crowded, "all together"
+    assert [await claim("e-1", n, PROOF) for n in range(4)] == [yes, yes, yes, crowded]
+    assert [await claim(f"e-{n}", n, PROOF) for n in (2, 3)] == [yes, crowded]
 
 
 async def test_limits_hold_among_replicas(postgresql_url: str) -> None:
