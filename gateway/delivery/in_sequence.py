@@ -15,6 +15,7 @@ begins.
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -55,6 +56,9 @@ from mediation.reliable_messaging import (
 T = TypeVar("T")
 
 REFUSED = "The consumer makes no sequence"
+SHORTEST = timedelta(minutes=1)
+"""The shortest life of a sequence: one that ends sooner would have a successor with every few
+deliveries, and each is remembered for an hour."""
 
 
 class SequenceSending:
@@ -229,6 +233,9 @@ class SequenceSending:
             return failed(error)
         said = await self.read(answer.body)
         if said is not None and isinstance(said.body, CreateSequenceResponse):
+            expires = said.body.expires
+            if expires is not None and timedelta() < expires < SHORTEST:
+                return _broken(f"{REFUSED}: it would end after {expires}", answer.status)
             return said.body
         fault = said.fault if said is not None else None
         if fault is not None and (isinstance(fault, RmFault) or fault.permanent):

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -331,7 +332,10 @@ async def test_a_consumer_that_was_away_has_got_nothing(tmp_path: Path) -> None:
         await r.got(1, 2)
 
 
-async def test_a_sequence_that_expires_is_replaced_in_time(tmp_path: Path) -> None:
+async def test_a_sequence_that_expires_is_replaced_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.delivery.in_sequence.SHORTEST", timedelta())
     reliable = ReliableConsumer(lifetime=0.2)
     async with rig(tmp_path, reliable) as r:
         await r.subscribe()
@@ -341,6 +345,19 @@ async def test_a_sequence_that_expires_is_replaced_in_time(tmp_path: Path) -> No
         await r.got(1, 2, 3, 4, 5)
         firsts = [numbers[0] for numbers in reliable.sequences]
         assert set(firsts) == {1}
+
+
+async def test_a_sequence_that_ends_within_a_minute_is_none(tmp_path: Path) -> None:
+    async with rig(tmp_path, ReliableConsumer(lifetime=59.0)) as r:
+        speaker = Speaker()
+        body = speaker.wse_subscribe(r.consumer.url)
+        body = body.replace("</e:Delivery>", f"{policy()}</e:Delivery>")
+        answer = await r.run.ask(speaker, body)
+        assert answer.status >= 400, answer.body
+        assert b"would end after 0:00:59" in answer.body
+        r.reliable.lifetime = 60.0
+        r.reliable.forget()
+        await r.subscribe()
 
 
 # Deliveries that cannot be made.
