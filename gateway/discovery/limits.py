@@ -24,7 +24,7 @@ class NodeLimits:
     """
 
     messages: float = 2000.0
-    messages_at_once: float = 20_000.0
+    messages_at_once: float = 2_000.0
     creations: int = 10
     queries: float = 100.0
     strangers: float = 20.0

@@ -9,6 +9,7 @@ is published once. After a crash what was not settled is taken and handled again
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -45,6 +46,8 @@ KEY = "topic-discovery-node"
 """The key of the node's filter among those of subscriptions, which are longer."""
 WAITING = 4096
 """Messages that wait for the node; more are dropped, for whoever sent them repeats them."""
+OF_SOURCE = WAITING // 8
+"""How many of them are of one source: it leaves room for others."""
 BATCH = 64
 RETRY = 1.0
 """Seconds after which a batch is tried again."""
@@ -98,6 +101,8 @@ class DiscoveryService:
         self._limits = limits or AdvertisementLimits()
         self._now = now
         self._waiting: asyncio.Queue[Delivery] = asyncio.Queue(WAITING)
+        self._of_source: Counter[str] = Counter()
+        """How many messages of each source wait."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="discovery")
         self._revision = 0
         self._ways = {str(topic): way for topic, way in node.topics.items()}
@@ -124,11 +129,21 @@ class DiscoveryService:
 
     def accept(self, delivery: Delivery) -> None:
         """Take on a message; it is settled when it is done with."""
-        try:
-            self._waiting.put_nowait(delivery)
-        except asyncio.QueueFull:
+        source = delivery.notification.source
+        if self._waiting.full() or self._of_source[source] >= OF_SOURCE:
             self._count("crowded")
             delivery.settle()
+            return
+        self._of_source[source] += 1
+        self._waiting.put_nowait(delivery)
+
+    def _next(self, delivery: Delivery) -> Delivery:
+        """*delivery*, which waits no more."""
+        source = delivery.notification.source
+        self._of_source[source] -= 1
+        if not self._of_source[source]:
+            del self._of_source[source]
+        return delivery
 
     async def run(self) -> None:
         """Handle what comes, for ever."""
@@ -137,9 +152,9 @@ class DiscoveryService:
             beside.append(asyncio.create_task(self._look_around()))
         try:
             while True:
-                batch = [await self._waiting.get()]
+                batch = [self._next(await self._waiting.get())]
                 while len(batch) < BATCH and not self._waiting.empty():
-                    batch.append(self._waiting.get_nowait())
+                    batch.append(self._next(self._waiting.get_nowait()))
                 await self._handle_surely(batch)
                 for delivery in batch:
                     delivery.settle()

@@ -4,7 +4,7 @@ message that is lost, or doubled, or handled when the process is killed."""
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -330,6 +330,23 @@ async def test_a_message_that_fails_takes_no_other_with_it(
             node.service.accept(each)
         await until(lambda: all(each.settled for each in told), 10.0)
         assert len(node.published.to(stranger)) == 1
+
+
+async def test_one_source_leaves_room_for_others(tmp_path: Path) -> None:
+    async with at_work(sqlite_url(tmp_path)) as node:
+        await advertise(node)
+        flood = [message(b"<") for _ in range(service.WAITING + 1)]
+        query = message(CONSUMER.query(now(), "mole"), queries_of(parties().node_id))
+        query.notification = replace(query.notification, source="urn:another")
+        for each in [*flood, query]:  # Nothing is handled meanwhile.
+            node.service.accept(each)
+        assert sum(each.settled for each in flood) == len(flood) - service.OF_SOURCE
+        assert not query.settled
+        await until(lambda: query.settled, 10.0)
+        assert node.found() == 1
+        for each in (message(b"<") for _ in range(service.OF_SOURCE)):
+            node.service.accept(each)
+            assert not each.settled, "there is room again"
 
 
 # The whole gateway, in several dialects.
