@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from filters import Refused
@@ -48,6 +48,11 @@ if TYPE_CHECKING:
 
 LEASE = timedelta(minutes=10)
 """The lease that a subscription asks for; a listener that was killed is forgotten after it."""
+
+
+Authorize: TypeAlias = Callable[[str, str], str]
+"""Given the message id of a request and the address that it is sent to, writes the header block
+that proves the right to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,12 @@ class Client(Speaker):
         await self._over_tcp().finish()
 
     async def publish(
-        self, payload: bytes, *, topic: str | None = None, action: str | None = None
+        self,
+        payload: bytes,
+        *,
+        topic: str | None = None,
+        action: str | None = None,
+        authorize: Authorize | None = None,
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. Its message id.
 
@@ -144,21 +154,23 @@ class Client(Speaker):
         Args:
             payload: One XML element, as a document.
             topic: A name, a path, or Clark notation.
+            authorize: For a protected topic.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
             Refused: *payload* is not one acceptable XML element.
         """
-        message_id = fresh_id()
+        message_id, to = fresh_id(), f"{self._url}/soap"
         message = write_publish(
             self._spec,
-            to=f"{self._url}/soap",
+            to=to,
             payload=payload,
             message_id=message_id,
             topic=topic,
             action=action,
+            blocks="" if authorize is None else authorize(message_id, to),
         )
-        await self._send("Publish", f"{self._url}/soap", message, one_way=True)
+        await self._send("Publish", to, message, one_way=True)
         return message_id
 
     async def subscribe(
@@ -170,6 +182,7 @@ class Client(Speaker):
         namespaces: Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
         reliable: bool = False,
+        authorize: Authorize | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
 
@@ -179,25 +192,28 @@ class Client(Speaker):
             namespaces: The prefixes of both.
             reliable: Notifications are to come in a sequence, each once and in order: the consumer
                 is a `gateway.client.sequence_consumer.SequenceConsumer`.
+            authorize: For a protected topic.
 
         Raises:
             GatewayError: here as in the other methods.
         """
         reference = EndpointReference(consumer, self._spec.wsa or Wsa.V2005_08)
         now = datetime.now(UTC)
+        message_id, to = fresh_id(), f"{self._url}/soap"
         message = write_subscribe(
             self._spec,
-            to=f"{self._url}/soap",
+            to=to,
             consumer=reference,
-            message_id=fresh_id(),
+            message_id=message_id,
             topic=topic,
             xpath=xpath,
             namespaces=namespaces,
             expires=expiry_text(self._spec, lease, now),
             end_to=reference,
             reliable=Rm.V1_1.number if reliable else "",
+            blocks="" if authorize is None else authorize(message_id, to),
         )
-        answer = await self._send("Subscribe", self._url + "/soap", message)
+        answer = await self._send("Subscribe", to, message)
         granted = _granted(answer, self._url)
         if granted.manager is None:
             raise GatewayError(f"{shown(self._url)} answered no subscription")

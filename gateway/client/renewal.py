@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient
-from gateway.client.messaging import LEASE, Subscription
+from gateway.client.messaging import LEASE, Authorize, Client, Subscription
 
 RENEW_EVERY = 60.0
 RETRY_EVERY = 5.0
@@ -91,16 +92,22 @@ async def subscribed(
     every: float = RENEW_EVERY,
     troubled: Callable[[GatewayError], None] = lambda _: None,
     reliable: bool = False,
+    authorize: Authorize | None = None,
 ) -> AsyncIterator[RenewedSubscription]:
     """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
 
     *topic*, *xpath*, *lease* and *reliable* are as in `Client.subscribe`, *every* and *troubled* as
-    in `RenewedSubscription`.
+    in `RenewedSubscription`. *authorize* is for a protected topic, which `Client` alone asks for.
 
     Raises:
         GatewayError: There is no subscription, or it was lost: then the body is cancelled.
     """
-    granted = await client.subscribe(
+    subscribe = client.subscribe
+    if authorize is not None:
+        if not isinstance(client, Client):
+            raise GatewayError("a right to a protected topic is proved in SOAP alone")
+        subscribe = partial(client.subscribe, authorize=authorize)
+    granted = await subscribe(
         consumer,
         topic=topic,
         xpath=xpath,

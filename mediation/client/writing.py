@@ -44,8 +44,10 @@ def write_request(
     message_id: str,
     *,
     reply: bool = True,
+    blocks: str = "",
 ) -> tuple[str, bytes]:
-    """Write a request around these parts: the action and the envelope."""
+    """Write a request around these parts, with more header *blocks*: the action and the
+    envelope."""
     address = to if isinstance(to, str) else to.address
     wsa = spec.wsa
     head = write_headers(wsa, action=written.action, to=address, message_id=message_id)
@@ -53,7 +55,8 @@ def write_request(
         head += f"<wsa:ReplyTo><wsa:Address>{wsa.anonymous}</wsa:Address></wsa:ReplyTo>"
     if not isinstance(to, str) and wsa is not None:
         head += reference_headers(to, wsa).decode()
-    return written.action, write_envelope(spec.soap, wsa, head + written.headers, written.body)
+    head += written.headers + blocks
+    return written.action, write_envelope(spec.soap, wsa, head, written.body)
 
 
 def write_subscribe(
@@ -72,6 +75,7 @@ def write_subscribe(
     mode: str | None = None,
     reliable: str = "",
     actions: tuple[str, ...] = (),
+    blocks: str = "",
 ) -> tuple[str, bytes]:
     """Write Subscribe: the action and the envelope.
 
@@ -88,6 +92,7 @@ def write_subscribe(
             notifications are to come; WS-Eventing and WS-Notification 1.3 alone can say it.
         actions: Events with one of these actions are wanted, by the action filter of DPWS, which
             WS-Eventing alone has, and which goes with no other.
+        blocks: More header blocks, each one element.
 
     Raises:
         MediationError: ``FILTER_DIALECT``: the specification does not have such a filter.
@@ -106,7 +111,7 @@ def write_subscribe(
         reliable,
         actions,
     )
-    return write_request(spec, to, _client(spec).subscribe(wanted), message_id)
+    return write_request(spec, to, _client(spec).subscribe(wanted), message_id, blocks=blocks)
 
 
 def _manage(
@@ -187,12 +192,14 @@ def write_publish(
     topic: str | None = None,
     action: str | None = None,
     producer: EndpointReference | None = None,
+    blocks: str = "",
 ) -> tuple[str, bytes]:
     """Write an event: a wrapped Notify, or, in WS-Eventing, the bare payload with a topic header.
+    *blocks* are more header blocks.
 
     Raises:
         FilterError: *payload* is not one acceptable XML element.
     """
     body = octets_of(parse_document(payload)).decode()
     written = _client(spec).publish(body, topic, action, producer)
-    return write_request(spec, to, written, message_id, reply=False)
+    return write_request(spec, to, written, message_id, reply=False, blocks=blocks)
