@@ -45,6 +45,8 @@ SCHEMES = {scheme: DEFAULT_PORTS[scheme] for scheme in ("http", "https")}
 """Schemes of locations, and their ports: the others have no answers."""
 LONGEST_TOKEN = 256
 _FORWARDED = ((b"content-type", "Content-Type"), (b"soapaction", "SOAPAction"))
+_OUTCOMES = {502: "failed", 503: "busy", 504: "failed"}
+"""What is counted of a refusal with this status; any other is refused."""
 _RETURNED = ("content-type", "content-encoding", "retry-after")
 _log = structlog.get_logger("dragoman.relay")
 
@@ -132,19 +134,24 @@ class Relays:
         if scope["method"] != "POST":
             self._count("refused")
             raise HttpRefusal(405, "Messages are sent with POST.", {"Allow": "POST"})
+        try:
+            # Before it takes a place: who sends slowly keeps nobody out.
+            body = await read_body(receive, scope, self._limits)
+            answer = await self._in_turn(relay, scope, body)
+        except HttpRefusal as refusal:
+            self._count(_OUTCOMES.get(refusal.status, "refused"))
+            raise
+        self._count("relayed")
+        return answer
+
+    async def _in_turn(self, relay: _Relay, scope: Scope, body: bytes) -> Answer:
         if relay.under_way >= self._at_a_time:
-            self._count("busy")
             raise HttpRefusal(503, "Too many messages are under way.", {"Retry-After": "5"})
         relay.under_way += 1
         try:
-            answer = await self._send(relay.target, scope, receive)
-        except HttpRefusal as refusal:
-            self._count("failed" if refusal.status in (502, 504) else "refused")
-            raise
+            return await self._send(relay.target, scope, body)
         finally:
             relay.under_way -= 1
-        self._count("relayed")
-        return answer
 
     def _named(self, token: str) -> _Relay | None:
         """The relay with *token*. All are compared, each in the same time whatever is equal."""
@@ -154,13 +161,12 @@ class Relays:
                 found = relay
         return found
 
-    async def _send(self, target: Target, scope: Scope, receive: Receive) -> Answer:
+    async def _send(self, target: Target, scope: Scope, body: bytes) -> Answer:
         headers = dict(reversed(scope["headers"]))
         try:
             hops = read_hops(_text(headers, HOPS_HEADER))
         except LoopRefused as refused:
             raise HttpRefusal(508, refused.text) from refused
-        body = await read_body(receive, scope, self._limits)
         passed = [
             (name, headers[key].decode("latin-1")) for key, name in _FORWARDED if key in headers
         ]

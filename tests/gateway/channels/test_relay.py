@@ -146,6 +146,33 @@ async def test_deadline_and_number_under_way() -> None:
     assert relays.outcomes == {"busy": 1, "failed": 3}
 
 
+async def test_who_sends_slowly_keeps_nobody_out() -> None:
+    relays = Relays(
+        [(TOKEN, "http://listener.example/")], _Hanging(), AddressPolicy(), limits=HttpLimits(),
+        seconds=0.1, at_a_time=1,
+    )  # fmt: skip
+    never, waits = asyncio.Event(), asyncio.Event()
+    scope = {"type": "http", "path": f"/relay/{TOKEN}", "method": "POST", "headers": []}
+    said: list[Any] = []
+
+    async def nothing() -> Any:
+        waits.set()
+        await never.wait()
+
+    async def all_of_it() -> Any:
+        return {"type": "http.request", "body": b"<a/>"}
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    async with asyncio.timeout(20):
+        slow = asyncio.create_task(relays(scope, nothing, send))
+        await waits.wait()
+        await relays(scope, all_of_it, send)
+        slow.cancel()
+    assert said[0]["status"] == 504
+
+
 @pytest.mark.parametrize(
     "location",
     ["http://10.0.0.7/listener", "http://127.0.0.1:9/", "soap.tcp://example.org/", "mailto:a@b.c",
