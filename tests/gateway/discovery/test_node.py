@@ -1,12 +1,13 @@
 """What a node makes of messages: the exchange, its policy, its limits, what it is attacked with."""
 
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from uuid import uuid4
 
 import pytest
 
-from filters.queries import compile_query, unlimited
+from filters.queries import XQueryWorker, compile_query, unlimited
 from gateway.discovery.limits import NodeLimits, Rates
 from gateway.discovery.node import Advertised, Answer, Asked, Dropped, Found, Node, Way, Withdrawn
 from gateway.discovery.policy import NodePolicy
@@ -46,12 +47,14 @@ class Rig:
 
     policy: NodePolicy = field(default_factory=NodePolicy)
     limits: NodeLimits = field(default_factory=NodeLimits)
+    xquery: XQueryWorker | None = None
 
     def __post_init__(self) -> None:
         self.seconds = 0.0
         self.node = Node(
             parties().node, parties().verifier(), sign=sign, new_uuid=uuid4, policy=self.policy,
             limits=self.limits, rates=Rates(self.limits, lambda: self.seconds),
+            xquery=self.xquery,
         )  # fmt: skip
         self.kept: dict[str, bytes] = {}
 
@@ -348,6 +351,17 @@ def test_harvesting() -> None:
 
 
 # Attacks.
+
+
+def test_strangers_have_nothing_evaluated_in_xquery() -> None:
+    pytest.importorskip("saxonche", reason="the extra xquery is not installed")
+    with closing(XQueryWorker()) as worker:
+        rig = Rig(xquery=worker)
+        rig.advertise()
+        asked = "true()", Dialect.XQUERY
+        assert len(found(CONSUMER, rig.ask(CONSUMER.query(NOW, *asked))).advertisements) == 1
+        dropped = rig.dropped(Speaker(None).query(NOW, *asked), Way.OWN)
+        assert dropped == "unsupported-dialect"
 
 
 def test_strangers_get_little() -> None:
