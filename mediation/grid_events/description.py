@@ -8,14 +8,11 @@ from collections.abc import Iterable
 from mediation import names
 from mediation.grid_events.references import CHANNEL
 from mediation.grid_events.rpc import HANDLE_EVENT, SUBSCRIBE_LEASE
-from mediation.grid_events.types import BASE, BASE_FIELDS, EVENT_TYPES
+from mediation.grid_events.types import BASE, BASE_FIELDS, EVENT_TYPES, MAY_MISS
 from mediation.soap.envelopes import xml_attribute
 
 QUERY = "grid-events"
 """``?wsdl=`` this asks for it."""
-_MAY_MISS = {"long": ' minOccurs="0"', "string": ' minOccurs="0" nillable="true"'}
-"""A field of an event, by its type: nobody has to say one, and listeners are given texts that
-nobody said as null."""
 _PORT = {
     "soaprmi.port.Binding": (("name", "xsd:string"),),
     "soaprmi.port.Endpoint": (
@@ -72,7 +69,7 @@ def write_description(address: str) -> bytes:
 
 def _schemas() -> Iterable[str]:
     base = "".join(
-        f'<xsd:element name="{name}" type="xsd:{kind}"{_MAY_MISS[kind]}/>'
+        f'<xsd:element name="{name}" type="xsd:{kind}"{MAY_MISS[kind]}/>'
         for name, kind in BASE_FIELDS
     )
     lease = _type("EventLease", (("leaseDuration", "xsd:long"),))

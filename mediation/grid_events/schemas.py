@@ -4,25 +4,21 @@
 from collections.abc import Mapping
 
 from mediation import names
-from mediation.grid_events.types import BASE, BASE_FIELDS, EVENT_TYPES, EventType
+from mediation.grid_events.types import BASE, BASE_FIELDS, EVENT_TYPES, MAY_MISS, EventType
 
 _RDDL = "http://www.rddl.org/"
 _FILES = {names.GRID_EVENT: "event", names.GRID_RESOURCE_EVENT: "resdat"}
-_OPTIONAL = {
-    "seqNo": ' minOccurs="0"',
-    "message": ' minOccurs="0" nillable="true"',
-    "handback": ' minOccurs="0" nillable="true"',
-}
 _LEASE = (
     '<xs:complexType name="EventLease"><xs:sequence><xs:element name="leaseDuration" '
     'type="xs:long"/></xs:sequence></xs:complexType>'
     '<xs:element name="EventLease" type="t:EventLease"/>'
 )
+_ALL: Mapping[str, str] = {}
 
 
-def _fields(fields: tuple[tuple[str, str], ...]) -> str:
+def _fields(fields: tuple[tuple[str, str], ...], may_miss: Mapping[str, str] = _ALL) -> str:
     return "".join(
-        f'<xs:element name="{name}" type="xs:{kind}"{_OPTIONAL.get(name, "")}/>'
+        f'<xs:element name="{name}" type="xs:{kind}"{may_miss.get(kind, "")}/>'
         for name, kind in fields
     )
 
@@ -30,7 +26,7 @@ def _fields(fields: tuple[tuple[str, str], ...]) -> str:
 def _type(type_: EventType) -> str:
     name = type_.name.local
     if type_ is BASE:
-        content = f"<xs:sequence>{_fields(BASE_FIELDS)}</xs:sequence>"
+        content = f"<xs:sequence>{_fields(BASE_FIELDS, MAY_MISS)}</xs:sequence>"
         group = ""
     else:
         content = (

@@ -51,6 +51,9 @@ BASE_FIELDS = (
     ("handback", "string"),
 )
 """The fields that every event has, in order."""
+MAY_MISS = {"long": ' minOccurs="0"', "string": ' minOccurs="0" nillable="true"'}
+"""What schemas say of a field of an event, by its type: nobody has to say one, and listeners are
+given texts that nobody said as null."""
 BASE = EventType(TypeName(names.GRID_EVENT, "Event"), "soaprmi.events.Event")
 MACHINE_UTILIZATION = EventType(
     TypeName(names.GRID_RESOURCE_EVENT, "MachineUtilizationEvent"),
