@@ -378,7 +378,10 @@ async def test_what_cannot_be_delivered_ends_the_subscription(
         assert says in await r.ended()
         numbers = {one.number for one in r.consumer.received[before:]}
         assert numbers - {""} == {"1"}
-        await r.conserved(matched=3, cancelled=3, dead=0)
+        await r.conserved(dead=0)
+        # The end may come before the last of them is published.
+        totals = (await r.run.gateway.dispatchers.conservation()).totals
+        assert 1 <= totals.matched == totals.cancelled <= 3
 
 
 async def test_attempts_that_are_used_up_end_the_subscription(tmp_path: Path) -> None:
