@@ -385,7 +385,7 @@ async def test_what_cannot_be_delivered_ends_the_subscription(
 
 
 async def test_attempts_that_are_used_up_end_the_subscription(tmp_path: Path) -> None:
-    async with rig(tmp_path, retry_delays="0.02,0.02") as r:
+    async with rig(tmp_path, retry_delays="0.3,0.3") as r:
         await r.subscribe()
         r.consumer.behaviour = status(503)
         await r.publish(1, 2)
