@@ -13,10 +13,9 @@ _LEASE = (
     'type="xs:long"/></xs:sequence></xs:complexType>'
     '<xs:element name="EventLease" type="t:EventLease"/>'
 )
-_ALL: Mapping[str, str] = {}
 
 
-def _fields(fields: tuple[tuple[str, str], ...], may_miss: Mapping[str, str] = _ALL) -> str:
+def _fields(fields: tuple[tuple[str, str], ...], may_miss: Mapping[str, str]) -> str:
     return "".join(
         f'<xs:element name="{name}" type="xs:{kind}"{may_miss.get(kind, "")}/>'
         for name, kind in fields
@@ -31,7 +30,7 @@ def _type(type_: EventType) -> str:
     else:
         content = (
             '<xs:complexContent><xs:extension base="ev:Event">'
-            f"<xs:sequence>{_fields(type_.fields)}</xs:sequence>"
+            f"<xs:sequence>{_fields(type_.fields, {})}</xs:sequence>"
             "</xs:extension></xs:complexContent>"
         )
         group = ' substitutionGroup="ev:Event"'

@@ -202,8 +202,9 @@ def test_the_process_ends_all_the_same(hangs: str) -> None:
         timeout=60,
         check=False,
     )
-    # The end of the conversation may be logged before.
-    assert (done.returncode, done.stdout.splitlines()[-1:], done.stderr) == (0, ["over"], "")
+    # The end of the conversation may be logged before; nothing else is said.
+    said = [line for line in done.stdout.splitlines() if "mail.smart-host-failed" not in line]
+    assert (done.returncode, said, done.stderr) == (0, ["over"], "")
 
 
 def test_the_time_is_over_before_there_is_a_connection() -> None:
