@@ -1,0 +1,241 @@
+"""The operations of all rooms, and the service that dispatches requests to them."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from gateway.channels.directory import Directory, DirectoryOptions
+from gateway.channels.naming import Naming
+from gateway.channels.parent import ParentLink
+from gateway.delivery import resend
+from gateway.mailboxes.deposits import Deposits
+from gateway.mailboxes.operations import MailboxOperations
+from gateway.mailboxes.resources import PullPointResources
+from gateway.publishing.metadata import MetadataOperations
+from gateway.publishing.operations import PublishingOperations, look_rate
+from gateway.publishing.resources import Producer
+from gateway.publishing.synchronization import Synchronizing
+from gateway.publishing.topic_files import read_namespaces
+from gateway.publishing.topics import TopicsSeen
+from gateway.resources.operations import ResourceOperations
+from gateway.security.intake import Intake
+from gateway.security.resource_addresses import ResourceKind
+from gateway.sequences.operations import SequenceOperations
+from gateway.sequences.sequences import Sequences
+from gateway.server.composition.subscribing import lease_terms
+from gateway.server.parts import (
+    Answering,
+    Holding,
+    Messaging,
+    Peers,
+    Sending,
+    Storage,
+    Subscribing,
+)
+from gateway.settings.settings import Settings
+from gateway.soap.endpoint_rules import rules_at, with_calls, with_sequences
+from gateway.soap.registry import Registry
+from gateway.soap.reliable import SequenceStep
+from gateway.soap.replies import Replies
+from gateway.soap.service import SoapService
+from gateway.sources.admission import Admission
+from gateway.sources.demand import Demand
+from gateway.sources.exchanges import Exchanges
+from gateway.sources.keeper import Keeper
+from gateway.sources.operations import SourceOperations
+from gateway.sources.registering import RegistrationOperations
+from gateway.sources.registrations import Registrations
+from gateway.sources.resources import RegistrationResources
+from gateway.sources.sources import Sources
+from gateway.sources.windows import SourceBookmarks, WantedEvents, WindowsOperations
+from gateway.subscriptions.management import ManagementOperations
+from gateway.subscriptions.operations import MailboxFeeds, SubscriptionOperations
+from gateway.subscriptions.resources import SubscriptionResources
+from mediation import EndpointRules
+from mediation import Sequences as Sequenced
+from mediation.grid_events import channel_reference, port_of
+from mediation.reliable_messaging.policy import Policy
+
+
+def answer_requests(
+    settings: Settings,
+    storage: Storage,
+    messaging: Messaging,
+    sending: Sending,
+    subscribing: Subscribing,
+    peers: Peers,
+) -> Answering:
+    """Make the operations of all rooms, and the service that dispatches requests to them."""
+    topics = TopicsSeen(read_namespaces(settings.topic_namespaces, fixed=settings.fixed_topic_set))
+    looks, intake = look_rate(), Intake(storage.reserve.take)
+    deposits = Deposits(sending.mailboxes, sending.parsing, intake)
+    sources, keeper = _sources(storage, messaging, sending, peers)
+    registrations = Registrations(
+        storage.store,
+        sources,
+        peers.policy,
+        messaging.sharing,
+        terms=lease_terms(settings),
+        required=settings.requires_registration,
+    )
+    events_wanted = [WantedEvents(**row.model_dump()) for row in settings.windows_events]
+    marks = SourceBookmarks(storage.store, events_wanted)
+    publishing = PublishingOperations(
+        messaging.spool or messaging.adapter,
+        topics,
+        intake=intake,
+        origins=sending.origins,
+        looks=looks,
+        mailboxes_each=sending.mailboxes.most,
+        longest_lease=subscribing.subscriptions.longest_lease,
+        copies=messaging.copies,
+        check=registrations.check if settings.requires_registration else None,
+        note=marks.note if events_wanted else None,
+        prove=messaging.rights.prove_publisher if messaging.rights else None,
+    )
+    replies = Replies(
+        sending.transport,
+        peers.policy,
+        has_agreed=lambda target: sending.probations.has_agreed(target.destination),
+    )
+    rules = _rules(settings)
+    sequences = _sequences(settings, storage, messaging, publishing, replies)
+    step = None
+    if sequences is not None:
+        modes = {settings.wsrm, *settings.wsrm_at.values()}
+        required = Sequenced.REQUIRED.value in modes
+        step = SequenceStep(sequences, rules, required=required)
+    synchronizing = Synchronizing(messaging.adapter.evaluate)
+    managing = SubscriptionOperations(
+        subscribing.subscriptions,
+        topics,
+        synchronizing=synchronizing,
+        looks=looks,
+        trusts=peers.identification.trusts_owner,
+        resend=partial(resend, sending.dispatchers),
+        exceeded=subscribing.budgets.exceeded_now,
+        rights_of=messaging.rights.of_request if messaging.rights else None,
+    )
+    feeds = MailboxFeeds(subscribing.subscriptions)
+    reading = MailboxOperations(sending.mailboxes, feeds, intake)
+    resources = ResourceOperations(
+        RegistrationResources(registrations),
+        PullPointResources(sending.mailboxes, feeds),
+        SubscriptionResources(subscribing.subscriptions),
+        producer=Producer(
+            topics, sending.parsing, requires_registration=settings.requires_registration
+        ),
+        looks=looks,
+        parsing=sending.parsing,
+    )
+    registering = RegistrationOperations(registrations, topics.namespaces)
+    taking_in = SourceOperations(sources, publishing.publish, publishing.take_in)
+    if settings.mailboxes_only:
+        registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
+    else:
+        metadata = MetadataOperations(
+            topics,
+            looks=looks,
+            parsing=sending.parsing,
+            longest_lease=subscribing.subscriptions.longest_lease,
+            sequences=rules("/soap").sequences,
+        )
+        administering = ManagementOperations(subscribing.management, looks)
+        windows = WindowsOperations(events_wanted, looks, marks)
+        rooms = (
+            reading, publishing, managing, resources, metadata, registering, administering, windows,
+        )  # fmt: skip
+        running = SequenceOperations(sequences, publishing).handlers() if sequences else {}
+        registry = Registry(
+            *(room.handlers() for room in rooms),
+            running,
+            at={ResourceKind.SOURCE: taking_in.handlers()},
+        )
+    soap = SoapService(
+        registry,
+        sending.parsing,
+        deposits,
+        replies,
+        reliable=step,
+        rules=rules,
+    )
+    demand = Demand(sources, messaging.table, base=peers.base)
+    naming, parent = _naming(settings, sending, peers)
+    holding = Holding(sources, keeper, registrations, demand, naming, parent)
+    return Answering(topics, intake, deposits, publishing, holding, synchronizing, soap, sequences)
+
+
+def _rules(settings: Settings) -> Callable[[str], EndpointRules]:
+    """What tells the rules of the endpoint at a path."""
+    named = partial(rules_at, lexical_names=settings.messenger_lexical_names)
+    rules = with_calls(named, settings.grid_events.rules)
+    if not settings.takes_sequences:
+        return rules
+    at = {path: Sequenced(mode) for path, mode in settings.wsrm_at.items()}
+    return with_sequences(rules, Sequenced(settings.wsrm), at)
+
+
+def _sequences(
+    settings: Settings,
+    storage: Storage,
+    messaging: Messaging,
+    publishing: PublishingOperations,
+    replies: Replies,
+) -> Sequences | None:
+    """The sequences of publishers; None where no endpoint takes any."""
+    if not settings.takes_sequences:
+        return None
+    return Sequences(
+        storage.store,
+        Policy(
+            sequences=settings.wsrm_sequences,
+            sequences_per_peer=settings.wsrm_sequences_per_owner,
+            stored=settings.wsrm_messages,
+            expiry=settings.wsrm_expiry.total_seconds(),
+        ),
+        publish=publishing.accept,
+        may_name=replies.may_name,
+        send=replies.send_again,
+        shared=messaging.sharing.shared,
+        octets_per_owner=settings.wsrm_bytes_per_owner,
+    )
+
+
+def _sources(
+    storage: Storage, messaging: Messaging, sending: Sending, peers: Peers
+) -> tuple[Sources, Keeper]:
+    """The sources, and what keeps them."""
+    exchanges = Exchanges(
+        sending.transport,
+        peers.policy,
+        sending.parsing,
+        base=peers.base,
+        admission=Admission(sending.probations, asyncio.get_running_loop().time),
+    )
+    sharing = messaging.sharing
+    sources = Sources(storage.store, peers.policy, shared=sharing.shared, base=peers.base)
+    return sources, Keeper(sources, exchanges, sharing)
+
+
+def _naming(
+    settings: Settings, sending: Sending, peers: Peers
+) -> tuple[Naming | None, ParentLink | None]:
+    """What keeps the gateway's entry in a directory, and its subscription at the parent; None where
+    they are not wanted."""
+    asked = settings.directory
+    if asked is None:
+        return None, None
+    own, parent = channel_reference(asked.location or peers.producer), None
+    if asked.subscribe:
+        parent = ParentLink(sending.transport, peers.policy, sending.parsing, port_of(own))
+    options = DirectoryOptions(
+        asked.url, asked.start_tls, asked.ca, asked.user, asked.password.get_secret_value()
+    )
+    naming = Naming(
+        Directory(options),
+        asked.name,
+        own,
+        interval=asked.interval.total_seconds(),
+        found=parent.follow if parent is not None else lambda _: None,
+    )
+    return naming, parent
