@@ -23,7 +23,7 @@ from mediation.discovery.errors import (
     Untimely,
 )
 from mediation.discovery.identifiers import Role, role_of
-from mediation.discovery.reading import Received, read, read_as, read_carried
+from mediation.discovery.reading import Received, read, read_advertisement, read_as, read_carried
 from mediation.discovery.signatures import Signer, Verifier
 from mediation.discovery.synopses import check_finished, place_uuid
 from mediation.discovery.values import (
@@ -439,6 +439,27 @@ def check_created(
     if request.lifetime is not None and found.expires > request.lifetime.after(found.created):
         raise Mismatch("The topic lives longer than was asked for.")
     return Created(message.advertisement, found)
+
+
+def check_kept(
+    signed: bytes, verifier: Verifier, credentials: Credentials, *, now: datetime
+) -> Created:
+    """Check a topic of one's own, of which *signed* was kept (`Created.signed`).
+
+    Raises:
+        Refused: It is another's, is over, or its node did not sign it.
+    """
+    received = read_advertisement(signed)
+    node, own = verifier.verify(received, Role.NODE, now=now), credentials.identifier(Role.ENTITY)
+    outside = received.value
+    if node.identifier != outside.node:
+        raise Mismatch("The topic was signed by another than its node.")
+    if outside.creator.entity_id != own:
+        raise Mismatch(f"The topic is of {outside.creator.entity_id}, and not of {own}.")
+    _check_current(outside, now)
+    if isinstance(outside, EncryptedAdvertisement):
+        return Created(signed, open_advertisement(outside, own, credentials, verifier, now=now))
+    return Created(signed, outside)
 
 
 def _canonical(descriptors: Descriptors) -> Descriptors:
