@@ -3,7 +3,7 @@
 A topic that somebody advertised is its creator's, who lets others publish and subscribe. A request
 brings a ``tdn:Authorization``: a header of SOAP, or the property ``tdn_authorization`` (in base64)
 of a native message. `mediation.discovery.decide` judges it; each proof counts once, which the store
-says for all gateways.
+says for all gateways. What was accepted has a seal, and is not judged again (`seals.py`).
 
 `Entity/<id>` belongs to that entity, and a node's own topics to that node: to subscribe to one, a
 stranger proves to have the key; the topic's id is then the digits of the identifier, as a UUID.
@@ -22,6 +22,8 @@ import structlog
 from lxml import etree
 
 from filters import Filter, Reason, Refused, Topic, parse_document, parse_expression
+from gateway.discovery.seals import PROPERTY as SEAL
+from gateway.discovery.seals import Seals
 from gateway.discovery.service import DiscoveryService
 from gateway.exchange import Inbound
 from gateway.model.advertisements import AdvertisementLimits, Claimed
@@ -99,6 +101,7 @@ class TopicRights:
     """Decides who may use the topics that *discovery* knows.
 
     Args:
+        seals: Made with the secret of all gateways that have the store.
         trusts: Whether an owner of subscriptions is trusted: it may listen to any entity's topic.
         revoked: Ids of delegations.
         addresses: Under which the gateway is known.
@@ -110,6 +113,7 @@ class TopicRights:
         store: Store,
         verifier: Verifier,
         *,
+        seals: Seals,
         trusts: Callable[[str], bool],
         revoked: frozenset[str] = frozenset(),
         addresses: frozenset[str] = frozenset(),
@@ -119,11 +123,12 @@ class TopicRights:
         self._discovery = discovery
         self._store = store
         self._verifier = verifier
+        self._seals = seals
         self._trusts = trusts
         self._revoked = revoked
         self._addresses = addresses
         self._limits = limits or AdvertisementLimits()
-        self._now = now
+        self.now = now
         self._denials: dict[str, int] = {}
 
     # Requests.
@@ -181,7 +186,7 @@ class TopicRights:
     def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool:
         """Whether a subscription gets what is published on *topic*, which is guarded."""
         if rights is not None and rights.topic == str(topic):
-            return rights.until > self._now()
+            return rights.until > self.now()
         if str(topic) in self._discovery.protected:
             return False
         return self._trusts(owner) or (_is_stranger_s(topic) and topic in _named(filter))
@@ -192,26 +197,39 @@ class TopicRights:
         self, notification: Notification, envelope: bytes, request: str, address: str
     ) -> Notification:
         """Check what a publisher in SOAP says on a protected topic; others are as they were.
-        Returns it with the proof as a property, for who delivers it.
+        Returns it with a seal for who delivers it, and the proof for gateways with other stores.
 
         Raises:
             Refused: ``NOT_ALLOWED``.
         """
         topic = notification.topic
-        if topic is None or str(topic) not in self._discovery.protected:
+        topic_id = None if topic is None else self._discovery.protected.get(str(topic))
+        if topic is None or topic_id is None:
             return notification
         octets = authorization_in(envelope)
         asking = Asking(octets, request, self._known_as(address), _use(notification))
         decision = await self._decide(topic, Right.PUBLISH, asking)
         if not decision.allowed or octets is None:
             raise _refusal(topic, decision)
-        properties = {**notification.properties, PROPERTY: base64.b64encode(octets).decode()}
-        return replace(notification, properties={**properties, REQUEST: request})
+        proved = {
+            PROPERTY: base64.b64encode(octets).decode(),
+            REQUEST: request,
+            SEAL: self._seals.seal(notification, topic_id, decision.until or _ALWAYS),
+        }
+        return replace(notification, properties={**notification.properties, **proved})
 
-    async def may_be_delivered(self, notification: Notification) -> bool:
-        """Whether whoever published *notification*, however, had the right to."""
+    async def may_be_delivered(self, notification: Notification, *, came: datetime) -> bool:
+        """Whether whoever published *notification*, however, had the right to.
+
+        Args:
+            came: When the messaging system yielded it. A proof is judged by that.
+        """
         topic = notification.topic
-        if topic is None or str(topic) not in self._discovery.protected:
+        topic_id = None if topic is None else self._discovery.protected.get(str(topic))
+        if topic is None or topic_id is None:
+            return True
+        seal = notification.properties.get(SEAL)
+        if seal is not None and self._seals.holds(seal, notification, topic_id, came):
             return True
         octets = None
         text = notification.properties.get(PROPERTY)
@@ -222,7 +240,10 @@ class TopicRights:
                 octets = b""
         request = notification.properties.get(REQUEST, notification.id)
         asking = Asking(octets, request, self._known_as(""), _use(notification))
-        decision = await self._decide(topic, Right.PUBLISH, asking)
+        if seal is not None and octets is None:
+            decision = self._counted(Right.PUBLISH, Decision(Denial.FORGED))
+        else:
+            decision = await self._decide(topic, Right.PUBLISH, asking, came)
         if not decision.allowed:
             _log.debug("discovery.not-delivered", topic=str(topic), why=_denial(decision).value)
         return decision.allowed
@@ -233,18 +254,26 @@ class TopicRights:
         """Whether *topic* is not for everybody: it was advertised, or is somebody's own."""
         return str(topic) in self._discovery.protected or _owner(topic) is not None
 
-    async def _decide(self, topic: Topic, right: Right, asking: Asking) -> Decision:
-        advertisement = await self._advertisement(topic)
-        decision = await asyncio.to_thread(partial(self._judge, advertisement, right, asking))
+    async def _decide(
+        self, topic: Topic, right: Right, asking: Asking, came: datetime | None = None
+    ) -> Decision:
+        now = came or self.now()
+        advertisement = await self._advertisement(topic, now)
+        decision = await asyncio.to_thread(partial(self._judge, advertisement, right, asking, now))
         if decision.allowed and decision.proof is not None:
             decision = await self._claim(decision, asking)
+        return self._counted(right, decision)
+
+    def _counted(self, right: Right, decision: Decision) -> Decision:
         if not decision.allowed:
             name = _denial(decision).name.lower().replace("_", "-")
             key = f"{right.value}-{name}"
             self._denials[key] = self._denials.get(key, 0) + 1
         return decision
 
-    def _judge(self, topic: AnyAdvertisement | None, right: Right, asking: Asking) -> Decision:
+    def _judge(
+        self, topic: AnyAdvertisement | None, right: Right, asking: Asking, now: datetime
+    ) -> Decision:
         if topic is None:
             return Decision(Denial.EXPIRED)
         if asking.authorization is None:
@@ -258,13 +287,13 @@ class TopicRights:
             topic,
             Access(right, asking.request, self._audiences(asking, audience)),
             self._verifier,
-            now=self._now(),
+            now=now,
             possession=brought.possession,
             delegation=brought.delegation,
             revoked=self._revoked,
         )
 
-    async def _advertisement(self, topic: Topic) -> AnyAdvertisement | None:
+    async def _advertisement(self, topic: Topic, now: datetime) -> AnyAdvertisement | None:
         """What says whose *topic* is; None where that has expired."""
         topic_id = self._discovery.protected.get(str(topic))
         if topic_id is None:
@@ -273,7 +302,7 @@ class TopicRights:
         rows = await self._store.submit(partial(advertisements.load, topic_ids=[topic_id]))
         if not rows or rows[0].octets is None:
             return None
-        check = partial(check_advertisement, rows[0].octets, self._verifier, now=self._now())
+        check = partial(check_advertisement, rows[0].octets, self._verifier, now=now)
         try:
             return (await asyncio.to_thread(check)).advertisement
         except Refused:  # Its certificate has expired, or it has.
@@ -282,14 +311,16 @@ class TopicRights:
     async def _claim(self, decision: Decision, asking: Asking) -> Decision:
         assert decision.proof is not None
         id_, expires = decision.proof
+        now = self.now()
         claimed = await self._store.submit(
             partial(
                 advertisements.claim,
                 sender=decision.holder,
                 message=id_,
                 notification=asking.use,
-                expires=(expires + MARGIN).timestamp(),
-                now=self._now().timestamp(),
+                # What came in time may be judged late: it must not come again after that, either.
+                expires=(max(expires, now) + MARGIN).timestamp(),
+                now=now.timestamp(),
                 limits=self._limits,
                 kind=PROOF,
                 once=asking.use == "subscribe",

@@ -61,6 +61,7 @@ class Application:
         self._copies = messaging.copies
         self.spool = messaging.spool
         self.discovery = messaging.discovery
+        self.rights = messaging.rights
         self.mailboxes = sending.mailboxes
         self.parsing = sending.parsing
         self.transport = sending.transport

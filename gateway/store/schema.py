@@ -367,3 +367,11 @@ discovery_messages = Table(
     Index("discovery_messages_by_end", "expires"),
 )
 """Messages that were answered, and proofs of possession that were used, until they expire."""
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", Key, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+"""Secrets of the gateways that share the store, made at the first start that needs them."""

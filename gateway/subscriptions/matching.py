@@ -9,6 +9,7 @@ adapter waits
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Protocol
 
@@ -46,9 +47,12 @@ class Inside(Protocol):
 class Guard(Protocol):
     """Says who gets, and who may publish, what is published on topics that are somebody's."""
 
+    def now(self) -> datetime:
+        """The time, by which what comes is judged, even if that takes longer."""
+
     def guards(self, topic: Topic) -> bool: ...
 
-    async def may_be_delivered(self, notification: Notification) -> bool: ...
+    async def may_be_delivered(self, notification: Notification, *, came: datetime) -> bool: ...
 
     def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool: ...
 
@@ -129,9 +133,10 @@ class Matching:
 
     async def _may_be_delivered(self, notification: Notification, guard: Guard) -> bool:
         """What *guard* says, once the store is there: what comes next waits for it, too."""
+        came = guard.now()
         while True:
             try:
-                return await guard.may_be_delivered(notification)
+                return await guard.may_be_delivered(notification, came=came)
             except StoreUnavailable as error:
                 _log.warning("delivery.waits", why=str(error))
                 await asyncio.sleep(RETRY)

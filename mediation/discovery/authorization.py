@@ -49,6 +49,7 @@ class Denial(Enum):
     TOO_LONG = "the delegation outlives the topic"
     REVOKED = "the delegation is revoked"
     EXPIRED = "the topic has expired"
+    FORGED = "the seal is for another message, or not by this gateway"
 
 
 AUTHORIZATION_PROPERTY = "tdn_authorization"

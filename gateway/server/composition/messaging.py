@@ -1,11 +1,14 @@
 """The data folder, the store, and the messaging system with what stands around it."""
 
 import contextlib
+from functools import partial
+from secrets import token_bytes
 
 from adapters import Adapter, XPathFilterAdapter, capabilities_of, load
 from adapters.loading import RestartingAdapter
 from gateway.discovery.opening import DiscoveryUnusable, make_node, store_limits
 from gateway.discovery.rights import TopicRights
+from gateway.discovery.seals import SECRET, SECRET_OCTETS, Seals
 from gateway.discovery.service import DiscoveryService
 from gateway.publishing.archive import Archive
 from gateway.publishing.event_copies import make_copies
@@ -21,7 +24,7 @@ from gateway.server.parts import (
 )
 from gateway.settings.settings import WITHIN, Settings
 from gateway.settings.values import host_and_port
-from gateway.store import Store
+from gateway.store import Store, secrets
 from gateway.store.disk_reserve import Reserve
 from gateway.subscriptions.table import SubscriptionTable
 
@@ -82,6 +85,7 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
             discovery,
             storage.store,
             discovery.node.verifier,
+            seals=Seals(await _secret(storage.store)),
             trusts=trusts,
             revoked=settings.discovery.revoked,
             addresses=frozenset({peers.base, peers.producer}),
@@ -90,6 +94,12 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
     return Messaging(
         filtering, capabilities, sharing, archive, copies, used, table, discovery, rights
     )
+
+
+async def _secret(store: Store) -> bytes:
+    """That of all gateways that have *store*, with which they seal publications."""
+    take = partial(secrets.take, name=SECRET, fresh=token_bytes(SECRET_OCTETS))
+    return await store.submit(take, locks=(secrets.LOCK,))
 
 
 def _discovery(

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -42,12 +43,17 @@ class Forgetful:
 
     failures: int
     asked: list[str] = field(default_factory=list)
+    came: list[datetime] = field(default_factory=list)
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1 + len(self.asked), tzinfo=UTC)
 
     def guards(self, topic: Topic) -> bool:
         return True
 
-    async def may_be_delivered(self, notification: Notification) -> bool:
+    async def may_be_delivered(self, notification: Notification, *, came: datetime) -> bool:
         self.asked.append(notification.id)
+        self.came.append(came)
         if len(self.asked) <= self.failures:
             raise StoreUnavailable
         return True
@@ -83,3 +89,5 @@ async def test_what_waits_for_the_store_is_delivered_and_settled(
     one, two = (each.id for each in sent)
     assert listening.got == [one, two]
     assert guard.asked == [one, one, one, two]
+    # What was in time when it came is in time when the store is there.
+    assert [each.day for each in guard.came] == [1, 1, 1, 4]

@@ -1,0 +1,62 @@
+"""Seals: what the gateway puts on a publication whose publisher proved the right to its topic.
+
+A proof of possession lives for seconds; a publication may wait for days until the messaging system
+yields it. So the right is judged once, when the publication is accepted, and the seal says so ever
+after: it is an HMAC with a secret that lies in the store, over the topic's id, the end of the right
+and all of the publication that is carried as it is: everything but its properties.
+"""
+
+import hashlib
+import hmac
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from filters import Refused
+from mediation import Notification
+from mediation.packaging.records import encode
+
+PROPERTY = "tdn_seal"
+"""The property of a publication that holds its seal."""
+SECRET = "publications"
+"""The name of the secret in the store."""
+SECRET_OCTETS = 32
+AFTER = timedelta(days=30)
+"""For how long after the end of the right a publication may still come: from then on nobody can
+repeat it."""
+_DIGITS = 12
+_LATEST = 10**_DIGITS - 1
+
+
+class Seals:
+    """Seals publications with *secret*."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def seal(self, notification: Notification, topic_id: str, until: datetime) -> str:
+        """The seal of *notification*, whose publisher has the right to the topic of *topic_id*
+        until then.
+
+        Raises:
+            Refused: It cannot be carried.
+        """
+        ends = f"{min(int(until.timestamp()), _LATEST):0{_DIGITS}}"
+        return ends + self._code(notification, topic_id, ends)
+
+    def holds(self, seal: str, notification: Notification, topic_id: str, now: datetime) -> bool:
+        """Whether *seal* is that of *notification*, and not too old."""
+        ends = seal[:_DIGITS]
+        try:
+            code = self._code(notification, topic_id, ends)
+        except Refused:  # It is not from here: what is sealed can be carried.
+            return False
+        if not hmac.compare_digest(seal[_DIGITS:].encode(), code.encode()):
+            return False
+        return now.timestamp() < int(ends) + AFTER.total_seconds()
+
+    def _code(self, notification: Notification, topic_id: str, ends: str) -> str:
+        record = encode(replace(notification, properties={}))
+        body = hashlib.sha256(record.body).hexdigest()
+        said = json.dumps([topic_id, ends, body, sorted(record.properties.items())])
+        return hmac.digest(self._secret, said.encode(), "sha256").hex()

@@ -1,0 +1,199 @@
+"""What was accepted on a protected topic stays accepted, however long it waits; nothing else."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from filters import parse_clark
+from gateway.discovery.rights import TopicRights
+from gateway.discovery.seals import AFTER, Seals
+from gateway.store import Store, secrets
+from mediation import Attachment, Notification
+from mediation.discovery import Right
+from mediation.packaging.records import decode, encode
+from tests.rigs.discovery_rights import OTHER, OWNER, Rig, now, numbers, protected_topic
+from tests.rigs.envelopes import fresh_id
+from tests.rigs.stores import on_each_store
+from tests.rigs.waiting import DEADLINE, until
+
+TOPIC_ID = str(uuid4())
+ENDS = datetime(2026, 6, 1, tzinfo=UTC)
+EVENT = Notification(
+    "urn:uuid:1", "urn:publisher", b"<e/>", datetime(2026, 5, 1, 12, 30, 15, 123456, UTC),
+    parse_clark("{urn:t}A/B"), "urn:action",
+    headers=(b"<h/>",), attachments=(Attachment("cid:1", "text/plain", b"\x00text"),),
+)  # fmt: skip
+SEALS = Seals(b"s" * 32)
+
+
+def carried(notification: Notification) -> Notification:
+    """*notification* as it comes out of a messaging system."""
+    record = encode(notification)
+    return decode(record.body, record.properties)
+
+
+def test_a_seal_holds_for_what_was_carried_and_for_nothing_else() -> None:
+    seal = SEALS.seal(EVENT, TOPIC_ID, ENDS)
+    came = carried(replace(EVENT, properties={"tdn_seal": seal, "colour": "red"}))
+    late = ENDS + timedelta(days=1)
+    assert SEALS.holds(came.properties["tdn_seal"], came, TOPIC_ID, late)
+    others = [
+        replace(came, payload=b"<f/>"),
+        replace(came, id="urn:uuid:2"),
+        replace(came, source="urn:other"),
+        replace(came, time=came.time + timedelta(microseconds=1)),
+        replace(came, topic=parse_clark("{urn:t}A/C")),
+        replace(came, action=None),
+        replace(came, headers=()),
+        replace(came, attachments=()),
+        replace(came, attachments=(replace(EVENT.attachments[0], content=b"other"),)),
+        replace(came, expires=late),
+    ]
+    for other in others:
+        assert not SEALS.holds(seal, other, TOPIC_ID, late), other
+    assert not SEALS.holds(seal, came, str(uuid4()), late)
+    assert not SEALS.holds(seal, came, TOPIC_ID, ENDS + AFTER), "it cannot be repeated for ever"
+    assert not Seals(b"t" * 32).holds(seal, came, TOPIC_ID, late)
+
+
+@pytest.mark.parametrize("forged", ["", "x", "9" * 12, "é" * 80, "0" * 76, "\n" * 12 + "0" * 64])
+def test_what_is_no_seal_does_not_hold(forged: str) -> None:
+    assert not SEALS.holds(forged, EVENT, TOPIC_ID, ENDS)
+
+
+def test_a_longer_right_cannot_be_written_into_a_seal() -> None:
+    seal = SEALS.seal(EVENT, TOPIC_ID, ENDS)
+    longer = SEALS.seal(EVENT, TOPIC_ID, ENDS + timedelta(days=99))[:12] + seal[12:]
+    assert not SEALS.holds(longer, EVENT, TOPIC_ID, ENDS)
+
+
+def test_a_right_without_an_end() -> None:
+    endless = datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
+    assert SEALS.holds(SEALS.seal(EVENT, TOPIC_ID, endless), EVENT, TOPIC_ID, ENDS)
+
+
+@on_each_store
+async def test_gateways_that_share_a_store_have_one_secret(store_url: str) -> None:
+    stores = [Store(store_url), Store(store_url)]
+    for store in stores:
+        await store.start()
+    takes = [partial(secrets.take, name="a", fresh=fresh) for fresh in (b"1" * 32, b"2" * 32)]
+    found = await asyncio.gather(
+        *(s.submit(take, locks=(secrets.LOCK,)) for s, take in zip(stores, takes, strict=True))
+    )
+    assert found[0] == found[1] in (b"1" * 32, b"2" * 32)
+    other = await stores[0].submit(partial(secrets.take, name="b", fresh=b"3" * 32))
+    assert other == b"3" * 32
+    for store in stores:
+        await store.close()
+
+
+# In a whole gateway.
+
+
+@pytest_asyncio.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with protected_topic(tmp_path) as rig:
+        yield rig
+
+
+class Holding:
+    """Holds back what comes next out of the messaging system."""
+
+    def __init__(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.holds, self._go_on = asyncio.Event(), asyncio.Event()
+        monkeypatch.setattr(rig.run.gateway.dispatchers, "wait_for_capacity", self._wait)
+
+    async def _wait(self) -> None:
+        self.holds.set()
+        await self._go_on.wait()
+
+    def end(self) -> None:
+        self._go_on.set()
+
+
+def later(rig: Rig, by: timedelta, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the gateway's clock is ahead by *by*."""
+    assert rig.run.gateway.rights is not None
+    monkeypatch.setattr(rig.run.gateway.rights, "now", lambda: now() + by)
+
+
+async def test_what_was_accepted_outlives_its_proof_and_the_right(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = await rig.owner_subscribes()
+    hold = Holding(rig, monkeypatch)
+    assert (await rig.publish(0, OWNER)).status == 202
+    await asyncio.wait_for(hold.holds.wait(), DEADLINE)
+    delegation = rig.delegation(Right.PUBLISH, days=0.01)
+    assert (await rig.publish(1, OTHER, delegation=delegation)).status == 202
+    request = fresh_id()
+    await rig.native(2, {"tdn_authorization": rig.proof(request)}, request)
+    later(rig, timedelta(hours=1), monkeypatch)
+    hold.end()
+    # Natively a proof is judged when its message comes out of the messaging system.
+    await sink.until(lambda: "1" in numbers(sink))
+
+    async def counted() -> bool:
+        metrics = await rig.run.admin("GET", "/metrics")
+        return b'reason="publish-untimely"} 1.0' in metrics.body
+
+    await until(counted)
+    assert numbers(sink) == ["0", "1"]
+
+
+async def test_who_saw_a_seal_says_nothing_else_with_it(rig: Rig) -> None:
+    sink = await rig.owner_subscribes()
+    seen: list[Notification] = []
+    publish = rig.run.gateway.adapter.publish
+
+    async def see(those: list[Notification]) -> None:
+        seen.extend(those)
+        await publish(those)
+
+    rig.run.gateway.adapter.publish = see  # type: ignore[method-assign,assignment]
+    assert (await rig.publish(1, OWNER)).status == 202
+    [sealed] = seen
+    seal = {"tdn_seal": sealed.properties["tdn_seal"]}
+    await rig.native(2, seal)
+    await rig.native(3, seal, sealed.id)
+    await rig.native(4, {"tdn_seal": "0" * 76})
+    await publish([replace(sealed, id=fresh_id(), payload=b"<e><n>5</n></e>")])
+    assert (await rig.publish(6, OWNER)).status == 202
+    await sink.until(lambda: "6" in numbers(sink))
+    assert numbers(sink) == ["1", "6"]
+    metrics = (await rig.run.admin("GET", "/metrics")).body.decode()
+    assert "dragoman_withheld_total 4.0" in metrics
+    assert 'dragoman_discovery_denials_total{reason="publish-forged"} 3.0' in metrics
+    assert 'dragoman_discovery_denials_total{reason="publish-replayed"} 1.0' in metrics
+
+
+async def test_another_gateway_with_the_store_knows_the_seal(rig: Rig) -> None:
+    """It delivers what this one accepted, long after; one with another store does not."""
+    gateway = rig.run.gateway
+    assert gateway.discovery is not None and gateway.rights is not None
+    secret = await gateway.store.submit(
+        partial(secrets.take, name="publications", fresh=b"another")
+    )
+
+    def rights(secret: bytes) -> TopicRights:
+        return TopicRights(
+            gateway.discovery, gateway.store, gateway.discovery.node.verifier,  # type: ignore[arg-type,union-attr]
+            seals=Seals(secret), trusts=lambda owner: True,
+        )  # fmt: skip
+
+    request, address = fresh_id(), f"{rig.run.url}/soap"
+    header = rig.header(OWNER, Right.PUBLISH, request)
+    envelope = f"<s:Envelope xmlns:s='urn:s'><s:Header>{header}</s:Header></s:Envelope>".encode()
+    event = replace(EVENT, topic=rig.topic)
+    admitted = await gateway.rights.check_publisher(event, envelope, request, address)
+    came, late = carried(admitted), now() + timedelta(days=1)
+    assert await rights(secret).may_be_delivered(came, came=late)
+    assert not await rights(b"another").may_be_delivered(came, came=late)
