@@ -1,7 +1,7 @@
 """Filters as elements: read into `filters.Filter`, and written as subscribers do."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -24,6 +24,7 @@ from mediation.model.errors import MediationError
 from mediation.model.requests import EndpointRules
 from mediation.model.versions import Soap, Wsa
 from mediation.soap.envelopes import (
+    attributes_of,
     elements,
     local_name,
     namespace_of,
@@ -71,22 +72,31 @@ PAYLOAD_PATHS = {
 def dialect_of(element: etree._Element) -> str | None:
     """The meaning of the ``Dialect`` attribute, in any spelling that peers use; None without
     one."""
-    text = _written_dialect(element)
+    return _dialect_in(attributes_of(element))
+
+
+def _dialect_in(attributes: Iterable[tuple[str, str]]) -> str | None:
+    text = _written_dialect(attributes)
     return dialects.SPELLINGS.get(text, text) or None
 
 
-def _written_dialect(element: etree._Element) -> str:
-    for name, value in element.items():
-        if str(name).rpartition("}")[2].lower() == "dialect":
-            return str(value).strip()
+def _written_dialect(attributes: Iterable[tuple[str, str]]) -> str:
+    for name, value in attributes:
+        if name.rpartition("}")[2].lower() == "dialect":
+            return value.strip()
     return ""
 
 
 def topic_dialect_of(element: etree._Element) -> str:
     """The dialect of a topic or a topic expression; without one it is Simple (Apache CXF sends
     none), in the namespace of WS-BaseNotification 1.0 that of its own drafts."""
-    own = namespace_of(element) == names.WSN_IBM
-    return dialect_of(element) or (dialects.TOPIC_IBM_SIMPLE if own else dialects.TOPIC_SIMPLE)
+    return topic_dialect_in(namespace_of(element), attributes_of(element))
+
+
+def topic_dialect_in(namespace: str, attributes: Iterable[tuple[str, str]]) -> str:
+    """As `topic_dialect_of`, of an element of *namespace* with *attributes*."""
+    own = namespace == names.WSN_IBM
+    return _dialect_in(attributes) or (dialects.TOPIC_IBM_SIMPLE if own else dialects.TOPIC_SIMPLE)
 
 
 def read_topic_expression(element: etree._Element) -> Expression:
@@ -165,7 +175,7 @@ def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: b
         payload: The context of XPath is the payload, as WS-Management and WS-Eventing 2011/03 say,
             not the envelope.
     """
-    payload = payload or _written_dialect(element) in _EVENT_ROOTS
+    payload = payload or _written_dialect(attributes_of(element)) in _EVENT_ROOTS
     dialect = dialect_of(element) or dialects.XPATH_1_0
     if dialect == names.WSE_FILTER_COMBINED:
         return _combined(element)

@@ -26,9 +26,14 @@ _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uff
 _URI_REFERENCE = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
+_LEAP_SECOND = re.compile(r":60(?=[.Z+-])")
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+\s*(?:;.*)?\Z")
 _USUAL = frozenset({"application/json", "application/xml"})
 _INTEGERS = range(-(2**31), 2**31)
+_RECURRING = frozenset({"specversion", "source", "type", "datacontenttype", "dataschema"})
+_SHORT = 256
+"""Attributes whose values come again and again, and the most characters of one that is remembered
+as checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,10 @@ def read_attributes(attributes: Iterable[tuple[str, object]]) -> dict[str, Value
             continue
         if name in found:
             raise _invalid(f"The attribute {quoted(name)} stands twice.")
-        found[name] = checked = _check_value(name, value)
+        if name in _RECURRING and isinstance(value, str) and len(value) <= _SHORT:
+            found[name] = checked = _check_recurring(name, value)
+        else:
+            found[name] = checked = _check_value(name, value)
         octets += len(name) + len(str(checked).encode())
         if octets > MAX_OCTETS or len(found) > MAX_ATTRIBUTES:
             raise MediationError(
@@ -85,7 +93,12 @@ def text_of(value: Value) -> str:
 
 def clean(text: str) -> str:
     """Write *text* without the characters that no attribute may have."""
-    return _FORBIDDEN.sub("?", text)
+    return text if _is_clean(text) else _FORBIDDEN.sub("?", text)
+
+
+def _is_clean(text: str) -> bool:
+    # Nearly all are of ASCII, where what prints is allowed.
+    return (text.isascii() and text.isprintable()) or _FORBIDDEN.search(text) is None
 
 
 def is_media_type(text: str) -> bool:
@@ -95,17 +108,20 @@ def is_media_type(text: str) -> bool:
     return text.isascii() and text.isprintable() and _MEDIA_TYPE.match(text) is not None
 
 
+@lru_cache(maxsize=256)
 def is_json(media_type: str) -> bool:
     """Whether data of *media_type* is JSON (JSON Event Format, section 3.1.1)."""
     return re.fullmatch(r"json|.*\+json", _subtype(media_type)) is not None
 
 
+@lru_cache(maxsize=256)
 def is_xml(media_type: str) -> bool:
     """Whether data of *media_type* is XML (RFC 7303)."""
     subtype = _subtype(media_type)
     return subtype == "xml" or subtype.endswith("+xml")
 
 
+@lru_cache(maxsize=256)
 def is_text(media_type: str) -> bool:
     """Whether data of *media_type* is text in UTF-8, or that may be assumed."""
     return _essence(media_type).startswith("text/") or is_xml(media_type)
@@ -132,7 +148,7 @@ def _check_value(name: str, value: object) -> Value:
     if name in CORE or isinstance(value, str):
         if not isinstance(value, str):
             raise _invalid(f"The attribute {quoted(name)} is not a string.")
-        if _FORBIDDEN.search(value):
+        if not _is_clean(value):
             raise _invalid(f"The attribute {quoted(name)} has a character that none may have.")
         if name in CORE:
             _check_core(name, value)
@@ -146,9 +162,14 @@ def _check_value(name: str, value: object) -> Value:
     )
 
 
+_check_recurring = lru_cache(maxsize=1024)(_check_value)
+
+
 def _check_core(name: str, value: str) -> None:
     if not value:
         raise _invalid(f"The attribute {quoted(name)} is empty.")
+    if name in ("id", "subject", "type"):
+        return  # Of which there is no more to check.
     if name == "specversion" and value != SPECVERSION:
         raise _invalid(f"The version of CloudEvents is not {SPECVERSION}, but {quoted(value)}.")
     if name in ("source", "dataschema") and not _URI_REFERENCE.match(value):
@@ -166,7 +187,10 @@ def _check_time(value: str) -> None:
     try:
         if not _TIME.match(value):
             raise ValueError
-        datetime.fromisoformat(re.sub(r":60(?=[.Zz+-])", ":59", value.upper()))
+        time = value.upper()
+        if ":60" in time:
+            time = _LEAP_SECOND.sub(":59", time)
+        datetime.fromisoformat(time)
     except ValueError:
         raise _invalid('The attribute "time" is no time of RFC 3339.') from None
 

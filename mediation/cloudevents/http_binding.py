@@ -3,6 +3,7 @@ in, and attributes in headers."""
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from filters import Reason
@@ -77,9 +78,11 @@ def origin_of(address: str) -> str:
 def write_headers(event: CloudEvent) -> tuple[tuple[str, str], ...]:
     """Write the headers of *event* in binary mode, but for ``Content-Type``."""
     return tuple(
-        (_PREFIX + name, encode_value(text_of(value)))
-        for name, value in event.attributes.items()
-        if name != "datacontenttype"
+        [
+            (_PREFIX + name, encode_value(value if isinstance(value, str) else text_of(value)))
+            for name, value in event.attributes.items()
+            if name != "datacontenttype"
+        ]
     )
 
 
@@ -135,6 +138,7 @@ def _content_type(headers: list[tuple[bytes, bytes]]) -> str | None:
     return values[0].decode("latin-1").strip() or None if values else None
 
 
+@lru_cache(maxsize=64)
 def _is_utf_8(content_type: str) -> bool:
     try:
         charset = parse_media_type(content_type).charset

@@ -7,7 +7,7 @@ import json
 from base64 import b64decode, b64encode
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from filters import Reason, quoted
@@ -43,14 +43,14 @@ def read_batch(octets: bytes, most: int) -> tuple[CloudEvent, ...]:
     if len(found) > most:
         raise MediationError(Reason.TOO_LARGE, f"A batch has {most} events at most.")
 
-    @cache
-    def texts() -> list[Members | None]:
-        return read_objects(octets) or []
+    texts: list[Members | None] = []
 
     def members(at: int) -> Members | None:
-        return texts()[at]
+        if not texts:
+            texts.extend(read_objects(octets) or ())
+        return texts[at]
 
-    return tuple(_read(one, partial(members, at)) for at, one in enumerate(found))
+    return tuple([_read(one, partial(members, at)) for at, one in enumerate(found)])
 
 
 def write_event(event: CloudEvent) -> bytes:
@@ -129,4 +129,8 @@ def _data_member(data: bytes, media_type: str) -> bytes:
 
 
 def _write(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+"""Kept, for ``json.dumps`` makes one each time."""

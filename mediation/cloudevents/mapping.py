@@ -35,6 +35,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from urllib.parse import quote
 
 from filters import Reason, Topic, parse_clark, quoted
@@ -100,11 +101,7 @@ def notification_of(
         if name not in CORE and name != TOPIC
     }
     properties[TYPE] = type_
-    properties[ATTRIBUTES] = json.dumps(
-        {name: value for name, value in attributes.items() if name != TOPIC},
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
+    properties[ATTRIBUTES] = _write_came({n: v for n, v in attributes.items() if n != TOPIC})
     return Notification(
         id=str(attributes["id"]),
         source=source if publisher is None else f"{publisher}#{source}",
@@ -180,12 +177,33 @@ def _set_type(attributes: dict[str, Value], content: Data | None) -> None:
         attributes.setdefault("datacontenttype", known)
 
 
-def came_as(properties: Mapping[str, str]) -> dict[str, Value] | None:
+def _write_came(attributes: Mapping[str, Value]) -> str:
+    """Write attributes that were checked, for `came_as`."""
+    text = _ENCODER.encode(attributes)
+    if len(text) <= _SHORT:
+        if len(_written_lately) >= _REMEMBERED:
+            _written_lately.clear()
+        _written_lately[text] = attributes
+    return text
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_REMEMBERED, _SHORT = 256, 2048
+_written_lately: dict[str, Mapping[str, Value]] = {}
+"""Attributes of so many events, of so many characters at most, by what was written of them: an
+event is sent on soon after it came, and need not be read and checked again. They are forgotten as a
+whole."""
+
+
+def came_as(properties: Mapping[str, str]) -> Mapping[str, Value] | None:
     """The attributes with which a publisher sent its CloudEvent; None of any other event. Whoever
     may write to the broker may write anything there."""
     text = properties.get(ATTRIBUTES)
     if text is None:
         return None
+    written = _written_lately.get(text)
+    if written is not None:
+        return written
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -229,8 +247,15 @@ def _source(notification: Notification) -> str:
         named = notification.source
     else:
         named = GATEWAY
+    return _quoted(named) if len(named) <= _SHORT else _quoted.__wrapped__(named)
+
+
+@lru_cache(maxsize=256)
+def _quoted(named: str) -> str:
     return quote(named, safe=_NOT_IN_URI) or GATEWAY
 
 
 def _written(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    if time.tzinfo is not UTC:
+        time = time.astimezone(UTC)
+    return f"{time.isoformat(timespec='microseconds')[:-6]}Z"  # For +00:00.

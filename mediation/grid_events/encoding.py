@@ -30,7 +30,8 @@ MOST_COPIED, MOST_COPIED_OCTETS = 10_000, 2 * 2**20
 """Elements, and octets, that may become of one message when what is shared is copied."""
 LEAST_LONG, GREATEST_LONG = -(2**63), 2**63 - 1
 _LONG = re.compile(r"([+-]?)0*(\d{1,20})", re.ASCII)
-_SPACE = " \t\r\n"
+SPACE = " \t\r\n"
+"""The white space around a value that does not count."""
 
 
 class TypeName(NamedTuple):
@@ -80,6 +81,8 @@ _NAMES = {
     Generation.V1999: _Names(names.XSD_1999, names.XSI_1999, "null"),
 }
 _TYPES = tuple(f"{{{one.xsi}}}type" for one in Generation)
+_PLAIN = frozenset(_TYPES)
+"""Attributes that a value may have and be where it stands."""
 _NULLS = frozenset(f"{{{one.xsi}}}{name}" for one in Generation for name in ("nil", "null"))
 _ARRAY_TYPE = f"{{{names.SOAP_ENCODING_1_1}}}arrayType"
 _ARRAY = TypeName(names.SOAP_ENCODING_1_1, "Array")
@@ -200,9 +203,10 @@ class Encoded:
         Raises:
             MediationError: ``MESSAGE_INVALID``: it is no simple value.
         """
-        element = self.at(element)
-        if is_null(element):
-            return None
+        if not _PLAIN.issuperset(element.keys()):  # Nearly all have a type, and no more.
+            element = self.at(element)
+            if is_null(element):
+                return None
         if not len(element):
             return element.text or ""
         if elements(element):
@@ -212,7 +216,7 @@ class Encoded:
     def trimmed(self, element: etree._Element) -> str | None:
         """As `text`, without the white space around it."""
         text = self.text(element)
-        return None if text is None else text.strip(_SPACE)
+        return None if text is None else text.strip(SPACE)
 
     def long(self, element: etree._Element) -> int | None:
         """An xsd:long; None where there is none.

@@ -23,6 +23,7 @@ from filters.documents import parse_own
 from filters.topics import NAME_FURTHER, NAME_START, is_namespace
 from mediation import names
 from mediation.grid_events.encoding import (
+    SPACE,
     Encoded,
     Generation,
     TypeName,
@@ -33,7 +34,9 @@ from mediation.grid_events.encoding import (
 )
 from mediation.grid_events.types import BASE, BASE_FIELDS, EVENT_TYPES, EventType, type_called
 from mediation.model.errors import MediationError
-from mediation.soap.envelopes import elements, local_name, xml_attribute, xml_text
+from mediation.soap.actions import payload_name
+from mediation.soap.addressing import LONGEST_CHARACTER
+from mediation.soap.envelopes import elements, xml_attribute, xml_text
 
 MOST_PARTS = 32
 """Parts of an event's type."""
@@ -42,9 +45,11 @@ LONGEST = {"eventNamespace": 2 * _KIB, "eventType": _KIB, "source": _KIB, "handb
 """Octets of these fields; a message is as long as the limits of documents allow."""
 LATEST = 253_402_300_799_999
 """The last millisecond of the year 9999, counted from 1970."""
-_VERBATIM = frozenset({"message", "handback"})
+VERBATIM = frozenset({"message", "handback"})
 """Fields whose white space counts."""
 _BASE_NAMES = frozenset(name for name, _ in BASE_FIELDS)
+_OWN = {name: tuple(field for field, _ in type_.fields) for name, type_ in EVENT_TYPES.items()}
+_BASE_TAGS = tuple((f"<{name}>", f"</{name}>") for name, _ in BASE_FIELDS)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -112,11 +117,7 @@ class Event:
     @property
     def topic(self) -> Topic | None:
         """Its topic; None where it has no type."""
-        if not self.type:
-            return None
-        first, *rest = steps_of(self.type)
-        namespace = topic_namespace(self.namespace)
-        return Topic((Step(namespace, first), *(Step(None, name) for name in rest)))
+        return _topic(self.namespace, self.type) if self.type else None
 
     @property
     def identity(self) -> str | None:
@@ -159,19 +160,17 @@ def read_event(encoded: Encoded, element: etree._Element, *, known_only: bool = 
 
 def _read(encoded: Encoded, element: etree._Element, said: TypeName) -> Event:
     known = type_called(said)
-    own = {} if known is None else dict(known.fields)
-    values: dict[str, etree._Element] = {}
+    own = () if known is None else _OWN[known.name]
+    text: dict[str, str | None] = {}
     kept: list[Further] = []
     for child in elements(element):
-        name = local_name(child)
-        if name in values:
+        name = child.tag.rpartition("}")[2]
+        if name in text:
             continue  # Of two with one name the first counts.
-        value = encoded.at(child)
-        if name in own or name in _BASE_NAMES:
-            values[name] = value
+        if name in _BASE_NAMES or name in own:
+            text[name] = _text(encoded, name, child)
         else:
-            kept.append(_kept(encoded, child, name, value))
-    text = {name: _text(encoded, name, value) for name, value in values.items()}
+            kept.append(_kept(encoded, child, name, encoded.at(child)))
     event = Event(
         text.get("eventNamespace"),
         text.get("eventType"),
@@ -189,10 +188,19 @@ def _read(encoded: Encoded, element: etree._Element, said: TypeName) -> Event:
 
 
 def _text(encoded: Encoded, name: str, value: etree._Element) -> str | None:
-    text = encoded.text(value) if name in _VERBATIM else encoded.trimmed(value)
-    if text is not None and name in LONGEST and len(text.encode()) > LONGEST[name]:
-        raise _invalid(f"The field {name} is longer than {LONGEST[name]} octets.")
+    text = encoded.text(value)
+    if text is None:
+        return None
+    if name not in VERBATIM:
+        text = text.strip(SPACE)
+    longest = LONGEST.get(name)
+    if longest is not None and _is_longer(text, longest):
+        raise _invalid(f"The field {name} is longer than {longest} octets.")
     return text
+
+
+def _is_longer(text: str, octets: int) -> bool:
+    return len(text) * LONGEST_CHARACTER > octets and len(text.encode()) > octets
 
 
 def _long(name: str, text: str | None) -> int | None:
@@ -218,10 +226,10 @@ def _kept(encoded: Encoded, child: etree._Element, name: str, value: etree._Elem
 
 def read_payload(payload: bytes) -> Event | None:
     """Read the event that a payload is; None where it is none, or not one that was written here."""
-    root = parse_own(payload)
-    known = type_called(TypeName(str(root.tag)[1:].partition("}")[0], local_name(root)))
+    known = type_called(TypeName(*payload_name(payload)))
     if known is None:
         return None
+    root = parse_own(payload)
     try:
         said = type_of(root) if known is BASE else None
         return _read(Encoded(root), root, known.name if said is None else said)
@@ -236,15 +244,15 @@ def write_payload(event: Event) -> bytes:
     """Write *event* as a payload."""
     known = event.known_type
     root = BASE if known is None else known
-    prefix = "ev" if root is BASE else "r"
+    prefix = root.prefix
     start = f'<{prefix}:{root.name.local} xmlns:{prefix}="{root.name.namespace}"'
     if known is None:
         start += f' xmlns:xsi="{names.XSI}" {_typed(event.type_name)}'
-    base = (
-        f"<{name}>{xml_text(str(value))}</{name}>"
-        for (name, _), value in zip(BASE_FIELDS, event.base, strict=True)
+    base = [
+        f"{opened}{xml_text(value) if isinstance(value, str) else value}{closed}"
+        for (opened, closed), value in zip(_BASE_TAGS, event.base, strict=True)
         if value is not None
-    )
+    ]
     further = "".join(map(_write_further, event.further))
     return f"{start}>{''.join(base)}{further}</{prefix}:{root.name.local}>".encode()
 
@@ -265,16 +273,18 @@ def _write_further(field: Further) -> str:
 def write_fields(event: Event, generation: Generation) -> tuple[str, str]:
     """Write the fields of *event* for a listener, each with its type: what stands before the
     handback, and behind it."""
-    *base, _ = zip(BASE_FIELDS, event.base, strict=True)
-    before = "".join(_field(name, kind, value, generation) for (name, kind), value in base)
+    before = [
+        _field(name, kind, value, generation)
+        for (name, kind), value in zip(BASE_FIELDS, event.base, strict=True)
+    ]
     kinds = dict(event.known_type.fields) if event.known_type is not None else {}
-    behind = "".join(
+    behind = [
         field.octets.decode()
         if field.octets
         else _field(field.name, kinds[field.name], field.text, generation)
         for field in event.further
-    )
-    return before, behind
+    ]
+    return "".join(before[:-1]), "".join(behind)
 
 
 def write_handback(handback: str | None, generation: Generation) -> str:
@@ -283,11 +293,23 @@ def write_handback(handback: str | None, generation: Generation) -> str:
 
 
 def _field(name: str, kind: str, value: str | int | None, generation: Generation) -> str:
-    if value is None and kind == "long":
-        value = 0  # Numbers of Java are never null.
     if value is None:
-        return f"<{name} xsi:{generation.null}='1'/>"
-    return f"<{name} xsi:type='xsd:{kind}'>{xml_text(str(value))}</{name}>"
+        return absent_field(name, kind, generation)
+    opened, closed = field_tags(name, kind)
+    return f"{opened}{xml_text(value) if isinstance(value, str) else value}{closed}"
+
+
+def field_tags(name: str, kind: str) -> tuple[str, str]:
+    """What stands before the value of a field in a call, and behind it."""
+    return f"<{name} xsi:type='xsd:{kind}'>", f"</{name}>"
+
+
+def absent_field(name: str, kind: str, generation: Generation) -> str:
+    """A field of the base type that has no value, in a call."""
+    if kind == "long":
+        opened, closed = field_tags(name, kind)
+        return f"{opened}0{closed}"  # Numbers of Java are never null.
+    return f"<{name} xsi:{generation.null}='1'/>"
 
 
 # Topics.
@@ -307,7 +329,7 @@ def steps_of(type_: str) -> tuple[str, ...]:
     return tuple(_step(part) for part in type_.split("."))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _step(part: str) -> str:
     if not part:
         return _EMPTY
@@ -319,6 +341,13 @@ def _step(part: str) -> str:
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"_x{code:04X}_" if code <= 0xFFFF else f"_x{code:08X}_"
+
+
+@lru_cache(maxsize=256)
+def _topic(namespace: str | None, type_: str) -> Topic:
+    first, *rest = steps_of(type_)
+    steps = (Step(None, name) for name in rest)
+    return Topic((Step(topic_namespace(namespace), first), *steps))
 
 
 def type_of_topic(topic: Topic) -> str:

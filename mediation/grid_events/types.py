@@ -27,11 +27,13 @@ class EventType:
     Attributes:
         name: Its name in the schema, which the root of a payload has, too.
         java: The name of SoapRMI's class.
+        prefix: That of its name in payloads.
         fields: Its own fields behind those of the base type, with their types in XML Schema.
     """
 
     name: TypeName
     java: str
+    prefix: str
     fields: tuple[tuple[str, str], ...] = ()
 
     def called(self, family: TypeNames) -> TypeName:
@@ -54,10 +56,11 @@ BASE_FIELDS = (
 MAY_MISS = {"long": ' minOccurs="0"', "string": ' minOccurs="0" nillable="true"'}
 """What schemas say of a field of an event, by its type: nobody has to say one, and listeners are
 given texts that nobody said as null."""
-BASE = EventType(TypeName(names.GRID_EVENT, "Event"), "soaprmi.events.Event")
+BASE = EventType(TypeName(names.GRID_EVENT, "Event"), "soaprmi.events.Event", "ev")
 MACHINE_UTILIZATION = EventType(
     TypeName(names.GRID_RESOURCE_EVENT, "MachineUtilizationEvent"),
     "soaprmi.events.MachineUtilizationEvent",
+    "r",
     (("cpuUtilization", "double"), ("memoryUsed", "long")),
 )
 EVENT_TYPES: Mapping[TypeName, EventType] = {

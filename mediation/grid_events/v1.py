@@ -22,6 +22,7 @@ from mediation.grid_events.events import (
 )
 from mediation.grid_events.making import made_event
 from mediation.grid_events.references import port_of
+from mediation.grid_events.rewriting import rewrite_payload
 from mediation.grid_events.rpc import (
     CALLS,
     ENVELOPE_END,
@@ -117,9 +118,15 @@ class CallShape:
         return event.topic
 
     def render(self, notification: Notification, producer: str) -> CallRendering:
-        own = read_payload(notification.payload)
-        event = own or made_event(notification, producer)
-        before, behind = write_fields(event, self.generation)
+        rewritten = rewrite_payload(notification.payload, self.generation)
+        own = None
+        if rewritten is not None:
+            own, before, behind = rewritten
+            event = own
+        else:
+            own = read_payload(notification.payload)
+            event = own or made_event(notification, producer)
+            before, behind = write_fields(event, self.generation)
         start = f"<p1 {type_attributes(event, self.types)}>{before}"
         after_number = ""
         if own is None:

@@ -9,13 +9,14 @@ from lxml import etree
 from filters import Reason, Refused, Topic
 from mediation import names, profiles
 from mediation.model.errors import MediationError
-from mediation.model.messages import EndpointReference, Notification
+from mediation.model.messages import NO_PROPERTIES, EndpointReference, Notification
 from mediation.model.requests import Arrival, Context
 from mediation.model.specification import UnwrappedEvent
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.topics import read_topics, received_topic, unsaid_topics
 from mediation.soap.addressing import id_to_keep, read_epr, write_epr
 from mediation.soap.envelopes import (
+    attributes_of,
     elements,
     local_name,
     namespace_of,
@@ -33,8 +34,9 @@ TRANSIENT_ATTRIBUTES = frozenset(
 MAX_MESSAGES = 256
 """The most notifications in one message."""
 _LONG_TOPIC = 4096
-"""Characters of a topic's element, its attributes and the namespaces in scope together, from which
-on its octets are not kept for the next event."""
+"""Characters of a topic, its element's attributes and the namespaces in scope together, from which
+on the octets of the element are not kept for the next event."""
+_IBM = f"{{{names.WSN_IBM}}}"
 _DRAFTS = frozenset({names.WSN_2004_06, names.WSN_IBM})
 _NOTIFYING = profiles.WSN_1_3_SPELLINGS | _DRAFTS
 _MESSAGES = frozenset(f"{{{namespace}}}NotificationMessage" for namespace in _NOTIFYING)
@@ -85,20 +87,21 @@ def written_topic_header(
     """The octets of a topic's element, for consumers of WS-Messenger, if a publisher of
     WS-Messenger wrote it and it names one topic; without the attributes of SOAP and
     WS-Addressing."""
-    if element is None or namespace_of(element) != names.WSN_IBM or len(topics) != 1:
+    if element is None or not element.tag.startswith(_IBM) or len(topics) != 1:
         return None
     if topics == (None,):
         return None
     for attribute in TRANSIENT_ATTRIBUTES.intersection(element.keys()):
         del element.attrib[attribute]
     around = element.getparent()
-    text, attributes = element.text or "", tuple(element.items())
+    text, attributes = element.text or "", attributes_of(element)
     namespaces = tuple(element.nsmap.items())
     inherited = () if around is None else tuple(around.nsmap.items())
-    kept = len(element.tag) + len(text)
-    for name, value in (*attributes, *namespaces, *inherited):
-        kept += len(name or "") + len(value)
-    if len(element) or kept > _LONG_TOPIC:
+    said = (*attributes, *namespaces, *inherited)
+    if (
+        len(element)
+        or len(text) + sum([len(name or "") + len(value) for name, value in said]) > _LONG_TOPIC
+    ):
         return payload_of(element)
     return _written_again(element.tag, text, attributes, namespaces, inherited)
 
@@ -146,25 +149,26 @@ def numbered(
     where *action* is not that of all."""
     base = id_to_keep((context.headers.message_id or "").strip()) or arrival.fresh_id
     source, time = arrival.source, arrival.time
-    ids = [base]
-    if len(events) != 1:
-        ids = [f"{base}#{number}" for number in range(1, len(events) + 1)]
-    numbered = []
-    for place, (id, (topic, payload, producer)) in enumerate(zip(ids, events, strict=True)):
-        numbered.append(
+    alone = len(events) == 1
+    return tuple(
+        [
             Notification(
-                id,
+                base if alone else f"{base}#{place + 1}",
                 source,
                 payload,
                 time,
                 topic,
                 action if actions is None else actions[place],
                 producer,
-                headers=headers,
-                topic_header=None if written is None else written[place],
+                None,
+                NO_PROPERTIES,
+                headers,
+                (),
+                None if written is None else written[place],
             )
-        )
-    return tuple(numbered)
+            for place, (topic, payload, producer) in enumerate(events)
+        ]
+    )
 
 
 def written_notify(

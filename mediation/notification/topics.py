@@ -1,6 +1,7 @@
 """Topics as elements (WS-Topics 1.3): read from messages, written into them, and as a TopicSet."""
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from lxml import etree
@@ -17,10 +18,18 @@ from filters import (
     topic_text,
 )
 from mediation import names
-from mediation.filtering import read_topic_expression, topic_dialect_of
+from mediation.filtering import read_topic_expression, topic_dialect_in
 from mediation.model.errors import MediationError
 from mediation.profiles import TOPIC_SIGNS, Sign
-from mediation.soap.envelopes import elements, namespaces_of, text_of, xml_attribute, xml_text
+from mediation.soap.envelopes import (
+    attributes_of,
+    elements,
+    namespace_of,
+    sorted_namespaces,
+    text_of,
+    xml_attribute,
+    xml_text,
+)
 
 _ONE_LEVEL = frozenset({dialects.TOPIC_SIMPLE, dialects.TOPIC_IBM_SIMPLE})
 _CARRIED = _ONE_LEVEL | {
@@ -28,6 +37,10 @@ _CARRIED = _ONE_LEVEL | {
     dialects.TOPIC_FULL,
     dialects.TOPIC_CONCRETE_SET,
 }
+
+_LONG = 4096
+"""Characters of a topic, its element's attributes and the namespaces in scope from which on it is
+read anew each time."""
 
 
 def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
@@ -38,15 +51,32 @@ def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
     """
     if element is None or not (text := text_of(element)):
         return (None,)
-    dialect = topic_dialect_of(element)
+    namespace, attributes = namespace_of(element), attributes_of(element)
     # Only a prefix asks for what is in scope.
-    scope = namespaces_of(element) if ":" in text else ()
+    scope = tuple(element.nsmap.items()) if ":" in text else ()
+    said = (*attributes, *scope)
+    if len(text) + sum([len(name or "") + len(value) for name, value in said]) > _LONG:
+        return _topics_of(text, namespace, attributes, scope)
+    return _kept_topics(text, namespace, attributes, scope)
+
+
+def _topics_of(
+    text: str,
+    namespace: str,
+    attributes: tuple[tuple[str, str], ...],
+    scope: tuple[tuple[str | None, str], ...],
+) -> tuple[Topic | None, ...]:
+    """The topics of an element of *namespace*, with the namespaces in *scope*."""
+    dialect, namespaces = topic_dialect_in(namespace, attributes), sorted_namespaces(scope)
     try:
-        return parse_topics(text, dialect, scope) or (None,)
+        return parse_topics(text, dialect, namespaces) or (None,)
     except FilterError as error:
         if error.reason is not Reason.TOPIC_DIALECT:
             raise
-        return parse_topics(text, dialects.TOPIC_CONCRETE, scope) or (None,)
+        return parse_topics(text, dialects.TOPIC_CONCRETE, namespaces) or (None,)
+
+
+_kept_topics = lru_cache(256)(_topics_of)  # The same few topics come with every event.
 
 
 def unsaid_topics(content: etree._Element) -> tuple[Topic | None, ...]:

@@ -51,7 +51,7 @@ def _tag_name(start: bytes) -> tuple[str, str] | None:
     for name, double, single in _ATTRIBUTE.findall(tag["attributes"]):
         if name == declaration:
             return (double or single).decode(), local
-    return "", local
+    return None if prefix else ("", local)  # The prefix xml needs no declaration.
 
 
 def _named_action(namespace: str, local: str) -> str:

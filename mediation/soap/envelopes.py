@@ -4,7 +4,7 @@ lxml elements stay inside this floor: what is kept of them leaves as octets.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
@@ -105,9 +105,19 @@ def namespace_of(element: etree._Element) -> str:
     return str(element.tag)[1:].rpartition("}")[0]
 
 
+def attributes_of(element: etree._Element) -> tuple[tuple[str, str], ...]:
+    """The expanded names of the attributes of *element*, and their values."""
+    return tuple(cast("list[tuple[str, str]]", element.items()))
+
+
 def namespaces_of(element: etree._Element) -> tuple[tuple[str, str], ...]:
     """The prefixes in scope on *element*, sorted; the default namespace has the prefix ``""``."""
-    return tuple(sorted((prefix or "", uri) for prefix, uri in element.nsmap.items() if uri))
+    return sorted_namespaces(element.nsmap.items())
+
+
+def sorted_namespaces(declared: Iterable[tuple[str | None, str]]) -> tuple[tuple[str, str], ...]:
+    """Namespaces as `namespaces_of` has them."""
+    return tuple(sorted([(prefix or "", uri) for prefix, uri in declared if uri]))
 
 
 def soap_of(root: etree._Element) -> Soap:
@@ -147,7 +157,10 @@ def read_envelope(root: etree._Element) -> Envelope:
         )
     blocks = [] if header is None else elements(header)
     if any(map(etree._Element.keys, blocks)):
-        blocks = [block for block in blocks if _stripped(block.get(form.role)) in form.ours]
+        role, ours = form.role, form.ours
+        blocks = [
+            block for block in blocks if (meant := block.get(role)) is None or meant.strip() in ours
+        ]
     tags = tuple([block.tag for block in blocks])
     return Envelope(form.soap, tuple(blocks), tags, tuple(elements(children[0])))
 
@@ -214,8 +227,10 @@ def http_headers(soap: Soap, action: str) -> tuple[tuple[str, str], ...]:
 
 def xml_text(text: str) -> str:
     """Escape *text* as element content; a character that XML 1.0 cannot hold becomes U+FFFD."""
-    if text.isprintable() and not ("&" in text or "<" in text or ">" in text):
-        return text  # Nearly always so.
+    if text.isprintable():
+        if not ("&" in text or "<" in text or ">" in text):
+            return text  # Nearly always so.
+        return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return escape(_printable(text), {"\r": "&#13;"})
 
 

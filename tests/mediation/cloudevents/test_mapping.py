@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from filters import Reason, Refused, parse_clark
 from mediation import DataForm, EndpointReference, EventForm, Notification, Wsa
-from mediation.cloudevents import CloudEvent, event_of, notification_of, read_message
-from mediation.cloudevents.mapping import ATTRIBUTES, GATEWAY
+from mediation.cloudevents import CloudEvent, event_of, mapping, notification_of, read_message
+from mediation.cloudevents.mapping import ATTRIBUTES, GATEWAY, came_as
 from mediation.cloudevents.v1_0 import EventShape
 from mediation.names import PUBLISHER
 from mediation.packaging.data import NO_DATA, Data, described, unwrap, wrap
@@ -65,6 +65,35 @@ class TestFromCloudEvents:
         event = CloudEvent({**SENT, "datacontenttype": media_type}, data)
         for form in DataForm:
             assert event_of(over_a_broker(taken(event)), form) == event
+
+    @given(
+        st.dictionaries(
+            st.from_regex("[a-z0-9]{1,20}", fullmatch=True).filter(lambda name: name != "data"),
+            st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20)
+            | st.integers(-(2**31), 2**31 - 1)
+            | st.booleans(),
+            max_size=4,
+        )
+    )
+    def test_what_is_remembered_of_an_event_is_what_is_read(
+        self, more: dict[str, str | int | bool]
+    ) -> None:
+        event = CloudEvent({**more, **SENT, "topic": "storms"})
+        properties = taken(event).properties
+        remembered = came_as(properties)
+        mapping._written_lately.clear()
+        read = came_as(properties)
+        assert remembered is not None and read is not None and read is not remembered
+        assert list(remembered.items()) == list(read.items())
+        assert list(map(type, remembered.values())) == list(map(type, read.values()))
+
+    def test_of_so_many_events_is_remembered(self) -> None:
+        for number in range(3 * mapping._REMEMBERED):
+            taken(CloudEvent({**SENT, "id": str(number)}))
+            assert len(mapping._written_lately) <= mapping._REMEMBERED
+        mapping._written_lately.clear()
+        taken(CloudEvent({**SENT, "subject": "x" * mapping._SHORT}))
+        assert not mapping._written_lately
 
     def test_no_data(self) -> None:
         event = CloudEvent({name: SENT[name] for name in ("specversion", "id", "source", "type")})
