@@ -45,6 +45,8 @@ from mediation.reliable_messaging.policy import Policy
 
 GRACE = 3.0
 """Seconds that an attempt under way has for its acknowledgement when its subscription has ended."""
+RETIRED = 8
+"""Sequences at most that one subscription and partition had before, and that are remembered."""
 _POLICY = Policy()
 _ENDED = "Its sequence has ended."
 _OVER = frozenset(
@@ -135,7 +137,7 @@ def number(
         if sequence is not None and not source.takes_messages(sequence):
             return Numbered(sequence, broken=_ENDED)
         if sequence is not None and _is_worn(sequence, now):
-            _retire(step, sequence)
+            _retire(step, connection, sequence)
             sequence = None
         if sequence is None:
             if not _is_there(connection, subscription):
@@ -157,11 +159,15 @@ def _is_worn(sequence: OutgoingSequence, now: float) -> bool:
     return sequence.closed or _POLICY.is_half_gone(sequence.created_at, sequence.expires_at, now)
 
 
-def _retire(step: Step, sequence: OutgoingSequence) -> None:
-    """Let a sequence come to its end beside the one that takes its place."""
+def _retire(step: Step, connection: Connection, sequence: OutgoingSequence) -> None:
+    """Let a sequence come to its end beside the one that takes its place. Where there are many such
+    already it is forgotten: its consumer closes it, or lets it expire."""
     step.tx.outgoing.remove(sequence.key)
-    retired = replace(sequence, key=f"{sequence.key}-{public_id(sequence.create_id or '')}")
-    source.end_sequence(step, retired)
+    key, start = outgoing.c.key, f"{sequence.key}-"
+    others = select(func.count()).where(key > start, key < f"{sequence.key}.")  # Behind a hyphen.
+    if connection.execute(others).scalar_one() < RETIRED:
+        retired = replace(sequence, key=f"{start}{public_id(sequence.create_id or '')}")
+        source.end_sequence(step, retired)
 
 
 def _is_there(connection: Connection, subscription: Subscription) -> bool:

@@ -261,3 +261,15 @@ async def test_no_sequence_begins_after_the_end(numbers: Numbers) -> None:
     )
     assert (await numbers.number(message_urn())).broken
     assert await numbers.keys() == []
+
+
+async def test_few_sequences_are_remembered(numbers: Numbers) -> None:
+    """A consumer that closes each after one message fills nothing."""
+    for _ in range(12):
+        message_id = message_urn()
+        place = await numbers.number(message_id)
+        assert (place.number, place.broken) == (1, "")
+        opened = await numbers.open(place)
+        place = await numbers.answered(place, message_id, acks(opened, 1, final=True))
+        assert place.delivered
+    assert len(await numbers.keys()) == 1 + numbering.RETIRED
