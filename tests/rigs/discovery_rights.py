@@ -1,7 +1,8 @@
 """A gateway with a protected topic, whose owner and whom it lets publish and subscribe."""
 
+import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
+
+import pytest
 
 from filters import Topic
 from mediation import Notification
@@ -26,6 +29,7 @@ from mediation.discovery import (
     write,
 )
 from mediation.discovery.signing import sign
+from tests.rigs.brokers import Wire
 from tests.rigs.consumers import Consumer, Consumers
 from tests.rigs.discovery import DESCRIPTORS
 from tests.rigs.discovery_entities import Speaker
@@ -34,9 +38,11 @@ from tests.rigs.discovery_nodes import node_settings
 from tests.rigs.envelopes import Answer, fresh_id, topic_expression
 from tests.rigs.envelopes import Speaker as Peer
 from tests.rigs.gateways import Running, running
+from tests.rigs.waiting import until
 
 OWNER = Speaker(parties().producer)
 OTHER = Speaker(parties().consumer)
+SECONDS = 50.0
 NAMESPACE = "http://harbour.example.net/tide"
 
 
@@ -174,3 +180,39 @@ def numbers(consumer: Consumer) -> list[str]:
     return [
         receipt.body.split(b"<n>")[1].split(b"</n>")[0].decode() for receipt in consumer.received
     ]
+
+
+Send = Callable[[str, bytes, dict[str, str]], None]
+"""Publishes a body at a destination of the broker, with headers."""
+
+
+async def native_messages_need_the_right(rig: Rig, destination: str, send: Send) -> None:
+    """What a program sends to the broker itself reaches the owner where it brings the right to."""
+    sink, request = await rig.owner_subscribes(), fresh_id()
+    proved = {"tdn_authorization": rig.proof(request), "tdn_request": request}
+    sent: list[dict[str, str]] = [
+        {}, {"tdn_authorization": "no base64"}, {"tdn_seal": "0" * 76},
+        proved, proved,  # The second says something else with the same proof.
+    ]  # fmt: skip
+    for number, headers in enumerate(sent, start=1):
+        await asyncio.to_thread(send, destination, f"<e><n>{number}</n></e>".encode(), headers)
+    assert (await rig.publish(6, OWNER)).status == 202
+    await until(lambda: "6" in numbers(sink), SECONDS)
+    assert numbers(sink) == ["4", "6"]
+    metrics = (await rig.run.admin("GET", "/metrics")).body.decode()
+    assert "dragoman_withheld_total 4.0" in metrics
+    for reason in ("missing", "malformed", "forged", "replayed"):
+        assert f'denials_total{{reason="publish-{reason}"}} 1.0' in metrics, metrics
+
+
+async def what_the_broker_was_away_for_arrives(
+    rig: Rig, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was accepted while there was no broker is delivered when its proof has long expired."""
+    sink = await rig.owner_subscribes()
+    await wire.cut()
+    assert (await rig.publish(1, OWNER)).status == 202
+    assert rig.run.gateway.rights is not None
+    monkeypatch.setattr(rig.run.gateway.rights, "now", lambda: now() + timedelta(hours=1))
+    await wire.join()
+    await until(lambda: numbers(sink) == ["1"], SECONDS)
