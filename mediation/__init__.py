@@ -64,6 +64,7 @@ from mediation.model.delivery_modes import (
     DeliveryMode,
     Mode,
     Oversize,
+    SourceOptions,
     bookmark_of,
 )
 from mediation.model.errors import MediationError
@@ -298,6 +299,7 @@ __all__ = [
     "Shape",
     "Soap",
     "SoapShape",
+    "SourceOptions",
     "SourceSubscription",
     "SourceSubscriptions",
     "Spec",

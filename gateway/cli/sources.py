@@ -21,8 +21,9 @@ from gateway.cli.options import (
 from gateway.cli.output import json_line, line, moment
 from gateway.cli.resources import delete_each, list_all, show_each
 from gateway.client import Administration, Record
+from gateway.sources.exchanges import MODES
 from gateway.sources.profiles import PROFILES
-from mediation import SPECS, Version
+from mediation import SPECS, Mode, Version
 
 sources = group("sources", "Subscribe the gateway itself at producers, and see how that stands.")
 sources.callback()(help_alone)
@@ -37,6 +38,7 @@ SpecOption = Annotated[
         help=f"What the producer speaks: {named(SPECS)}.",
     ),
 ]
+_MODES = ", ".join(mode.value for mode in MODES)
 _KINDS = "; ".join(f"{name}: {kind.text}" for name, kind in PROFILES.items())
 
 
@@ -87,6 +89,16 @@ def add_(
     profile: Annotated[
         str, typer.Option(metavar="NAME", help=f"The kind of producer. {_KINDS}.")
     ] = "standard",
+    resource: Annotated[
+        str | None,
+        typer.Option(metavar="URI", help="The resource, at a service of WS-Management."),
+    ] = None,
+    mode: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help=f"How such a service delivers: {_MODES}.", show_default=True
+        ),
+    ] = Mode.PUSH.value,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Subscribe the gateway at a producer.
@@ -102,12 +114,16 @@ def add_(
           --topic w:storms --xpath '/w:Warning/w:speed > 64' --lease PT10M
       dragoman sources add http://10.0.4.7:6464/device/StateEvent --spec wse-2004-08 \
           --profile dpws --action http://example.org/device/Alarm --publish-on alarms
+      dragoman sources add http://10.0.4.9:5985/wsman --spec wse-2004-08 --publish-on alarms \
+          --profile wsman --resource http://example.org/wsman/alarms --mode events
     """
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
     asked: Record = {"url": url, "spec": read_spec(spec, SPECS).value, "silence": silence}
     asked |= {"profile": profile, "lease": _lease(lease), "namespaces": namespaces}
     asked |= {"actions": action or []}
+    if resource is not None or mode != Mode.PUSH.value:
+        asked |= {"resource": resource, "mode": mode}
     named = {"topic": topic, "xpath": xpath, "publish_on": publish_on}
     asked |= {name: value for name, value in named.items() if value is not None}
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from mediation import EndpointReference, Spec
+from mediation import EndpointReference, Mode, Spec
 
 
 class Wanted(Enum):
@@ -56,6 +56,8 @@ class Source:
         created: A POSIX time, as all times here.
         reference: The producer, where it is more than an address.
         actions: The actions that are subscribed to; none means any.
+        resource: The URI of the resource of WS-Management that is subscribed to.
+        mode: How its deliveries are made there.
     """
 
     id: str
@@ -73,6 +75,8 @@ class Source:
     created: float = 0.0
     reference: EndpointReference | None = None
     actions: tuple[str, ...] = ()
+    resource: str | None = None
+    mode: Mode = Mode.PUSH
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ policy, here and again on every connection.
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -35,6 +35,8 @@ from mediation import (
     WSA_NONE,
     AnsweredFault,
     EndpointReference,
+    Mode,
+    SourceOptions,
     Spec,
     Version,
     Wsa,
@@ -54,13 +56,21 @@ from mediation import (
     write_unsubscribe,
 )
 from mediation import Granted as GrantedAnswer
-from mediation.names import MAKE_CONNECTION_ANONYMOUS
+from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSMAN_EVENTS, WSMAN_PUSH_WITH_ACK
 
 SECONDS = 20.0
 """Of one exchange, its answer included."""
 SHORTEST_OF_STRANGERS = 30.0
 """Seconds of a lease of strangers' sources, at least: what is granted for less is held for as long,
 so that nobody has it renewed more often than each quarter of a minute or so."""
+INVALID_BOOKMARK = "InvalidBookmark"
+"""The subcode of the fault about a bookmark (DSP0226 1.2, section 14.6)."""
+MODES: Mapping[Mode, str | None] = {
+    Mode.PUSH: None,
+    Mode.PUSH_WITH_ACK: WSMAN_PUSH_WITH_ACK,
+    Mode.EVENTS: WSMAN_EVENTS,
+}
+"""The URIs of the delivery modes that are asked for; None is the usual one."""
 SCHEMES = ("http", "https")
 """Schemes of producers' addresses: the others have no answers."""
 Written = tuple[str, bytes]
@@ -69,6 +79,10 @@ T = TypeVar("T")
 
 class ProducerRefused(Exception):
     """The producer answered with a fault, or with nothing that can be understood."""
+
+
+class BookmarkRefused(ProducerRefused):
+    """The producer cannot go on behind the bookmark that it was told."""
 
 
 class ProducerUnreachable(Exception):
@@ -100,14 +114,16 @@ class Exchanges:
         self._admission = admission or Admission()
         self._seconds = seconds
 
-    async def subscribe(self, source: Source, key: str) -> Granted:
-        """Subscribe; what the producer sends comes to the address with *key*.
+    async def subscribe(self, source: Source, key: str, bookmark: bytes | None = None) -> Granted:
+        """Subscribe; what the producer sends comes to the address with *key*, and begins behind the
+        *bookmark*.
 
         Raises:
+            BookmarkRefused
             ProducerRefused, ProducerUnreachable: as every method here.
         """
         at = time.time()
-        written = subscribe_request(source, self._base, key, at)
+        written = subscribe_request(source, self._base, key, at, bookmark)
         answered = await self._ask(source, source.url, written, read_granted)
         if answered.manager is None:
             raise ProducerRefused("It did not answer Subscribe with a subscription.")
@@ -117,7 +133,11 @@ class Exchanges:
         """Renew for as long as was asked for at first."""
         at = time.time()
         written = write_renew(
-            _spec(source, manager), manager, _lease(source, at), message_id=message_urn()
+            _spec(source, manager),
+            manager,
+            _lease(source, at),
+            message_id=message_urn(),
+            source=_options(source),
         )
         answered = await self._ask(source, manager.address, written, read_granted)
         return Granted(at, self._length(source, answered, at))
@@ -146,7 +166,8 @@ class Exchanges:
 
     async def unsubscribe(self, source: Source, manager: EndpointReference) -> None:
         """End the subscription."""
-        written = write_unsubscribe(_spec(source, manager), manager, message_id=message_urn())
+        spec, options = _spec(source, manager), _options(source)
+        written = write_unsubscribe(spec, manager, message_id=message_urn(), source=options)
         await self._ask(source, manager.address, written, read_answer)
 
     async def _ask(
@@ -208,6 +229,8 @@ class Exchanges:
         fault = await self._parsing.fault_in(answer.body) if answer.body else None
         if fault is not None:
             said = fault.reason or fault.subcode or fault.code or "no reason"
+            if fault.subcode == INVALID_BOOKMARK:
+                raise BookmarkRefused(f"answered with a fault: {said}")
             raise ProducerRefused(f"answered with a fault: {said}")
         if not 200 <= answer.status < 300:
             raise ProducerRefused(f"answered {answer.status}")
@@ -261,8 +284,10 @@ def spoken(version: Version, profile: Profile) -> Spec:
     return spec if profile.addressing else replace(spec, wsa=None)
 
 
-def subscribe_request(source: Source, base: str, key: str, at: float) -> Written:
-    """The Subscribe of *source* at the time *at*: its action and its envelope.
+def subscribe_request(
+    source: Source, base: str, key: str, at: float, bookmark: bytes | None = None
+) -> Written:
+    """The Subscribe of *source* at the time *at*, from *bookmark* on: its action and its envelope.
 
     Raises:
         Refused: It cannot be written.
@@ -280,6 +305,8 @@ def subscribe_request(source: Source, base: str, key: str, at: float) -> Written
         namespaces=dict(source.namespaces),
         expires=_lease(source, at),
         actions=source.actions,
+        mode=MODES[source.mode],
+        source=_options(source, bookmark),
     )
 
 
@@ -290,6 +317,19 @@ def _spec(source: Source, to: EndpointReference | None) -> Spec:
     if spec.wsa is None and to is not None and (to.parameters or to.properties):
         return replace(spec, wsa=to.wsa)
     return spec
+
+
+def _options(source: Source, bookmark: bytes | None = None) -> SourceOptions | None:
+    """What a service of WS-Management is told; None for other producers."""
+    if source.resource is None:
+        return None
+    return SourceOptions(
+        source.resource,
+        timedelta(seconds=SECONDS),
+        timedelta(seconds=math.ceil(source.silence / 2)) if source.silence else None,
+        bookmarks=True,
+        bookmark=bookmark,
+    )
 
 
 def _lease(source: Source, at: float) -> str:

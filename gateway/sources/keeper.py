@@ -24,7 +24,13 @@ from gateway.delivery import PartitionShare, WorkSharing
 from gateway.model.sources import Standing, State
 from gateway.security.keys import new_key
 from gateway.security.resource_addresses import shown
-from gateway.sources.exchanges import Exchanges, ProducerRefused, ProducerUnreachable
+from gateway.sources.exchanges import (
+    BookmarkRefused,
+    Exchanges,
+    ProducerRefused,
+    ProducerUnreachable,
+)
+from gateway.sources.profiles import PROFILES
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.states import (
     BUSY,
@@ -231,7 +237,7 @@ class Keeper:
             raise Fenced(source.id)
         try:
             if command is Command.SUBSCRIBE:
-                return await self._exchanges.subscribe(source, standing.pending or "")
+                return await self._subscribe(entry, standing.pending or "")
             if command is Command.UNSUBSCRIBE:
                 manager = manager or standing.former
             if manager is None:
@@ -253,6 +259,19 @@ class Keeper:
         except ProducerUnreachable as unreachable:
             return Failed(f"{_ASKED[command]}: {unreachable}", refused=False)
         return Confirmed()
+
+    async def _subscribe(self, entry: Entry, key: str) -> Granted:
+        """Subscribe, behind the last bookmark if there is one that the producer still knows."""
+        source, bookmark = entry.source, None
+        if PROFILES[source.profile].management:
+            bookmark = await self._sources.bookmarks.last(source)
+        try:
+            return await self._exchanges.subscribe(source, key, bookmark)
+        except BookmarkRefused:
+            if bookmark is None:
+                raise
+            await self._sources.bookmarks.refused(source)
+            return await self._exchanges.subscribe(source, key)
 
     async def _stand(self, entry: Entry, share: PartitionShare, standing: Standing) -> None:
         """Have a source stand so, in the store first. A store that fails is waited for: what a

@@ -7,6 +7,7 @@ from dataclasses import replace
 from gateway.exchange import Handlers, Inbound
 from gateway.model.sources import EndTold
 from gateway.security.resource_addresses import addressed
+from gateway.sources.profiles import PROFILES
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.states import LONGEST_ERROR
 from gateway.sources.topics import default_topic
@@ -56,6 +57,12 @@ class SourceOperations:
         answer: Published | Acknowledged | None = Acknowledged() if request.acknowledged else None
         if events:
             answer = await self._publish_from(entry, request, events, incoming, inbound)
+        else:
+            self._sources.heard(entry, 0)  # A heartbeat.
+        managed = incoming.context.managed
+        mark = managed.bookmark if managed is not None else None
+        if mark is not None and PROFILES[entry.source.profile].management:
+            await self._sources.bookmarks.keep(entry.source, mark)
         # Behind the events: a key that has ended may be unknown when they come again.
         for told in endings:
             await self._sources.end(entry, told)

@@ -17,6 +17,8 @@ class Profile:
         wsa: Their version; None: what the specification's clients speak.
         pauses: Whether its subscriptions can be paused.
         checks: Whether its subscriptions can be asked how they are, otherwise than by Renew.
+        management: Whether it is a service of WS-Management, with resources, delivery modes,
+            heartbeats and bookmarks.
     """
 
     text: str
@@ -25,6 +27,7 @@ class Profile:
     pauses: bool = True
     checks: bool = True
     wsa: Wsa | None = None
+    management: bool = False
 
 
 PROFILES: Mapping[str, Profile] = {
@@ -42,6 +45,14 @@ PROFILES: Mapping[str, Profile] = {
         soap=Soap.V1_2,
         pauses=False,
         wsa=Wsa.V2005_08,
+    ),
+    "wsman": Profile(
+        "services of WS-Management, for wse-2004-08",
+        soap=Soap.V1_2,
+        pauses=False,
+        checks=False,  # GetStatus is discouraged; heartbeats say more.
+        wsa=Wsa.V2004_08,
+        management=True,
     ),
 }
 """The profiles by name."""

@@ -24,12 +24,13 @@ from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded
 from gateway.security.resource_addresses import shown
-from gateway.sources.exchanges import checked, spoken
-from gateway.sources.profiles import PROFILES
+from gateway.sources.bookmarks import HeldBookmarks, known_as
+from gateway.sources.exchanges import MODES, checked, spoken
+from gateway.sources.profiles import PROFILES, Profile
 from gateway.sources.topics import filter_of, topic_named
-from gateway.store import Store, StoreUnavailable
+from gateway.store import Store, StoreUnavailable, bookmarks
 from gateway.store import sources as rows
-from mediation import SPECS, EndpointReference, Spec, Version
+from mediation import SPECS, EndpointReference, Mode, Spec, Version
 
 MOST = 1000
 """Sources, of operators and of registrations together."""
@@ -78,6 +79,8 @@ class NewSource:
     """What to speak, where that is known better than by the version and the profile."""
     reference: EndpointReference | None = None
     actions: tuple[str, ...] = ()
+    resource: str | None = None
+    mode: Mode = Mode.PUSH
 
 
 @dataclass(slots=True, eq=False)
@@ -141,6 +144,7 @@ class Sources:
         self._most = most
         self._most_of_owner = most_of_owner
         self._clock = clock
+        self.bookmarks = HeldBookmarks(store, clock)
         self._entries: dict[str, Entry] = {}
         self._by_key: dict[str, Entry] = {}
         self._unknown: dict[str, float] = {}
@@ -248,6 +252,7 @@ class Sources:
             raise Refused(Reason.MESSAGE_INVALID, f"There is no such profile; there are {offered}.")
         if not SHORTEST_LEASE <= wanted.lease <= LONGEST_LEASE:
             raise Refused(Reason.EXPIRY_INVALID, "A lease is from 1 second to 30 days.")
+        _check_management(wanted, profile)
         checked(wanted.url, self._policy)
         if wanted.publish_on is not None:
             topic_named(wanted.publish_on, wanted.namespaces)
@@ -261,12 +266,14 @@ class Sources:
             tuple(wanted.namespaces),
             wanted.lease,
             wanted.publish_on,
-            wanted.silence if profile.checks else 0.0,
+            wanted.silence if profile.checks or profile.management else 0.0,
             wanted.profile,
             registration,
             self._clock(),
             wanted.reference,
             wanted.actions,
+            wanted.resource,
+            wanted.mode,
         )
         filter_of(source, self._base)
         return source
@@ -407,6 +414,7 @@ class Sources:
         def operation(connection: Connection) -> None:
             share.check(connection)
             rows.forget(connection, entry.id)
+            bookmarks.forget(connection, known_as(entry.source))
 
         await self._store.submit(operation)
         self._drop(entry.id)
@@ -468,3 +476,18 @@ class Sources:
             for key in (entry.standing.key, entry.standing.pending):
                 if key is not None:
                     self._by_key.pop(key, None)
+
+
+def _check_management(wanted: NewSource, profile: Profile) -> None:
+    """Check what is said of a service of WS-Management, and only of one."""
+    if not profile.management:
+        if wanted.resource is not None or wanted.mode is not Mode.PUSH:
+            text = "A resource and a delivery mode go with the profile wsman."
+            raise Refused(Reason.MESSAGE_INVALID, text)
+        return
+    if wanted.version is not Version.WSE_2004_08 or not wanted.resource:
+        text = "The profile wsman goes with wse-2004-08, and with a resource."
+        raise Refused(Reason.MESSAGE_INVALID, text)
+    if wanted.mode not in MODES:
+        offered = ", ".join(mode.value for mode in MODES)
+        raise Refused(Reason.MESSAGE_INVALID, f"The delivery modes of sources are {offered}.")

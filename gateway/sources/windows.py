@@ -12,6 +12,7 @@ import structlog
 from gateway.exchange import Handlers, Inbound
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
+from gateway.sources.bookmarks import BOOKMARK_AGE, MOST_BOOKMARKS
 from gateway.store import Store, bookmarks
 from gateway.store.bookmarks import Machine
 from mediation import (
@@ -24,12 +25,8 @@ from mediation import (
     SourceSubscriptions,
 )
 
-MOST_BOOKMARKS = 100_000
-"""Bookmarks that are kept of all sources,"""
 MOST_OF_STRANGER = 64
-"""and of those at one network address that the gateway does not trust."""
-BOOKMARK_AGE = 30 * 86400.0
-"""Seconds after which a bookmark makes room for others."""
+"""Bookmarks that are kept of those at one network address that the gateway does not trust."""
 
 _log = structlog.get_logger("dragoman.sources")
 

@@ -91,3 +91,11 @@ def noted(connection: Connection, machine: Machine) -> Mapping[str, bytes]:
         table.owner == machine.owner, table.machine == machine.name
     )
     return {row.subscription: bytes(row.bookmark) for row in connection.execute(query)}
+
+
+def forget(connection: Connection, machine: Machine) -> None:
+    """Forget the bookmarks of a machine."""
+    table = source_bookmarks.c
+    connection.execute(
+        source_bookmarks.delete().where(table.owner == machine.owner, table.machine == machine.name)
+    )

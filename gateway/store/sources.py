@@ -15,6 +15,7 @@ from gateway.store.references import (
     write_reference,
 )
 from gateway.store.schema import sources
+from mediation import Mode
 
 
 def insert(connection: Connection, row: SourceRow, *, of_owner: int | None, in_all: int) -> bool:
@@ -181,6 +182,8 @@ def _write_source(source: Source) -> str:
             "created": source.created,
             "reference": write_reference(source.reference) if source.reference else None,
             "actions": source.actions,
+            "resource": source.resource,
+            "mode": source.mode.value,
         }
     )
 
@@ -193,5 +196,6 @@ def _read_source(text: str, id_: str, registration: str | None) -> Source:
     namespaces = tuple((prefix, uri) for prefix, uri in value.pop("namespaces"))
     reference = value.pop("reference")
     value["reference"] = read_reference(reference) if reference else None
-    value["actions"] = tuple(value.get("actions", ()))  # Older rows have none.
+    value["actions"] = tuple(value.get("actions", ()))  # Older rows have none of these three.
+    value["mode"] = Mode(value.get("mode", Mode.PUSH.value))
     return Source(id_, spec=spec, namespaces=namespaces, registration=registration, **value)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from filters import parse_document
+from mediation.eventing.management import request_headers
+from mediation.model.delivery_modes import SourceOptions
 from mediation.model.expiry import format_duration, format_seconds
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
@@ -75,6 +77,7 @@ def write_subscribe(
     mode: str | None = None,
     reliable: str = "",
     actions: tuple[str, ...] = (),
+    source: SourceOptions | None = None,
     blocks: str = "",
 ) -> tuple[str, bytes]:
     """Write Subscribe: the action and the envelope.
@@ -92,6 +95,7 @@ def write_subscribe(
             notifications are to come; WS-Eventing and WS-Notification 1.3 alone can say it.
         actions: Events with one of these actions are wanted, by the action filter of DPWS, which
             WS-Eventing alone has, and which goes with no other.
+        source: What to say to a source of WS-Management, which WS-Eventing 2004/08 alone has.
         blocks: More header blocks, each one element.
 
     Raises:
@@ -110,7 +114,10 @@ def write_subscribe(
         mode,
         reliable,
         actions,
+        source,
     )
+    if source is not None:
+        blocks += request_headers(source, spec.soap)
     return write_request(spec, to, _client(spec).subscribe(wanted), message_id, blocks=blocks)
 
 
@@ -120,22 +127,34 @@ def _manage(
     manager: EndpointReference,
     message_id: str,
     expires: str | None = None,
+    source: SourceOptions | None = None,
 ) -> tuple[str, bytes]:
-    return write_request(spec, manager, _client(spec).manage(operation, expires), message_id)
+    written = _client(spec).manage(operation, expires)
+    blocks = "" if source is None else request_headers(source, spec.soap, manager)
+    return write_request(spec, manager, written, message_id, blocks=blocks)
 
 
 def write_renew(
-    spec: Spec, manager: EndpointReference, expires: str | None, *, message_id: str
+    spec: Spec,
+    manager: EndpointReference,
+    expires: str | None,
+    *,
+    message_id: str,
+    source: SourceOptions | None = None,
 ) -> tuple[str, bytes]:
     """Write Renew until *expires*, an xsd:duration or xsd:dateTime; None leaves it to the
-    producer."""
-    return _manage(spec, Operation.RENEW, manager, message_id, expires)
+    producer. *source* as in `write_subscribe`."""
+    return _manage(spec, Operation.RENEW, manager, message_id, expires, source)
 
 
 def write_unsubscribe(
-    spec: Spec, manager: EndpointReference, *, message_id: str
+    spec: Spec,
+    manager: EndpointReference,
+    *,
+    message_id: str,
+    source: SourceOptions | None = None,
 ) -> tuple[str, bytes]:
-    return _manage(spec, Operation.UNSUBSCRIBE, manager, message_id)
+    return _manage(spec, Operation.UNSUBSCRIBE, manager, message_id, source=source)
 
 
 def write_pause(spec: Spec, manager: EndpointReference, *, message_id: str) -> tuple[str, bytes]:

@@ -237,11 +237,21 @@ class EventingClient:
         notify_to = f"<wse:NotifyTo>{consumer}</wse:NotifyTo>"
         if wanted.reliable:
             notify_to += write_wanted_rm(Rm.of(wanted.reliable))
+        notify_to += self._delivery_options(wanted)
         parts.append(f"<wse:Delivery{mode}>{notify_to}</wse:Delivery>")
         parts.append(self._format(wanted))
         parts.append(self._expires(wanted.expires))
         parts.append(self._filter(wanted))
+        parts.append(self._ending(wanted))
         return self._request(Operation.SUBSCRIBE, "".join(parts))
+
+    def _delivery_options(self, wanted: SubscribeOptions) -> str:
+        """How deliveries are wanted, where a profile of the version has more to say."""
+        return ""
+
+    def _ending(self, wanted: SubscribeOptions) -> str:
+        """What such a profile says at the end of Subscribe."""
+        return ""
 
     def _format(self, wanted: SubscribeOptions) -> str:
         """The delivery format, where the version has them."""

@@ -22,7 +22,12 @@ from mediation.eventing.common import (
     topic_header,
     write_subscription_end,
 )
-from mediation.eventing.management import enumeration_context, read_delivery_mode
+from mediation.eventing.management import (
+    enumeration_context,
+    read_delivery_mode,
+    write_bookmarks,
+    write_delivery_options,
+)
 from mediation.filtering import by_rules, read_wse_filter
 from mediation.model.delivery_modes import Mode
 from mediation.model.errors import MediationError
@@ -55,6 +60,7 @@ from mediation.model.specification import (
     LeaseRules,
     Service,
     Specification,
+    SubscribeOptions,
     Wrapping,
 )
 from mediation.model.versions import Family, Soap, Version, Wsa
@@ -265,6 +271,17 @@ FAULTS: Faults = {
 }
 """The faults of section 6."""
 
+
+class EventingClient200408(EventingClient):
+    """Speaks to sources of WS-Management, too."""
+
+    def _delivery_options(self, wanted: SubscribeOptions) -> str:
+        return write_delivery_options(wanted.source)
+
+    def _ending(self, wanted: SubscribeOptions) -> str:
+        return write_bookmarks(wanted.source)
+
+
 SPECIFICATION = Specification(
     Version.WSE_2004_08,
     Family.WSE,
@@ -273,7 +290,7 @@ SPECIFICATION = Specification(
     faults=FAULTS,
     notifications=Notifications200408(),
     ending=SubscriptionEnd200408(),
-    client=EventingClient(NAMESPACE, Soap.V1_2, Wsa.V2004_08),
+    client=EventingClient200408(NAMESPACE, Soap.V1_2, Wsa.V2004_08),
     sequences=True,
     leases=LeaseRules(shortens=True, endless=False),
     services=(

@@ -2,6 +2,7 @@
 section 10.2.9)."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 from hashlib import sha256
 
@@ -72,6 +73,26 @@ class DeliveryMode:
     def batched(self) -> bool:
         """Whether one message has several events."""
         return self.mode in (Mode.EVENTS, Mode.BATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What the gateway, as a sink, says to a source of WS-Management.
+
+    Attributes:
+        resource: The URI of the resource that is subscribed to.
+        timeout: For which the source may work on a request.
+        heartbeats: In each such interval the source is to send an event or a heartbeat; None: it is
+            not asked to.
+        bookmarks: Each message is to have a bookmark.
+        bookmark: The element with the last one, behind which the source is to go on.
+    """
+
+    resource: str
+    timeout: timedelta
+    heartbeats: timedelta | None = None
+    bookmarks: bool = False
+    bookmark: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from typing import NamedTuple, NoReturn, Protocol
 from lxml import etree
 
 from filters import Reason, Topic
+from mediation.model.delivery_modes import SourceOptions
 from mediation.model.errors import MediationError
 from mediation.model.facts import Fact
 from mediation.model.messages import End, EndpointReference, Notification, Policy, Subscription
@@ -326,6 +327,7 @@ class SubscribeOptions:
     mode: str | None = None
     reliable: str = ""
     actions: tuple[str, ...] = ()
+    source: SourceOptions | None = None
 
 
 class UnwrappedEvent(NamedTuple):

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from lxml import etree
 
+from mediation.names import WSMAN
 from tests.rigs.envelopes import S11, WSE, WSNT, Message, Speaker, children, fresh_id, next_number
 from tests.rigs.gateways import read_http
 from tests.rigs.waiting import DEADLINE
@@ -58,16 +59,20 @@ Script = Callable[["Producer", Told], "tuple[int, bytes] | None"]
 """Answers an operation: a status and a body; None never answers."""
 
 
-def fault(text: str = "No.", status: int = 500) -> Script:
-    """A fault, in SOAP 1.1 or 1.2."""
+def fault(text: str = "No.", status: int = 500, *, subcode: str = "") -> Script:
+    """A fault, in SOAP 1.1 or 1.2, which has a subcode of WS-Management."""
 
     def answer(producer: "Producer", told: Told) -> tuple[int, bytes]:
         soap = told.message.soap
+        sub = ""
+        if subcode:
+            value = f'<s:Value xmlns:w="{WSMAN}">w:{subcode}</s:Value>'
+            sub = f"<s:Subcode>{value}</s:Subcode>"
         if soap is S11:
             inner = f"<faultcode>s:Client</faultcode><faultstring>{text}</faultstring>"
         else:
             inner = (
-                "<s:Code><s:Value>s:Sender</s:Value></s:Code>"
+                f"<s:Code><s:Value>s:Sender</s:Value>{sub}</s:Code>"
                 f'<s:Reason><s:Text xml:lang="en">{text}</s:Text></s:Reason>'
             )
         body = f"<s:Fault>{inner}</s:Fault>"
@@ -140,14 +145,14 @@ class Producer:
 
     async def send(
         self, payload: str, *, topic: str | None = None, message_id: str | None = None,
-        held: Held | None = None,
+        held: Held | None = None, headers: str = "",
     ) -> int:  # fmt: skip
         """Send an event to the subscription *held*, or to the only one; the answer's status."""
         to = held or self.one
         if self.wse:
             body = payload
             topics = f'<n:Topic xmlns:n="{WSNT}">{topic}</n:Topic>' if topic else ""
-            return await self._post(to.consumer, body, f"urn:{topic}", message_id, topics)
+            return await self._post(to.consumer, body, f"urn:{topic}", message_id, topics + headers)
         topics = "" if topic is None else f"<n:Topic>{topic}</n:Topic>"
         body = (
             f'<n:Notify xmlns:n="{WSNT}"><n:NotificationMessage>{topics}'

@@ -9,15 +9,17 @@ from pydantic import BaseModel, Field
 from filters import Refused
 from gateway.model.sources import Wanted
 from gateway.security.resource_addresses import shown
+from gateway.sources.exchanges import MODES
 from gateway.sources.profiles import PROFILES
 from gateway.sources.sources import OPERATOR, Entry, NewSource
 from gateway.web.parts import PAGE, Parts
 from gateway.web.validation import JsonRoute
-from mediation import SPECS, Version, parse_expiry
+from mediation import SPECS, Mode, Version, parse_expiry
 
 router = APIRouter(prefix="/sources", tags=["sources"], route_class=JsonRoute)
 _SPECS = ", ".join(version.value for version in SPECS)
 _PROFILES = ", ".join(PROFILES)
+_MODES = ", ".join(mode.value for mode in MODES)
 _CHARACTERS = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+$"
 """The characters that XML has."""
 Text = Annotated[str, Field(pattern=_CHARACTERS, max_length=8192)]
@@ -49,6 +51,10 @@ class SourceRequest(BaseModel, extra="forbid"):
         300.0, description="Seconds without an event after which the producer is asked; 0: never."
     )
     profile: str = Field("standard", description=f"The kind of producer: {_PROFILES}.")
+    resource: Action | None = Field(
+        None, description="The URI of a resource of WS-Management, with the profile wsman."
+    )
+    mode: str = Field(Mode.PUSH.value, description=f"How its deliveries are made there: {_MODES}.")
 
 
 class SourceView(BaseModel, extra="forbid"):
@@ -64,6 +70,8 @@ class SourceView(BaseModel, extra="forbid"):
     publish_on: str | None
     silence: float
     profile: str
+    resource: str | None
+    mode: str
     added_by: str = Field(description="operator, or the id of a publisher's registration.")
     created: datetime
     state: str = Field(
@@ -124,6 +132,8 @@ async def add_source(asked: SourceRequest, web: Parts) -> SourceView:
         asked.silence,
         asked.profile,
         actions=tuple(asked.actions),
+        resource=asked.resource,
+        mode=_mode(asked.mode),
     )
     return _view(web, await web.sources.add(new, OPERATOR))
 
@@ -145,6 +155,13 @@ def _version(name: str) -> Version:
         if version.value == name:
             return version
     raise HTTPException(422, f"spec: {name!r} is not offered; there are {_SPECS}.")
+
+
+def _mode(name: str) -> Mode:
+    for mode in MODES:
+        if mode.value == name:
+            return mode
+    raise HTTPException(422, f"mode: {name!r} is not offered; there are {_MODES}.")
 
 
 def _seconds(lease: float | str) -> float:
@@ -174,6 +191,8 @@ def _view(web: Parts, entry: Entry) -> SourceView:
         publish_on=source.publish_on,
         silence=source.silence,
         profile=source.profile,
+        resource=source.resource,
+        mode=source.mode.value,
         added_by=source.registration or "operator",
         created=datetime.fromtimestamp(source.created, UTC),
         state=entry.state,

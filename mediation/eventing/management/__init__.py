@@ -1,6 +1,11 @@
 """WS-Management (DSP0226 1.2, and as Windows Event Forwarding speaks it, MS-WSMV) over WS-Eventing:
 delivery modes, heartbeats, acknowledgements, events to be pulled, and Identify."""
 
+from mediation.eventing.management.asking import (
+    request_headers,
+    write_bookmarks,
+    write_delivery_options,
+)
 from mediation.eventing.management.deliveries import (
     AROUND_EVENTS,
     acknowledges,
@@ -34,7 +39,10 @@ __all__ = [
     "read_delivery_mode",
     "read_management",
     "refuses_delivery",
+    "request_headers",
+    "write_bookmarks",
     "write_delivery",
+    "write_delivery_options",
     "write_dropped",
     "write_dropped_event",
     "write_event",
