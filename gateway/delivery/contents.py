@@ -12,11 +12,13 @@ from gateway.delivery.outbox import Entry, PendingDelivery
 from gateway.egress import FailureKind, SendFailed, hops_kept, with_hops
 from gateway.egress.hops import HOPS_PROPERTY
 from gateway.egress.origins import Origins
+from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from mediation import (
     AROUND_EVENTS,
     PUSH,
     Attachment,
     DeliveryMode,
+    Notification,
     Oversize,
     Soap,
     SoapShape,
@@ -93,7 +95,8 @@ class Contents:
         shape = recipient.shape
         rendering = message.renderings.get(shape)
         if rendering is None:
-            rendering = render(message.notification, shape, self._producer)
+            producer = self._producer_of(message.notification)
+            rendering = render(message.notification, shape, producer)
             message.renderings[shape] = rendering
         if rendering.numbered:
             pending.number = pending.number or entry.next_number()
@@ -126,8 +129,13 @@ class Contents:
             body = write_events(list(map(write_event, notifications)))
             position = pending.carried[-1].position
             return _own(entry, WSMAN_EVENTS, batch_id(ids), body, position, hops)
-        batch = shape.batch(notifications, self._producer)
+        batch = shape.batch(notifications, self._producer_of(notifications[0]))
         return Content(batch.octets, with_hops(batch.http_headers, hops), batch_id(ids), None)
+
+    def _producer_of(self, notification: Notification) -> str:
+        """The address of the channel that *notification* was published at."""
+        channel = notification.properties.get(CHANNEL_PROPERTY)
+        return self._producer if channel is None else channel_address(self._producer, channel)
 
 
 def room_in(entry: Entry) -> int:

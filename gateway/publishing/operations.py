@@ -11,6 +11,7 @@ from filters import DEFAULT_TOPIC, Reason, Refused, topic_dialects
 from gateway.egress.hops import HOPS_PROPERTY, ORIGIN_PROPERTY, read_hops, read_origin
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers, Inbound
+from gateway.model.channels import CHANNEL_PROPERTY
 from gateway.observing.samples import Sample, counter
 from gateway.publishing.event_copies import Copies
 from gateway.publishing.spool import Publisher
@@ -34,6 +35,8 @@ from mediation import (
 )
 from mediation.packaging.records import check_references, has_references
 
+Select = Callable[[tuple[Notification, ...]], Awaitable[tuple[Notification, ...]]]
+"""Makes of notifications that were admitted those that are published."""
 LOOKS, LOOKS_AT_ONCE = 2.0, 20.0
 """Requests about all topics or current messages that a stranger may send: a second, and at once."""
 
@@ -109,11 +112,16 @@ class PublishingOperations:
     # Publishing.
 
     async def publish(
-        self, request: Publish, incoming: Incoming, inbound: Inbound
+        self,
+        request: Publish,
+        incoming: Incoming,
+        inbound: Inbound,
+        select: Select | None = None,
     ) -> Published | Acknowledged | None:
-        """Publish notifications; they are durable on return. Only some specifications answer it."""
+        """Publish notifications, or what *select* makes of them; they are durable on return. Only
+        some specifications answer it."""
         await self._check_topics(request)
-        answer = await self.take_in(request, incoming, inbound)
+        answer = await self.take_in(request, incoming, inbound, select)
         if self._note is not None:
             await self._note(incoming, inbound)
         return answer
@@ -153,17 +161,26 @@ class PublishingOperations:
         return notifications, hops, origin
 
     async def take_in(
-        self, request: Publish, incoming: Incoming, inbound: Inbound
+        self,
+        request: Publish,
+        incoming: Incoming,
+        inbound: Inbound,
+        select: Select | None = None,
     ) -> Published | Acknowledged | None:
         """Publish as `publish` does what the gateway itself asked for: nobody need register it."""
         request = await self._proved(request, incoming, inbound)
         notifications, hops, origin = self._admitted(request.notifications, inbound)
+        if select is not None:
+            notifications = await select(notifications)
         if not notifications:
-            pass  # A heartbeat.
+            pass  # A heartbeat, or nothing that is selected.
         elif not (hops and origin):
             await self.accept(notifications)
         elif not await self._origins.accept_once(
-            origin, inbound.principal.source, notifications, lambda: self.accept(notifications)
+            origin,
+            _sender(inbound, notifications),
+            notifications,
+            lambda: self.accept(notifications),
         ):
             self.repeated += len(notifications)
         if request.acknowledged:
@@ -176,7 +193,8 @@ class PublishingOperations:
         """Publish what was admitted; it is durable on return."""
         await self._publisher.publish(notifications)
         self.accepted += len(notifications)
-        self._topics.see(notifications)
+        # A channel's are not for those who ask for current messages elsewhere.
+        self._topics.see([one for one in notifications if CHANNEL_PROPERTY not in one.properties])
         if self._copies is not None:
             self._copies.offer(notifications)
 
@@ -218,6 +236,13 @@ class PublishingOperations:
             self._longest_lease,
             self._topics.namespaces.fixed,
         )
+
+
+def _sender(inbound: Inbound, notifications: Sequence[Notification]) -> str:
+    """Who sent *notifications*, and to which channel: what is sent to two channels is two."""
+    channel = notifications[0].properties.get(CHANNEL_PROPERTY)
+    sender = inbound.principal.source
+    return sender if channel is None else f"{sender}#{channel}"
 
 
 def _with_hops(

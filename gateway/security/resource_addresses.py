@@ -5,6 +5,7 @@
     /mailboxes/KEY                                   a mailbox, for JSON and Server-Sent Events
     /publishers/KEY                                  a publisher's registration
     /sources/KEY                                     what a producer sends to a source of ours
+    /soap/channel/NAME                               a channel with a name
     /axis2/services/MsgBoxService[/clientid/KEY]     WS-Messenger's message box
     /msgbox[/clientid/KEY]                           the same, shorter
     /MsgBox[/KEY]                                    XSUL's message box
@@ -55,6 +56,7 @@ class ResourceKind(Enum):
     MAILBOX = "/mailboxes/"
     SOURCE = "/sources/"
     PUBLISHER = "/publishers/"
+    CHANNEL = "/soap/channel/"
     MESSAGE_BOX_2011 = "/axis2/services/MsgBoxService/clientid/"
     MESSAGE_BOX_2004 = "/MsgBox/"
 
@@ -87,6 +89,7 @@ _RESOURCES = (
     (ResourceKind.MAILBOX, re.compile(rf"/mailboxes/{_ANY}/?$")),
     (ResourceKind.SOURCE, re.compile(rf"/sources/{_ANY}/?$")),
     (ResourceKind.PUBLISHER, re.compile(rf"/publishers/{_ANY}/?$")),
+    (ResourceKind.CHANNEL, re.compile(rf"/soap/channel/{_ANY}/?$")),
     (
         ResourceKind.MESSAGE_BOX_2011,
         re.compile(rf"/(?:MsgBoxService|msgbox)(?:/clientid(?:/{_ANY})?)?/?$"),

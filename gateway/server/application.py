@@ -80,6 +80,7 @@ class Application:
         self.sources = answering.holding.sources
         self.registrations = answering.holding.registrations
         self._keeper = answering.holding.keeper
+        self.channels = answering.channels
         self._demand = answering.holding.demand
         self.naming = answering.holding.naming
         self.parent = answering.holding.parent
@@ -112,6 +113,7 @@ class Application:
         _raise_file_limit()
         await self.mailboxes.start()
         await self.sources.start()
+        await self.channels.start()
         await self.registrations.start()
         matched = await self.subscriptions.start()
         await self._endings.learn_who_agreed(self.subscriptions.entries)

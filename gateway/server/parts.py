@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from adapters import Capabilities, XPathFilterAdapter
+from gateway.channels.channels import Channels
 from gateway.channels.naming import Naming
 from gateway.channels.parent import ParentLink
 from gateway.delivery import (
@@ -171,6 +172,7 @@ class Answering:
     synchronizing: Synchronizing
     soap: SoapService
     sequences: Sequences | None
+    channels: Channels
 
 
 @dataclass(frozen=True, slots=True)

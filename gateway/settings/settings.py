@@ -39,7 +39,14 @@ from gateway.mailboxes.mailboxes import MailboxQuotas
 from gateway.model.mailboxes import MailboxBounds
 from gateway.security.networks import one_host
 from gateway.settings.amqp_copies import AmqpCopies
-from gateway.settings.tables import Directory, GridEvents, NamedCertificate, Relay, WindowsEvents
+from gateway.settings.tables import (
+    ChannelRow,
+    Directory,
+    GridEvents,
+    NamedCertificate,
+    Relay,
+    WindowsEvents,
+)
 from gateway.settings.validation_texts import wanted
 from gateway.settings.values import (
     CENTURY,
@@ -208,6 +215,8 @@ class Settings(BaseSettings):
     """Grid SOAP Events."""
     directory: Directory | None = None
     """The directory in which the gateway's channel is found; without it there is none."""
+    channels: tuple[ChannelRow, ...] = Field((), max_length=1000)
+    """Channels with names."""
     relays: tuple[Relay, ...] = Field((), max_length=1000)
     """Ways to listeners behind a firewall."""
     discovery_node: bool = False
@@ -300,6 +309,9 @@ class Settings(BaseSettings):
         tokens = [one.token for one in self.relays]
         if len(set(tokens)) < len(tokens):
             yield "relays: two have one token"
+        names = [one.name for one in self.channels]
+        if len(set(names)) < len(names):
+            yield "channels: two have one name"
         if self.soap_tcps_port is not None and self.tls_certificate is None:
             yield "soap_tcps_port: it needs tls_certificate"
         if self.egress_key and self.egress_certificate is None:

@@ -1,6 +1,7 @@
 """Settings that are tables, or rows of them."""
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from filters import Refused, parse_document
+from gateway.model.channels import Selection
 from gateway.settings.values import Length, is_base
 from mediation import CallRules
 
@@ -95,6 +97,27 @@ class Relay(BaseModel):
         return value
 
 
+class SelectionTable(BaseModel):
+    """What a channel takes: an example of an event, a condition, or both."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    example: dict[str, str] = {}
+    xpath: str | None = Field(None, min_length=1, max_length=8192)
+    namespaces: dict[str, str] = {}
+
+    @property
+    def selection(self) -> Selection:
+        """The same as the gateway has it."""
+        return Selection(_pairs(self.example), self.xpath, _pairs(self.namespaces))
+
+
+class ChannelRow(SelectionTable):
+    """A row of ``channels``: a channel with a name."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
+
+
 class Directory(BaseModel):
     """The table ``directory``: where the gateway's channel is found by name."""
 
@@ -112,6 +135,10 @@ class Directory(BaseModel):
     """Whether the gateway subscribes at its channel's parent."""
     ca: Path | None = None
     interval: Length = timedelta(minutes=5)
+
+
+def _pairs(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(values.items()))
 
 
 def _milliseconds(length: timedelta) -> int:

@@ -1,6 +1,7 @@
 """SOAP over HTTP: the front of the SOAP service, and the routes where its messages arrive."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -30,6 +31,7 @@ from gateway.security.resource_addresses import (
     MESSAGE_BOXES,
     MESSENGER_TOPIC_PATHS,
     TOPIC_PATHS,
+    ResourceKind,
     is_endpoint,
     resource_at,
 )
@@ -51,7 +53,7 @@ _PATHS = frozenset(
         "/pullpoints",
     }
 )
-_BELOW = (*TOPIC_PATHS, "/subscriptions/", "/pullpoints/")
+_BELOW = (*TOPIC_PATHS, ResourceKind.CHANNEL.value, "/subscriptions/", "/pullpoints/")
 _HOPS = HOPS_HEADER.lower().encode()
 _ORIGIN = ORIGIN_HEADER.lower().encode()
 
@@ -120,7 +122,9 @@ class SoapEndpoint:
         limits: HttpLimits,
         settings: HttpSettings,
         identification: Identification,
+        is_channel: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        self._is_channel = is_channel
         self._service = service
         self._limits = limits
         self._settings = settings
@@ -162,9 +166,13 @@ class SoapEndpoint:
         Raises:
             HttpRefusal: There is no such description.
         """
-        if scope["method"] not in ("GET", "HEAD") or not is_endpoint(scope["path"]):
+        if scope["method"] not in ("GET", "HEAD"):
             return None
         query = scope["query_string"].decode("latin-1")
+        if scope["path"].startswith(ResourceKind.CHANNEL.value):
+            return self._channel_described(scope, query)
+        if not is_endpoint(scope["path"]):
+            return None
         if asks_for_description(query):
             return write_description(f"{public_base(scope, self._settings)}/soap")
         services = services_named(query)
@@ -177,6 +185,22 @@ class SoapEndpoint:
             return schema_named(query)
         address = f"{public_base(scope, self._settings)}/soap"
         return write_wsdl(address, services, sequences=self._service.sequences_at("/soap"))
+
+    def _channel_described(self, scope: Scope, query: str) -> bytes | None:
+        """The description of a channel with a name: in the style RPC/encoded, for those of its own
+        kind; the others find at the endpoint how they speak.
+
+        Raises:
+            HttpRefusal: There is no such channel.
+        """
+        if not (asks_for_description(query) or query.lower() == "wsdl"):
+            return None
+        resource = resource_at(scope["path"])
+        name = resource.key if resource is not None else None
+        if name is None or not self._is_channel(name):
+            raise HttpRefusal(404, "There is no such channel.")
+        base = public_base(scope, self._settings)
+        return write_description(ResourceKind.CHANNEL.address(base, name))
 
     def _principal(self, scope: Scope) -> Principal:
         return self._identification.identify(client_address(scope, self._settings))

@@ -18,6 +18,7 @@ class Registry:
     Args:
         rooms: The handlers of each room; no type of request is in two of them.
         at: The handlers of what is sent to an address of a kind, instead of all others.
+        instead: Those of some of it, while the others are as everywhere.
         otherwise: The text of the refusal of a request that no room offers.
     """
 
@@ -25,6 +26,7 @@ class Registry:
         self,
         *rooms: Handlers,
         at: Mapping[ResourceKind, Handlers] | None = None,
+        instead: Mapping[ResourceKind, Handlers] | None = None,
         otherwise: str = "The operation is not offered.",
     ) -> None:
         self._at = dict(at or {})
@@ -34,6 +36,8 @@ class Registry:
             if twice:
                 raise ValueError(f"two rooms offer {', '.join(kind.__name__ for kind in twice)}")
             self._handlers = {**self._handlers, **handlers}
+        for resource, handlers in (instead or {}).items():
+            self._at[resource] = {**self._handlers, **handlers}
         self._otherwise = otherwise
 
     def handler(self, request: Request, resource: ResourceAddress | None = None) -> Handler:

@@ -246,6 +246,13 @@ mailbox_messages = Table(
 a stream is kept for a while, should the stream have broken. The last indexes spare who looks into a
 full mailbox to read through all of its envelopes."""
 
+channels = Table(
+    "channels",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("definition", Text, nullable=False),
+)
+
 sources = Table(
     "sources",
     metadata,

@@ -153,6 +153,7 @@ def _values(subscription: Subscription) -> dict[str, object]:
                 **_write_delivery(policy.delivery),
                 **_write_calling(policy.calling),
                 **_write_rights(policy.rights),
+                **({"channel": policy.channel} if policy.channel else {}),
             }
         ),
         "manager": subscription.manager,
@@ -190,6 +191,7 @@ def _read(row: Any) -> Subscription:
                 policy.get("rate", 0),
                 _read_calling(policy.get("calling")),
                 _read_rights(policy.get("rights")),
+                policy.get("channel", ""),
             )
         ),
         manager=row["manager"],

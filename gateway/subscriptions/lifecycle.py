@@ -145,6 +145,17 @@ class Subscriptions:
         """The subscription that *mailbox* was made for."""
         return self._table.made_with(mailbox)
 
+    def number_at(self, channel: str) -> int:
+        """The number of subscriptions at the channel of this name."""
+        return self._table.number_at(channel)
+
+    async def end_at(self, channel: str) -> None:
+        """End the subscriptions at a channel, which is not there any more."""
+        await self.refresh()
+        for entry in self._table.at_channel(channel):
+            with contextlib.suppress(SubscriptionUnknown):
+                await self.end(entry, why=End.CANCELLING, reason="The channel was removed.")
+
     async def start(self) -> dict[str, Subscription]:
         """Load the subscriptions of the store; those to match, by key.
 
@@ -164,11 +175,13 @@ class Subscriptions:
         base: str,
         now: datetime,
         rights: Rights | None = None,
+        channel: str = "",
     ) -> Subscription:
         """Create a subscription; it is in the store and in force on return.
 
         Args:
             rights: To the topic that the filter names, where that is somebody's.
+            channel: The name of the channel that it is at; empty: none with a name.
 
         Raises:
             Refused: as the specification says; nothing was created.
@@ -215,6 +228,7 @@ class Subscriptions:
                 rate=request.rate,
                 calling=request.calling,
                 rights=rights,
+                channel=channel,
             )
             subscription = make(
                 consumer=request.consumer,
@@ -238,7 +252,9 @@ class Subscriptions:
                 await self._consumers.take_on(request.end_to, principal)
         else:
             consumer = EndpointReference(manager, spec.wsa or Wsa.V2005_08)
-            policy = Policy(dialect=request.dialect, delivery=request.delivery, rights=rights)
+            policy = Policy(
+                dialect=request.dialect, delivery=request.delivery, rights=rights, channel=channel
+            )
             subscription = make(consumer=consumer, policy=shared(policy))
             mailbox = Mailbox(key, subscription.id, principal.owner, MailboxKind.SUBSCRIPTION)
             target = mailbox_target(mailbox, manager)
@@ -288,10 +304,10 @@ class Subscriptions:
             proof.encode(), bookmark.proof.encode()
         ):
             raise _bookmark("It is of no subscription of yours.", "Invalid")
-        former = (old.filter, old.consumer, old.policy.delivery)
-        if former != (subscription.filter, subscription.consumer, subscription.policy.delivery):
+        if _resumable(old) != _resumable(subscription):
             raise _bookmark(
-                "Its subscription has another filter, consumer or delivery mode.", "Invalid"
+                "Its subscription has another filter, consumer, channel or delivery mode.",
+                "Invalid",
             )
         kept = await self._store.submit(partial(bookmarks.acknowledged, subscription=old.id))
         if kept is None or bookmark.position < max(kept, entry.acknowledged):
@@ -669,6 +685,12 @@ def _cut(expires: datetime | None, rights: Rights | None) -> datetime | None:
     if rights is None:
         return expires
     return rights.until if expires is None else min(expires, rights.until)
+
+
+def _resumable(subscription: Subscription) -> tuple[object, ...]:
+    """What a subscription has in common with the one that it goes on with."""
+    policy = subscription.policy
+    return subscription.filter, subscription.consumer, policy.delivery, policy.channel
 
 
 def _bookmark(text: str, detail: str) -> Refused:

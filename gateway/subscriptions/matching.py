@@ -7,7 +7,7 @@ adapter waits
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -18,6 +18,7 @@ import structlog
 from adapters import Delivery, Matched, XPathFilterAdapter
 from filters import Filter, Topic
 from gateway.delivery import Dispatchers, Entry
+from gateway.model.channels import CHANNEL_PROPERTY
 from gateway.observing.samples import Sample, counter, gauge
 from gateway.store import StoreUnavailable
 from gateway.subscriptions.filter_budgets import FilterBudgets
@@ -89,6 +90,8 @@ class Matching:
             try:
                 topic = matched.delivery.notification.topic
                 inside = self._inside.get(topic) if topic is not None else None
+                if CHANNEL_PROPERTY in matched.delivery.notification.properties:
+                    inside = None  # What is said at a channel is said to those at it.
                 # Of the parts of a message, one alone has the key.
                 if inside is not None and inside.key in matched.keys:
                     matched = self._hand_inside(matched, inside)
@@ -116,8 +119,10 @@ class Matching:
             self.withheld += 1
             return replace(matched, keys=(), over_budget=(), unevaluated=())
 
+        channel = matched.delivery.notification.properties.get(CHANNEL_PROPERTY, "")
+
         def those(keys: Iterable[str]) -> list[str]:
-            entries = [entry.subscription for entry in self._table.matching(keys)]
+            entries = [entry.subscription for entry in self._table.matching(keys, channel)]
             return [
                 one.key
                 for one in entries
@@ -142,10 +147,13 @@ class Matching:
                 await asyncio.sleep(RETRY)
 
     def _accept(self, matched: Matched) -> None:
-        matching = self._table.matching
-        passed = matched.delivery.notification.properties.get(VIA_PROPERTY)
+        properties = matched.delivery.notification.properties
+        matching: Callable[[Iterable[str]], list[Entry]] = self._table.matching
+        channel, passed = properties.get(CHANNEL_PROPERTY), properties.get(VIA_PROPERTY)
+        if channel is not None:
+            matching = partial(self._table.matching, channel=channel)
         if passed is not None:
-            matching = partial(self._onwards, frozenset(passed.split()))
+            matching = partial(self._onwards, frozenset(passed.split()), matching)
         if not (matched.over_budget or matched.unevaluated):
             self._dispatchers.accept(matched.delivery, matching(matched.keys))
             return
@@ -157,12 +165,17 @@ class Matching:
         for entry in others:
             self._budgets.unevaluated(entry, message)
 
-    def _onwards(self, passed: frozenset[str], keys: Iterable[str]) -> list[Entry]:
-        """The entries of *keys*, but for those at an address that the event has *passed*: nothing
-        goes back to where it came from."""
+    def _onwards(
+        self,
+        passed: frozenset[str],
+        matching: Callable[[Iterable[str]], list[Entry]],
+        keys: Iterable[str],
+    ) -> list[Entry]:
+        """The entries that *matching* finds of *keys*, but for those at an address that the event
+        has *passed*: nothing goes back to where it came from."""
         return [
             entry
-            for entry in self._table.matching(keys)
+            for entry in matching(keys)
             if passed.isdisjoint((entry.subscription.consumer.address, entry.target.url))
         ]
 

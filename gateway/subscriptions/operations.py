@@ -87,7 +87,11 @@ class SubscriptionOperations:
         }
 
     async def subscribe(
-        self, request: Subscribe | SubscribePulling, incoming: Incoming, inbound: Inbound
+        self,
+        request: Subscribe | SubscribePulling,
+        incoming: Incoming,
+        inbound: Inbound,
+        channel: str = "",
     ) -> Subscribed:
         now = datetime.now(UTC)
         self._topics.namespaces.check_filter(request.filter)
@@ -101,6 +105,7 @@ class SubscriptionOperations:
             base=inbound.base,
             now=now,
             rights=rights,
+            channel=channel,
         )
         return Subscribed(subscription, now)
 
@@ -144,7 +149,7 @@ class SubscriptionOperations:
         self._looks.take(inbound.principal)
         subscription = entry.subscription
         found = await self._synchronizing.find(
-            self._topics.latest(),
+            () if subscription.policy.channel else self._topics.latest(),
             subscription.filter,
             subscription.key,
             None if self._trusts(subscription.owner) else subscription.owner,

@@ -17,7 +17,9 @@ from mediation import SPECIFICATIONS, EndpointReference, Spec, Subscription
 T = TypeVar("T")
 Observer = Callable[[Entry, int], None]
 """Told of an entry that was added (1) or dropped (-1)."""
-_Sameness: TypeAlias = tuple[str, Spec, EndpointReference, EndpointReference | None, Filter, bool]
+_Sameness: TypeAlias = tuple[
+    str, Spec, EndpointReference, EndpointReference | None, Filter, bool, str
+]
 
 
 class SubscriptionTable:
@@ -35,6 +37,8 @@ class SubscriptionTable:
         self._owners: Counter[str] = Counter()
         self._owner_destinations: Counter[int] = Counter()
         self._observers: list[Observer] = []
+        self._at_channels: Counter[str] = Counter()
+        """The number of subscriptions at each channel with a name."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -54,6 +58,8 @@ class SubscriptionTable:
             self._repeated[_sameness(subscription)] = entry
         if (identity := identity_of(subscription)) is not None:
             self._identical.setdefault(identity, entry)
+        if subscription.policy.channel:
+            self._at_channels[subscription.policy.channel] += 1
         self._owners[subscription.owner] += 1
         self._owner_destinations[_place(subscription.owner, entry.target)] += 1
         for observer in self._observers:
@@ -75,6 +81,8 @@ class SubscriptionTable:
         identity = identity_of(subscription)
         if identity is not None and self._identical.get(identity) is entry:
             del self._identical[identity]
+        if subscription.policy.channel:
+            _decrement(self._at_channels, subscription.policy.channel)
         _decrement(self._owners, subscription.owner)
         _decrement(self._owner_destinations, _place(subscription.owner, entry.target))
         for observer in self._observers:
@@ -95,10 +103,24 @@ class SubscriptionTable:
     def keys(self) -> KeysView[str]:
         return self._entries.keys()
 
-    def matching(self, keys: Iterable[str]) -> list[Entry]:
-        """The entries of *keys*; one that has just ended has none."""
+    def matching(self, keys: Iterable[str], channel: str = "") -> list[Entry]:
+        """The entries of *keys* that are at the channel of this name, or at none; one that has just
+        ended has none."""
         entries = self._entries
-        return [entries[key] for key in keys if key in entries]
+        found = [entries[key] for key in keys if key in entries]
+        if not channel and not self._at_channels:
+            return found
+        return [entry for entry in found if entry.subscription.policy.channel == channel]
+
+    def at_channel(self, name: str) -> list[Entry]:
+        """The entries at the channel of this name."""
+        if not self._at_channels[name]:
+            return []
+        return [one for one in self._entries.values() if one.subscription.policy.channel == name]
+
+    def number_at(self, channel: str) -> int:
+        """The number of subscriptions at the channel of this name."""
+        return self._at_channels[channel]
 
     def owner(self, key: str) -> str | None:
         """The owner of the subscription with this key; None where there is none."""
@@ -163,7 +185,7 @@ def _may_be_repeated(subscription: Subscription) -> bool:
 
 def _sameness(subscription: Subscription) -> _Sameness:
     """All that is the same in a subscription and its repetition: who subscribed, in which versions,
-    whom, where its end is told, and to what."""
+    whom, where its end is told, to what, and at which channel."""
     return (
         subscription.owner,
         subscription.spec,
@@ -171,6 +193,7 @@ def _sameness(subscription: Subscription) -> _Sameness:
         subscription.end_to,
         subscription.filter,
         subscription.policy.raw,
+        subscription.policy.channel,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 from fastapi import Depends, Request
 from starlette.types import ASGIApp
 
+from gateway.channels.channels import Channels
 from gateway.http import HttpSettings
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.parsing import Parsing
@@ -66,6 +67,7 @@ class Web:
     dead_letters: DeadLetters
     mailboxes: Mailboxes
     sources: Sources
+    channels: Channels
     sequences: Sequences | None
     subscriber_sequences: SubscriberSequences
     service: SoapService

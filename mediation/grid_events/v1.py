@@ -176,12 +176,14 @@ def _shape(types: str, schema: str) -> CallShape:
 
 def identity_of(subscription: Subscription) -> str:
     """What is the same in a subscription and in all that renew it: the listener, by its interface
-    and endpoint; the filter; the handback."""
+    and endpoint; the filter; the handback; the channel."""
     port = port_of(subscription.consumer)
     calling = subscription.policy.calling or Calling()
     said = repr(
         (port.port_type, port.location, port.binding, subscription.filter, calling.handback)
     )
+    if subscription.policy.channel:
+        said += f" at {subscription.policy.channel}"
     return sha256(said.encode(errors="surrogatepass")).hexdigest()
 
 

@@ -131,7 +131,8 @@ class Policy:
     it used; ``packaging`` is what it reads attachments from: with NONE it gets messages without
     them. ``data`` is the form of what is sent without SOAP, ``delivery`` the mode of deliveries;
     ``rate`` is how many messages a minute the consumer allows, 0 is any number; ``calling`` is how
-    a consumer is called that subscribed by a call, ``rights`` what it proved to have a right to."""
+    a consumer is called that subscribed by a call, ``rights`` what it proved to have a right to,
+    ``channel`` the name of the channel at which it subscribed, empty at none with a name."""
 
     raw: bool = False
     paused: bool = False
@@ -143,6 +144,7 @@ class Policy:
     rate: int = 0
     calling: Calling | None = None
     rights: Rights | None = None
+    channel: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from gateway.channels.channels import Channels
 from gateway.channels.directory import Directory, DirectoryOptions
 from gateway.channels.naming import Naming
+from gateway.channels.operations import ChannelOperations
 from gateway.channels.parent import ParentLink
 from gateway.delivery import resend
 from gateway.mailboxes.deposits import Deposits
 from gateway.mailboxes.operations import MailboxOperations
 from gateway.mailboxes.resources import PullPointResources
+from gateway.model.channels import Channel
 from gateway.publishing.metadata import MetadataOperations
 from gateway.publishing.operations import PublishingOperations, look_rate
 from gateway.publishing.resources import Producer
@@ -129,6 +132,13 @@ def answer_requests(
         parsing=sending.parsing,
     )
     registering = RegistrationOperations(registrations, topics.namespaces)
+    channels = Channels(
+        storage.store,
+        sending.parsing,
+        messaging.adapter.evaluate,
+        [Channel(row.name, row.selection, configured=True) for row in settings.channels],
+        shared=messaging.sharing.shared,
+    )
     taking_in = SourceOperations(sources, publishing.publish, publishing.take_in)
     if settings.mailboxes_only:
         registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
@@ -150,6 +160,9 @@ def answer_requests(
             *(room.handlers() for room in rooms),
             running,
             at={ResourceKind.SOURCE: taking_in.handlers()},
+            instead={
+                ResourceKind.CHANNEL: ChannelOperations(channels, publishing, managing).handlers()
+            },
         )
     soap = SoapService(
         registry,
@@ -162,7 +175,9 @@ def answer_requests(
     demand = Demand(sources, messaging.table, base=peers.base)
     naming, parent = _naming(settings, sending, peers)
     holding = Holding(sources, keeper, registrations, demand, naming, parent)
-    return Answering(topics, intake, deposits, publishing, holding, synchronizing, soap, sequences)
+    return Answering(
+        topics, intake, deposits, publishing, holding, synchronizing, soap, sequences, channels
+    )
 
 
 def _rules(settings: Settings) -> Callable[[str], EndpointRules]:

@@ -64,7 +64,11 @@ def serve_endpoints(
         settings.messenger_prefixes,
     )
     soap = SoapEndpoint(
-        answering.soap, limits=limits, settings=http, identification=peers.identification
+        answering.soap,
+        limits=limits,
+        settings=http,
+        identification=peers.identification,
+        is_channel=answering.channels.is_known,
     )
     relays = Relays(
         [(one.token.get_secret_value(), one.location) for one in settings.relays],
@@ -99,6 +103,7 @@ def serve_endpoints(
         dead_letters=subscribing.dead_letters,
         mailboxes=sending.mailboxes,
         sources=answering.holding.sources,
+        channels=answering.channels,
         sequences=answering.sequences,
         subscriber_sequences=sending.sequences,
         service=answering.soap,
@@ -166,6 +171,7 @@ def _metrics(
     sources: list[Callable[[], Iterable[Sample]]] = [
         answering.publishing.metrics,
         answering.holding.sources.metrics,
+        answering.channels.metrics,
         answering.deposits.metrics,
         answering.soap.metrics,
         subscribing.budgets.metrics,

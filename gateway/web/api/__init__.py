@@ -1,12 +1,20 @@
-"""The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, sequences, dead letters
-and topics."""
+"""The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, channels, sequences,
+dead letters and topics."""
 
 from fastapi import APIRouter
 
-from gateway.web.api import dead_letters, mailboxes, sequences, sources, subscriptions, topics
+from gateway.web.api import (
+    channels,
+    dead_letters,
+    mailboxes,
+    sequences,
+    sources,
+    subscriptions,
+    topics,
+)
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1")
-for _part in (subscriptions, mailboxes, sources, sequences, dead_letters, topics):
+for _part in (subscriptions, mailboxes, sources, channels, sequences, dead_letters, topics):
     router.include_router(_part.router)

@@ -20,6 +20,8 @@ BOX_2011, BOX_2004 = ResourceKind.MESSAGE_BOX_2011, ResourceKind.MESSAGE_BOX_200
 ADDRESSES = [
     (f"/subscriptions/{KEY}", ResourceAddress(ResourceKind.SUBSCRIPTION, KEY)),
     (f"/pullpoints/{KEY}", ResourceAddress(ResourceKind.PULL_POINT, KEY)),
+    ("/soap/channel/Lab.7/", ResourceAddress(ResourceKind.CHANNEL, "lab.7")),
+    ("/soap/topic/soap/channel/a", None),
     (f"/mailboxes/{KEY}", ResourceAddress(ResourceKind.MAILBOX, KEY)),
     (f"/sources/{KEY}", ResourceAddress(ResourceKind.SOURCE, KEY)),
     (f"/publishers/{KEY.upper()}/", ResourceAddress(ResourceKind.PUBLISHER, KEY)),

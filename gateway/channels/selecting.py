@@ -1,0 +1,118 @@
+"""What a channel takes, as a filter, and what of notifications passes it.
+
+It is decided when they are published, by the engine that decides for subscriptions; what is dear is
+evaluated in turn with all other dear filters (`adapters.filtering.slow_filters`).
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+
+from adapters import Evaluated
+from filters import (
+    EVERYTHING,
+    Deferred,
+    Expression,
+    Filter,
+    FilterSet,
+    Question,
+    Reason,
+    Refused,
+    compile,
+    quoted,
+)
+from gateway.model.channels import Selection
+from gateway.parsing import Parsing
+from mediation import PAYLOAD_PATHS, Notification, event
+from mediation.grid_events import Event, filter_of
+
+FIELDS = ("eventNamespace", "eventType", "source", "message")
+"""The fields that an example may have."""
+Evaluate = Callable[[str, Sequence[Question]], Awaitable[Evaluated | None]]
+"""`XPathFilterAdapter.evaluate`."""
+_log = structlog.get_logger("dragoman.channels")
+
+
+def example_of(selection: Selection) -> Event | None:
+    """The event that is the example of *selection*; None where there is none.
+
+    Raises:
+        Refused: ``FILTER_INVALID``: it has a field that there is not.
+    """
+    fields = {name: value for name, value in selection.example if value}
+    if unknown := fields.keys() - set(FIELDS):
+        text = f"An example has {', '.join(FIELDS)}, and no {quoted(min(unknown))}."
+        raise Refused(Reason.FILTER_INVALID, text)
+    if not fields:
+        return None
+    namespace, type_, source, message = map(fields.get, FIELDS)
+    return Event(namespace, type_, source, message=message)
+
+
+def filter_for(selection: Selection) -> Filter:
+    """The filter that *selection* is.
+
+    Raises:
+        Refused: It is none.
+    """
+    example, filter_ = example_of(selection), EVERYTHING
+    if example is not None:
+        filter_ = filter_of(example)
+    if selection.xpath:
+        condition = Expression(selection.xpath, namespaces=selection.namespaces)
+        filter_ = Filter(filter_.topics, (*filter_.contents, condition))
+    compile(filter_)
+    return filter_
+
+
+class Selector:
+    """Says which notifications pass one filter.
+
+    Args:
+        key: What stands for it where dear filters take turns.
+
+    Raises:
+        Refused: *selection* is no filter.
+    """
+
+    def __init__(
+        self, key: str, selection: Selection, parsing: Parsing, evaluate: Evaluate
+    ) -> None:
+        self._key = key
+        self._parsing, self._evaluate = parsing, evaluate
+        filter_ = filter_for(selection)
+        self._filters: FilterSet[str] | None = None
+        if filter_ != EVERYTHING:
+            self._filters = FilterSet(payload_paths=PAYLOAD_PATHS)
+            self._filters.add("", filter_)
+
+    async def passing(
+        self, notifications: Sequence[Notification], *, trusted: bool
+    ) -> list[Notification]:
+        """Those of *notifications* that pass.
+
+        Raises:
+            Refused: ``UNAVAILABLE``: too much waits to be evaluated.
+        """
+        if self._filters is None:
+            return list(notifications)
+        return [one for one in notifications if await self._passes(one, self._filters, trusted)]
+
+    async def _passes(
+        self, notification: Notification, filters: FilterSet[str], trusted: bool
+    ) -> bool:
+        def match(_: set[str] | None) -> tuple[bool, list[Deferred[str]]]:
+            matching = filters.begin(event(notification))
+            return bool(matching.keys), list(matching.deferred)
+
+        passes, deferred = await self._parsing.run_parser(
+            len(notification.payload), match, trusted=trusted
+        )
+        for one in deferred:
+            evaluated = await self._evaluate(self._key, [(one.expressions, one.documents)])
+            if evaluated is None:
+                raise Refused(Reason.UNAVAILABLE, "Too much waits for the filter of the channel.")
+            passes = evaluated.verdicts[0] is True
+            if evaluated.verdicts[0] is None:
+                _log.warning("channel.filter-over-budget", channel=self._key, id=notification.id)
+        return passes

@@ -1,0 +1,107 @@
+"""``/api/v1/channels``: channels with names, each a place of its own."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from gateway.channels.channels import ChannelUnknown
+from gateway.channels.selecting import FIELDS
+from gateway.model.channels import Channel, Selection
+from gateway.security.resource_addresses import ResourceKind
+from gateway.web.api.sources import Prefix, Text
+from gateway.web.parts import PAGE, Parts
+from gateway.web.validation import JsonRoute
+
+router = APIRouter(prefix="/channels", tags=["channels"], route_class=JsonRoute)
+
+
+class SelectionRequest(BaseModel, extra="forbid"):
+    """What a channel takes; all of it must hold, and nothing takes everything."""
+
+    example: dict[str, Text] = Field(
+        {}, max_length=10, description=f"The fields of an event as an example: {', '.join(FIELDS)}."
+    )
+    xpath: Text | None = Field(None, description="XPath 1.0 over the payload.")
+    namespaces: dict[Prefix, Text] = Field({}, max_length=100, description="Its prefixes.")
+
+    @property
+    def selection(self) -> Selection:
+        """The same as the gateway has it."""
+        example = tuple(sorted(self.example.items()))
+        return Selection(example, self.xpath, tuple(sorted(self.namespaces.items())))
+
+
+class ChannelRequest(SelectionRequest):
+    """A channel to make."""
+
+    name: str = Field(description="1 to 64 of a-z, 0-9 and . _ -; it is a part of its address.")
+
+
+class ChannelView(BaseModel, extra="forbid"):
+    """A channel."""
+
+    name: str
+    address: str
+    example: dict[str, str]
+    xpath: str | None
+    namespaces: dict[str, str]
+    made_by: str = Field(description="operator, or settings, which alone change it then.")
+    subscriptions: int
+
+
+class ChannelPage(BaseModel, extra="forbid"):
+    channels: list[ChannelView]
+    next: str | None = Field(None, description="Pass it as `after` for the next page.")
+
+
+@router.get("")
+async def list_channels(
+    web: Parts,
+    after: Annotated[str, Query(pattern="^[ -~]{0,64}$")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> ChannelPage:
+    """Channels in the order of their names."""
+    listed = [one for one in await web.channels.learn() if one.name > after][: limit + 1]
+    views = [_view(web, one) for one in listed[:limit]]
+    return ChannelPage(channels=views, next=views[-1].name if len(listed) > limit else None)
+
+
+@router.post("", status_code=201)
+async def add_channel(asked: ChannelRequest, web: Parts) -> ChannelView:
+    """Make a channel."""
+    return _view(web, await web.channels.add(asked.name, asked.selection))
+
+
+@router.get("/{name}")
+async def show_channel(name: str, web: Parts) -> ChannelView:
+    """One channel."""
+    return _view(web, await web.channels.named(name))
+
+
+@router.put("/{name}")
+async def change_channel(name: str, asked: SelectionRequest, web: Parts) -> ChannelView:
+    """Have a channel take something else from now on."""
+    return _view(web, await web.channels.change(name, asked.selection))
+
+
+@router.delete("/{name}", status_code=204)
+async def remove_channel(name: str, web: Parts) -> None:
+    """Delete a channel; the subscriptions at it end, and their ends are told where that can be."""
+    if not web.channels.is_known(name):
+        raise ChannelUnknown(name)
+    await web.channels.remove(name)
+    await web.subscriptions.end_at(name)
+
+
+def _view(web: Parts, channel: Channel) -> ChannelView:
+    selection = channel.selection
+    return ChannelView(
+        name=channel.name,
+        address=ResourceKind.CHANNEL.address(web.base, channel.name),
+        example=dict(selection.example),
+        xpath=selection.xpath,
+        namespaces=dict(selection.namespaces),
+        made_by="settings" if channel.configured else "operator",
+        subscriptions=web.subscriptions.number_at(channel.name),
+    )

@@ -1,0 +1,245 @@
+"""Channels with names: who gets what, what passes, how they are made and end."""
+
+import asyncio
+import json
+import shutil
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filters import Refused
+from gateway.settings.settings import SettingsError, read_settings
+from tests.rigs.consumers import Consumer, Consumers
+from tests.rigs.envelopes import Answer, Speaker
+from tests.rigs.gateways import Running, running
+from tests.rigs.grid_events import handle, lease
+
+LAB = "/soap/channel/lab"
+SPEAKER = Speaker()
+
+
+@pytest.fixture
+async def consumers() -> AsyncIterator[Consumers]:
+    async with Consumers() as made:
+        yield made
+
+
+def event(type_: str, number: int = 0, *, source: str = "a.example.org") -> bytes:
+    return handle(
+        f"<eventNamespace>urn:lab</eventNamespace><eventType>{type_}</eventType>"
+        f"<source>{source}</source><seqNo>{number}</seqNo>"
+    )
+
+
+async def listens(run: Running, consumer: Consumer, path: str) -> Answer:
+    port = f"<endpoint><location>{consumer.url}</location></endpoint>"
+    answer = await run.post(lease(port=port), path)
+    assert answer.status == 200, answer.body
+    return answer
+
+
+async def publishes(run: Running, octets: bytes, path: str) -> None:
+    answer = await run.post(octets, path)
+    assert answer.status == 200, answer.body
+
+
+def types(consumer: Consumer) -> list[str]:
+    """The types of the events that came."""
+    found = []
+    for message in consumer.received:
+        _, _, rest = message.body.decode().partition("<eventType xsi:type='xsd:string'>")
+        found.append(rest.partition("<")[0])
+    return sorted(found)
+
+
+async def api(run: Running, method: str, path: str, **asked: Any) -> Any:
+    answer = await run.api(method, path, json.dumps(asked).encode() if asked else b"")
+    assert answer.status in (200, 201, 204), answer.body
+    return json.loads(answer.body) if answer.body else None
+
+
+async def test_each_channel_is_a_place_of_its_own(tmp_path: Path, consumers: Consumers) -> None:
+    rows = ({"name": "lab"}, {"name": "other"})
+    async with running(tmp_path, channels=rows) as run:
+        places = {"/soap": "main", LAB: "lab", "/soap/channel/other": "other"}
+        heard = {path: consumers.at(f"/{name}") for path, name in places.items()}
+        for path, consumer in heard.items():
+            await listens(run, consumer, path)
+        # The same event at each: it is no repetition of that at another.
+        for path, name in places.items():
+            await publishes(run, event("same", 7), path)
+            await publishes(run, event("same", 7), path)
+            await publishes(run, event(f"of.{name}"), path)
+        for path in places:
+            await heard[path].have(2)
+        await run.quiet()
+        for path, name in places.items():
+            assert types(heard[path]) == [f"of.{name}", "same"]
+
+
+async def test_one_listener_at_two_channels_has_two_subscriptions(
+    tmp_path: Path, consumers: Consumers
+) -> None:
+    async with running(tmp_path, channels=({"name": "lab"},)) as run:
+        listener = consumers.at("/")
+        for path in ("/soap", LAB, LAB, "/soap"):
+            await listens(run, listener, path)
+        assert len(run.gateway.subscriptions) == 2
+
+
+async def test_what_passes_its_filter_is_published(tmp_path: Path, consumers: Consumers) -> None:
+    example = {"eventType": "resdata.machine", "source": ".example.org"}
+    rows = (
+        {"name": "lab", "example": example},
+        {"name": "odd", "xpath": "/e:Event/seqNo mod 2 = 1", "namespaces": {"e": EVENTS}},
+    )
+    async with running(tmp_path, channels=rows) as run:
+        lab, odd = consumers.at("/lab"), consumers.at("/odd")
+        await listens(run, lab, LAB)
+        await listens(run, odd, "/soap/channel/odd")
+        for type_, source in (
+            ("resdata.machinery", "a.example.org"),
+            ("resdata.machine.load", "a.example.com"),
+            ("resdata.machine.load", "a.example.org"),
+        ):
+            await publishes(run, event(type_, source=source), LAB)
+        for number in (1, 2, 3):
+            await publishes(run, event(f"n{number}", number), "/soap/channel/odd")
+        await lab.have(1)
+        await odd.have(2)
+        await run.quiet()
+        assert types(lab) == ["resdata.machine.load"]
+        assert types(odd) == ["n1", "n3"]
+        metrics = (await run.admin("GET", "/metrics")).body
+        assert b'dragoman_channel_events_total{outcome="dropped"} 3.0' in metrics
+
+
+EVENTS = "http://www.extreme.indiana.edu/soap/events"
+
+
+async def test_other_specifications_publish_and_subscribe_there(
+    tmp_path: Path, consumers: Consumers
+) -> None:
+    rows = ({"name": "lab", "xpath": "/a"},)
+    async with running(tmp_path, channels=rows) as run:
+        at_lab, elsewhere = consumers.at("/lab"), consumers.at("/else")
+        for consumer, path in ((at_lab, LAB), (elsewhere, "/soap")):
+            await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(consumer.url), path=path)
+        await run.publish("<b/>", path=LAB)
+        await run.publish("<a/>", path=LAB)
+        await run.publish("<a/>", path="/soap")
+        await at_lab.have(1)
+        await elsewhere.have(1)
+        await run.quiet()
+        assert [len(one.received) for one in (at_lab, elsewhere)] == [1, 1]
+        # What its consumers are told is the channel's own address.
+        (came,) = at_lab.received
+        assert f"{run.url}{LAB}<".encode() in came.body
+
+
+async def test_nobody_publishes_or_subscribes_at_what_is_not_there(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        for octets in (event("a"), lease()):
+            answer = await run.post(octets, "/soap/channel/nowhere")
+            assert answer.status == 410 and b"nowhere" in answer.body
+        assert (await run.request("GET", "/soap/channel/nowhere?wsdl")).status == 404
+
+
+async def test_operators_make_change_and_remove_channels(
+    tmp_path: Path, consumers: Consumers
+) -> None:
+    async with running(tmp_path) as run:
+        made = await api(run, "POST", "/channels", name="lab", example={"eventType": "a"})
+        assert made["address"] == f"{run.url}{LAB}" and made["made_by"] == "operator"
+        listener = consumers.at("/")
+        await listens(run, listener, LAB)
+        await publishes(run, event("b"), LAB)
+        await api(run, "PUT", "/channels/lab", example={"eventType": "b"})
+        await publishes(run, event("a"), LAB)
+        await publishes(run, event("b.c"), LAB)
+        await listener.have(1)
+        await run.quiet()
+        assert types(listener) == ["b.c"]
+        (shown,) = (await api(run, "GET", "/channels"))["channels"]
+        assert shown["subscriptions"] == 1 and shown["example"] == {"eventType": "b"}
+        await api(run, "DELETE", "/channels/lab")
+        assert not len(run.gateway.subscriptions)
+        assert (await run.post(event("b"), LAB)).status == 410
+        assert (await run.api("DELETE", "/channels/lab")).status == 404
+
+
+async def test_channels_and_subscriptions_at_them_outlive_the_process(
+    tmp_path: Path, consumers: Consumers
+) -> None:
+    listener = consumers.at("/")
+    async with running(tmp_path) as run:
+        await api(run, "POST", "/channels", name="lab", xpath="/x")
+        await listens(run, listener, LAB)
+    async with running(tmp_path) as run:
+        (shown,) = (await api(run, "GET", "/channels"))["channels"]
+        assert (shown["xpath"], shown["subscriptions"]) == ("/x", 1)
+        await run.publish("<y/>", path=LAB)
+        await run.publish("<x/>", path="/soap")
+        await run.publish("<x/>", path=LAB)
+        await listener.have(1)
+        await run.quiet()
+        assert len(listener.received) == 1
+
+
+REFUSED: tuple[tuple[dict[str, Any], int], ...] = (
+    ({"name": "Lab"}, 400),
+    ({"name": "a/b"}, 400),
+    ({"name": "ours"}, 403),
+    ({"name": "lab", "xpath": "/a["}, 400),
+    ({"name": "lab", "example": {"seqno": "1"}}, 400),
+)
+
+
+async def test_what_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path, channels=({"name": "ours"},)) as run:
+        for asked, status in REFUSED:
+            answer = await run.api("POST", "/channels", json.dumps(asked).encode())
+            assert answer.status == status, (asked, answer.body)
+        for method in ("PUT", "DELETE"):
+            body = b"{}" if method == "PUT" else b""
+            answer = await run.api(method, "/channels/ours", body)
+            assert answer.status == 403, answer.body
+        assert len((await api(run, "GET", "/channels"))["channels"]) == 1
+
+
+async def test_settings_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="two have one name"):
+        read_settings(channels=[{"name": "a"}, {"name": "a"}])
+    with pytest.raises(SettingsError, match=r"channels\.0\.name"):
+        read_settings(channels=[{"name": "A b"}])
+    with pytest.raises(Refused, match="channels: a: "):
+        async with running(tmp_path, channels=({"name": "a", "xpath": "]"},)):
+            pass
+
+
+async def test_its_description_has_its_address(tmp_path: Path) -> None:
+    async with running(tmp_path / "data", channels=({"name": "lab"},)) as run:
+        described = await run.request("GET", f"{LAB}?wsdl")
+        same = await run.request("GET", f"{LAB}?wsdl=grid-events")
+        assert described.status == 200 and described.body == same.body
+        assert f'location="{run.url}{LAB}"'.encode() in described.body
+        assert (await run.request("GET", LAB)).status == 405
+    if shutil.which("wsdl2h") is None:
+        pytest.skip("needs gSOAP: wsdl2h is not installed")
+    (tmp_path / "channel.wsdl").write_bytes(described.body)
+    arguments = ("wsdl2h", "-o", "channel.h", "channel.wsdl")
+    reading = await asyncio.create_subprocess_exec(*arguments, cwd=tmp_path, stderr=DEVNULL)
+    async with asyncio.timeout(30):
+        assert await reading.wait() == 0
+    assert LAB in (tmp_path / "channel.h").read_text()
+
+
+async def test_current_messages_of_a_channel_stay_there(tmp_path: Path) -> None:
+    async with running(tmp_path, channels=({"name": "lab"},)) as run:
+        await publishes(run, event("at.lab"), LAB)
+        await publishes(run, event("elsewhere"), "/soap")
+        listed = (await run.api("GET", "/topics")).body
+        assert b"elsewhere" in listed and b"at/lab" not in listed
