@@ -43,7 +43,7 @@ ifneq ($(shell cat $(VENV)/.made-in 2>/dev/null),$(CURDIR))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run example-monitoring setup install test quick release-test check lint types layers locked lock upgrade
+.PHONY: help run example-monitoring example-messenger setup install test quick release-test check lint types layers locked lock upgrade
 .PHONY: format clean
 
 help: ## Print this
@@ -56,6 +56,9 @@ setup: $(RUN_STAMP) $(EXTRA_STAMPS) ## Install what `make run` starts, without s
 
 example-monitoring: $(RUN_STAMP) ## Watch this machine: sensors, channels and a page with charts (examples/monitoring)
 	@exec $(BIN)/python examples/monitoring/monitoring.py $(ARGS)
+
+example-messenger: $(RUN_STAMP) $(VENV)/.installed-extra-ldap ## Talk: servers that may be killed, found in a directory (examples/messenger)
+	@exec $(BIN)/python examples/messenger/messenger.py $(ARGS)
 
 install: $(DEV_STAMP) ## Install Dragoman and what developing it needs into .venv
 
