@@ -477,6 +477,8 @@ class Dispatcher:
         """Note that *deliveries*, which one attempt carried, are made."""
         entry = deliveries[0].outbox.entry
         resolved: list[Message] = []
+        rows: list[PendingDelivery] = []
+        ahead = deliveries[0].outbox.ahead
         if entry.delivery.bookmarks:
             self._acknowledge(entry, max(one.position for one in deliveries), resolved)
         for pending in deliveries:
@@ -484,11 +486,19 @@ class Dispatcher:
                 outcome = Outcome(Verdict.REJECTED, failure=FailureKind.TOO_LARGE)
                 self._bury(pending, DeathReason.TOO_LARGE, outcome)
             elif pending.outbox.deliver(pending):
-                self._backlog.delivered(pending)
+                rows.append(pending)
             elif entry.delivery.bookmarks:
+                resolved.append(pending.message)
+            elif ahead is not None:
+                self.settlement.delivered(pending.message, entry)
                 resolved.append(pending.message)
             else:
                 self.settlement.resolved(pending.message, entry, "delivered")
+        if ahead is not None:  # What comes again before that is committed is in the sequence.
+            hurry = self.settlement.messages >= self._half
+            self.settlement.note(ahead, resolved, hurry=hurry)
+        for pending in rows:
+            self._backlog.delivered(pending)
 
     def _acknowledge(self, entry: Entry, position: int, resolved: Sequence[Message]) -> None:
         """Keep that the sink of *entry*, which has bookmarks, has acknowledged all up to

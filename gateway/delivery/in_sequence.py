@@ -1,15 +1,17 @@
 """One attempt of a delivery in a sequence of WS-ReliableMessaging: it gets its number, the
 consumer makes the sequence where there is none, and what it acknowledges is delivered.
 
-    number    committed, before anything is sent          an operation of the store
+    number    committed, before anything is sent          an operation of the store, for many
     create    CreateSequence, where there is no sequence  an exchange, and an operation
     send      the message, which asks to be acknowledged  an exchange
-    answered  what it acknowledged is noted               an operation
+    noted     what it acknowledged                        an operation of `settlement`, for many
+    answered  what it said else                           an operation
 
-Acknowledgements come back on the connection. 202 alone is none: the delivery is tried again when
-the schedule of deliveries says so, with its number. A consumer that does not say of a repeated
-message whether it has it is asked for its last word (CloseSequence, 1.1); then another sequence
-begins.
+Those that wait behind a delivery get their numbers in its operation (`numbers_ahead`), so that they
+follow one another without any. Acknowledgements come back on the connection. 202 alone is none: the
+delivery is tried again when the schedule of deliveries says so, with its number. A consumer that
+does not say of a repeated message whether it has it is asked for its last word (CloseSequence,
+1.1); then another sequence begins.
 """
 
 import time
@@ -24,7 +26,8 @@ from sqlalchemy import Connection
 from filters import Refused
 from gateway.delivery import numbering
 from gateway.delivery.numbering import Numbered
-from gateway.delivery.outbox import PendingDelivery
+from gateway.delivery.numbers_ahead import NumbersAhead
+from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.schedule import DELIVERED, NOT_ACKNOWLEDGED, Outcome, Verdict, failed, judge
 from gateway.egress import Answer, Request, SendFailed, Target, Transport
@@ -37,7 +40,7 @@ from gateway.reliability.stores.joined import run_joined
 from gateway.security.keys import message_urn
 from gateway.store import Store, StoreUnavailable
 from gateway.store.replicas import Fenced
-from mediation import EndpointReference, PeerFault, Subscription, http_headers
+from mediation import EndpointReference, PeerFault, Subscription, delivery_id, http_headers
 from mediation.reliable_messaging import (
     AckRequested,
     CloseSequence,
@@ -56,6 +59,8 @@ from mediation.reliable_messaging import (
 T = TypeVar("T")
 
 REFUSED = "The consumer makes no sequence"
+AHEAD = 32
+"""Deliveries that get their numbers in one operation: as many as are in memory for an outbox."""
 SHORTEST = timedelta(minutes=1)
 """The shortest life of a sequence: one that ends sooner would have a successor with every few
 deliveries, and each is remembered for an hour."""
@@ -88,8 +93,10 @@ class SequenceSending:
     async def _send(self, pending: PendingDelivery, request: Request) -> tuple[Outcome, int]:
         outbox = pending.outbox
         subscription, share = outbox.entry.subscription, outbox.owner.share
-        message_id = request.message_id or ""
-        place = await self._number(subscription, share, message_id)
+        message_id, ahead = request.message_id or "", self._ahead(outbox)
+        place = ahead.take(message_id, time.time())
+        if place is None:
+            place = await self._number(outbox, message_id, ahead)
         for _ in range(2):
             if place.delivered:
                 self.messages["repeated"] += 1
@@ -111,11 +118,14 @@ class SequenceSending:
                 self.messages["unacknowledged"] += 1
                 return failed(error), 0
             said = await self.read(answer.body)
+            ended = outbox.entry.ended  # Then nobody would have it noted later.
+            if said is not None and not ended and ahead.hear(place, said, time.time()):
+                return self._judge(answer, said, replace(place, delivered=True)), answer.dropped
             given = (place.number, message_id)
-            place = await self._answered(subscription, share, given, said, place)
+            place = await self._answered(subscription, share, given, said, place, ahead)
             if _keeps_silent(answer, said, place):
-                closing = await self._close(sequence, request)
-                place = await self._answered(subscription, share, given, closing, place)
+                closing = await self._close(sequence, request, ahead)
+                place = await self._answered(subscription, share, given, closing, place, ahead)
             if not place.again:
                 return self._judge(answer, said, place), answer.dropped
         return Outcome(Verdict.RETRY, why=NOT_ACKNOWLEDGED), 0
@@ -129,6 +139,12 @@ class SequenceSending:
             return _broken(place.broken)
         return _unacknowledged(answer, said)
 
+    @staticmethod
+    def _ahead(outbox: Outbox) -> NumbersAhead:
+        if outbox.ahead is None:
+            outbox.ahead = NumbersAhead(outbox.entry.id, outbox.owner.share.partition)
+        return outbox.ahead
+
     # What is asked of the store.
 
     async def _run(
@@ -140,15 +156,26 @@ class SequenceSending:
 
         return await self._store.submit(operation, locks=(f"sequence {key}",))
 
-    async def _number(
-        self, subscription: Subscription, share: PartitionShare, message_id: str
-    ) -> Numbered:
-        partition, now = share.partition, time.time()
+    async def _number(self, outbox: Outbox, message_id: str, ahead: NumbersAhead) -> Numbered:
+        subscription, share = outbox.entry.subscription, outbox.owner.share
+        partition, now, unnoted = share.partition, time.time(), ahead.unnoted()
+        following = _following(outbox)
 
         def work(storage: StorageManager, connection: Connection) -> Numbered:
-            return numbering.number(storage, connection, subscription, partition, message_id, now)
+            return numbering.number(
+                storage,
+                connection,
+                subscription,
+                partition,
+                message_id,
+                now,
+                following=following,
+                unnoted=unnoted,
+            )
 
-        return await self._run(share, numbering.key_of(subscription.id, partition), work)
+        place = await self._run(share, ahead.key, work)
+        ahead.follow(place)
+        return place
 
     async def _answered(
         self,
@@ -157,18 +184,21 @@ class SequenceSending:
         message: tuple[int, str],
         said: ReliableMessage | None,
         place: Numbered,
+        ahead: NumbersAhead,
     ) -> Numbered:
         """*place* after what the consumer said of it, if it said anything."""
         if said is None or place.sequence is None or said.rm is not place.sequence.wire.rm:
             return place
-        partition, now = share.partition, time.time()
+        partition, now, unnoted = share.partition, time.time(), ahead.unnoted()
 
         def work(storage: StorageManager, connection: Connection) -> Numbered:
             return numbering.answered(
-                storage, connection, subscription, partition, message, said, now
+                storage, connection, subscription, partition, message, said, now, unnoted=unnoted
             )
 
-        return await self._run(share, numbering.key_of(subscription.id, partition), work)
+        after = await self._run(share, ahead.key, work)
+        ahead.follow(after)
+        return after
 
     async def _unsent(
         self, sequence: OutgoingSequence, place: Numbered, share: PartitionShare
@@ -197,10 +227,12 @@ class SequenceSending:
             return _broken(opened.failure if opened is not None and opened.failure else "")
         return opened
 
-    async def _close(self, sequence: OutgoingSequence, like: Request) -> ReliableMessage | None:
+    async def _close(
+        self, sequence: OutgoingSequence, like: Request, ahead: NumbersAhead
+    ) -> ReliableMessage | None:
         """Close a sequence, to hear the consumer's last word on what it has; None: it says none."""
         wire, identifier = sequence.wire, sequence.identifier or ""
-        body = CloseSequence(identifier, sequence.next_number - 1)
+        body = CloseSequence(identifier, ahead.highest_sent(sequence))
         action, envelope = write_message(
             wire,
             body,
@@ -263,6 +295,15 @@ class SequenceSending:
 def handshake(target: Target, admit: Callable[[str], bool] | None) -> Request:
     """What `SequenceSending.create` needs to know of a consumer to which nothing was sent yet."""
     return Request(target, b"", (), admit=admit)
+
+
+def _following(outbox: Outbox) -> list[str]:
+    """The message ids of what is sent next."""
+    recipient, id_ = outbox.entry.recipient, outbox.entry.id
+    return [
+        delivery_id(one.message.as_seen_by(recipient).notification, id_)
+        for one in outbox.upcoming(AHEAD - 1)
+    ]
 
 
 def _own(like: Request, wire: Wire, action: str, envelope: bytes) -> Request:

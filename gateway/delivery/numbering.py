@@ -2,9 +2,11 @@
 the store.
 
     number     a delivery gets its number, before it is first sent; the same on every attempt,
-               after kill -9 too: it is found by its message id
+               after kill -9 too: it is found by its message id. Those behind it get theirs in
+               the same operation
     opened     the consumer has made the sequence
-    answered   it has acknowledged, or said that it does not know the sequence
+    noted      it has acknowledged
+    answered   it has said something else, such as that it does not know the sequence
     let_go     the subscription ends, and its sequences with it
 
 The state of a sequence is what `gateway.reliability` keeps of any source; its messages have no
@@ -16,7 +18,8 @@ A sequence belongs to one subscription and one partition, as the order of delive
 """
 
 import random
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, func, select, update
 
@@ -34,8 +37,11 @@ from gateway.store import sequence_deliveries
 from gateway.store.schema import subscriptions
 from mediation import SPECIFICATIONS, Subscription
 from mediation.reliable_messaging import (
+    NO_NUMBERS,
+    Acknowledgement,
     CreateSequenceResponse,
     FaultName,
+    Ranges,
     ReliableMessage,
     Rm,
     RmFault,
@@ -66,6 +72,9 @@ class Numbered:
         again: It is the first of a new sequence, because the consumer knew the former no more and
             had got nothing of the delivery.
         broken: Why the sequence cannot go on.
+        following: The places of deliveries behind it, by message id, which need no operation of
+            their own when they are sent.
+        taken_back: Numbers of what was not sent (`Unnoted`) are nobody's any more.
     """
 
     sequence: OutgoingSequence | None
@@ -74,6 +83,31 @@ class Numbered:
     delivered: bool = False
     again: bool = False
     broken: str = ""
+    following: Mapping[str, "Given"] = field(default_factory=dict)
+    taken_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The number of a delivery that is sent later, and how often it may have been sent then."""
+
+    number: int
+    sends: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unnoted:
+    """What one process knows of a sequence, and the store does not know yet.
+
+    Attributes:
+        identifier: Of the sequence.
+        heard: What the consumer has acknowledged.
+        unsent: Numbers that were given, and of whose messages nothing was sent.
+    """
+
+    identifier: str
+    heard: Ranges = NO_NUMBERS
+    unsent: Ranges = NO_NUMBERS
 
 
 def wire_of(subscription: Subscription) -> Wire:
@@ -117,10 +151,18 @@ def number(
     partition: int | None,
     message_id: str,
     now: float,
+    *,
+    following: Sequence[str] = (),
+    unnoted: Unnoted | None = None,
 ) -> Numbered:
-    """Give a delivery its number, or find it: it is about to be sent."""
+    """Give a delivery its number, or find it: it is about to be sent.
+
+    Args:
+        following: The message ids of deliveries that are sent after it, in order.
+    """
     key = key_of(subscription.id, partition)
     with begin(party_in(storage), now) as step:
+        _note(step, connection, subscription.id, key, unnoted)
         sequence = step.tx.outgoing.find(key)
         message = None
         if sequence is not None:
@@ -133,7 +175,8 @@ def number(
             return Numbered(sequence, broken=sequence.failure or _ENDED)
         if message is not None:
             step.tx.outgoing.put_message(key, replace(message, tries=message.tries + 1))
-            return Numbered(sequence, message.number, message.tries + 1)
+            place = Numbered(sequence, message.number, message.tries + 1)
+            return _with_following(step, connection, subscription.id, place, following, unnoted)
         if sequence is not None and not source.takes_messages(sequence):
             return Numbered(sequence, broken=_ENDED)
         if sequence is not None and _is_worn(sequence, now):
@@ -143,7 +186,95 @@ def number(
             if not _is_there(connection, subscription):
                 return Numbered(None, broken=_ENDED)
             sequence = _fresh(step, key, subscription)
-        return _first_in(step, sequence, message_id)
+        if unnoted is not None:  # Else it would come behind them.
+            source.take_back(step, key, unnoted.unsent)
+            sequence = step.tx.outgoing.find(key) or sequence
+        place = replace(_first_in(step, sequence, message_id), taken_back=True)
+        return _with_following(step, connection, subscription.id, place, following)
+
+
+def _with_following(
+    step: Step,
+    connection: Connection,
+    subscription: str,
+    place: Numbered,
+    following: Sequence[str],
+    unnoted: Unnoted | None = None,
+) -> Numbered:
+    """*place*, and those of what follows it: they count as sent once more, but for those that are
+    known not to have been. None in a sequence that is not made yet, or is soon to be replaced."""
+    sequence = place.sequence
+    if not following or sequence is None or not goes_on(sequence, step.now):
+        return place
+    room = _POLICY.stored - sequence.count
+    known = sequence_deliveries.known(connection, subscription, following)
+    unsent = unnoted.unsent if unnoted is not None else NO_NUMBERS
+    waiting = step.tx.outgoing.messages(sequence.key, sequence.count)
+    numbered = {one.message_id: one for one in waiting}
+    given: dict[str, Given] = {}
+    for message_id in following:
+        message = numbered.get(message_id)
+        if message is not None:
+            if message.number not in unsent:
+                message = replace(message, tries=message.tries + 1)
+                step.tx.outgoing.put_message(sequence.key, message)
+            given[message_id] = Given(message.number, message.tries)
+        elif message_id not in known and room > 0:
+            sequence = step.tx.outgoing.find(sequence.key) or sequence
+            new = source.number(step, sequence, message_id)
+            given[message_id] = Given(new.number, new.tries)
+            room -= 1
+    return replace(place, sequence=step.tx.outgoing.find(sequence.key), following=given)
+
+
+def goes_on(sequence: OutgoingSequence, now: float) -> bool:
+    """Whether a sequence is made, and has its time before it."""
+    if sequence.identifier is None or sequence.closed or not source.takes_messages(sequence):
+        return False
+    return not _POLICY.is_half_gone(sequence.created_at, sequence.expires_at, now)
+
+
+def noted(
+    storage: StorageManager,
+    connection: Connection,
+    subscription: str,
+    key: str,
+    unnoted: Unnoted,
+    now: float,
+) -> None:
+    """Note what the consumer has acknowledged. Where the sequence has another identifier, or is
+    gone, that was done."""
+    with begin(party_in(storage), now) as step:
+        _note(step, connection, subscription, key, unnoted)
+
+
+def _note(
+    step: Step, connection: Connection, subscription: str, key: str, unnoted: Unnoted | None
+) -> None:
+    if unnoted is None or not unnoted.heard:
+        return
+    sequence = step.tx.outgoing.find(key)
+    if sequence is None or sequence.ended_at is not None:
+        return
+    if sequence.identifier != unnoted.identifier:
+        return
+    waiting = step.tx.outgoing.messages(key, sequence.count)
+    said = Acknowledgement(unnoted.identifier, unnoted.heard)
+    source.acknowledged(step, said, sequence.owner)
+    after = _quiet(step, key)
+    if after is not None:
+        _remember(connection, subscription, waiting, after)
+
+
+def _remember(
+    connection: Connection,
+    subscription: str,
+    waiting: Iterable[OutgoingMessage],
+    after: OutgoingSequence,
+) -> None:
+    """Remember which of the deliveries that were *waiting* the consumer has."""
+    has = [one.message_id for one in waiting if one.number in after.acknowledged]
+    sequence_deliveries.add(connection, subscription, has)
 
 
 def _first_in(step: Step, sequence: OutgoingSequence, message_id: str) -> Numbered:
@@ -238,30 +369,35 @@ def answered(
     message: tuple[int, str],
     said: ReliableMessage,
     now: float,
+    *,
+    unnoted: Unnoted | None = None,
 ) -> Numbered:
-    """Take what a consumer answered to the *message* with this number and id."""
+    """Take what a consumer answered to the *message* with this number and id. Numbers of what was
+    not sent yet are taken back: what it said may be the end of the sequence."""
     key = key_of(subscription.id, partition)
     with begin(party_in(storage), now) as step:
+        _note(step, connection, subscription.id, key, unnoted)
+        if unnoted is not None:
+            source.take_back(step, key, unnoted.unsent)
         sequence = step.tx.outgoing.find(key)
         if sequence is None or sequence.ended_at is not None:
             failure = sequence.failure if sequence is not None else None
-            return Numbered(sequence, broken=failure or _ENDED)
+            return Numbered(sequence, broken=failure or _ENDED, taken_back=True)
         own = step.tx.outgoing.message(key, message[0])
         if own is not None and _got_nothing(sequence, own, said):
             step.tx.outgoing.remove(key)
             first = _first_in(step, _fresh(step, key, subscription), message[1])
-            return replace(first, again=True)
+            return replace(first, again=True, taken_back=True)
         waiting = [own] if own is not None else []
         if sequence.count > 1:
             waiting = step.tx.outgoing.messages(key, sequence.count)
         source.answered(step, key, said, sequence.owner)
         after = _quiet(step, key)
         assert after is not None
-        has = [one.message_id for one in waiting if one.number in after.acknowledged]
-        sequence_deliveries.add(connection, subscription.id, has)
+        _remember(connection, subscription.id, waiting, after)
         broken = "" if after.ended_at is None else after.failure or _ENDED
         delivered, sends = message[0] in after.acknowledged, own.tries if own is not None else 0
-        return Numbered(after, message[0], sends, delivered, broken=broken)
+        return Numbered(after, message[0], sends, delivered, broken=broken, taken_back=True)
 
 
 def _got_nothing(sequence: OutgoingSequence, own: OutgoingMessage, said: ReliableMessage) -> bool:
@@ -300,11 +436,25 @@ def _quiet(step: Step, key: str) -> OutgoingSequence | None:
     return quiet
 
 
-def let_go(storage: StorageManager, connection: Connection, subscription: str, now: float) -> None:
+def let_go(
+    storage: StorageManager,
+    connection: Connection,
+    subscription: str,
+    now: float,
+    unnoted: Mapping[str, Unnoted],
+) -> None:
     """End the sequences of a subscription, which leaves the store. Workers do what there is to do
-    about it."""
+    about it.
+
+    Args:
+        unnoted: What this process knows of them, by key.
+    """
     for key in keys_of(connection, subscription):
         with begin(party_in(storage), now) as step:
+            own = unnoted.get(key)
+            _note(step, connection, subscription, key, own)
+            if own is not None:
+                source.take_back(step, key, own.unsent)
             sequence = step.tx.outgoing.find(key)
             if sequence is None or sequence.ended_at is not None:
                 continue

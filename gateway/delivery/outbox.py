@@ -25,12 +25,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from itertools import islice
 from typing import Protocol
 
 from adapters import Delivery
 from gateway.delivery.batching import goes_alone, most_elements, number_beside
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
 from gateway.delivery.destination import Destination, Timed, Trouble
+from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.schedule import Outcome
 from gateway.egress import FailureKind, Lane, Target
@@ -308,9 +310,9 @@ class Outbox(Timed):
     """
 
     __slots__ = (
-        "batched", "beats", "breaker", "destination", "entry", "gathers_until", "held", "holding",
-        "in_flight", "lane", "live", "loaded", "loading", "octets", "owner", "pace", "queued",
-        "smooth", "until", "width",
+        "ahead", "batched", "beats", "breaker", "destination", "entry", "gathers_until", "held",
+        "holding", "in_flight", "lane", "live", "loaded", "loading", "octets", "owner", "pace",
+        "queued", "smooth", "until", "width",
     )  # fmt: skip
 
     def __init__(
@@ -345,6 +347,8 @@ class Outbox(Timed):
         self.gathers_until: float | None = None
         """Before this time of the loop's clock a batch waits for more; None: there is none."""
         self.breaker = Breaker(probe)
+        self.ahead: NumbersAhead | None = None
+        """What is in memory of its sequence, where it has one."""
         self.lane: Lane | None = None
         """On which the last of what is in flight was posted, where it keeps the order."""
         self.loading = False
@@ -582,6 +586,12 @@ class Outbox(Timed):
             pending.counts = wall >= pending.due
             return pending
         return self.live.popleft() if self.live else None
+
+    def upcoming(self, most: int) -> list[PendingDelivery]:
+        """What is in memory and is sent next, in order, each by itself."""
+        if self.batched:
+            return []
+        return list(islice(self.live if not self.stored else self.loaded, most))
 
     def take_live(self) -> PendingDelivery:
         """Take the first of what is in memory alone."""

@@ -11,15 +11,17 @@ the order in which it happened, whatever happens to the store.
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import structlog
 from sqlalchemy import Connection
 
+from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.outbox import Entry, Message
 from gateway.delivery.partition_share import PartitionShare
 from gateway.store import Operation, Store, StoreUnavailable, Totals, held, run_apart, totals
@@ -32,10 +34,14 @@ COUNTED = 0.25
 """Seconds within which counts go to the store."""
 MOST = 256
 """Operations of one transaction."""
+NOTED = 64
+"""Deliveries in sequences whose acknowledgements are noted together, at most."""
 CROWD = 2048
 """Deliveries in memory beyond which no further message is taken from the adapter."""
 
 T = TypeVar("T")
+_Work: TypeAlias = tuple[Operation, Callable[[Any], None], str]
+"""An operation, what hears its result, and the name of what other gateways change, too, or none."""
 _log = structlog.get_logger("dragoman.delivery")
 
 
@@ -76,7 +82,12 @@ class Settlement:
         """Their sum."""
         self._counting = False
         self._removing: list[tuple[str, int]] = []
-        self._queue: deque[tuple[Operation, Callable[[Any], None]]] = deque()
+        self._noting: dict[NumbersAhead, list[Message]] = {}
+        """Messages that wait until the acknowledgements in a sequence are noted."""
+        self._noted = 0
+        """How many they are."""
+        self._note_now = False
+        self._queue: deque[_Work] = deque()
         self._busy = False
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -109,6 +120,14 @@ class Settlement:
         message.resolved.append((entry, total))
         self._less(message)
 
+    def delivered(self, message: Message, entry: Entry) -> None:
+        """Count a delivery that never was in the store as made; its message has to wait for
+        `note`, and is released then."""
+        if not self._abandoned:
+            self.uncommitted.delivered += 1
+            message.resolved.append((entry, "delivered"))
+            self._one_less()
+
     def stored(self, message: Message) -> None:
         """Count one delivery of *message* as durable: a held row or a dead letter."""
         self.uncommitted.matched -= 1
@@ -117,12 +136,15 @@ class Settlement:
     def _less(self, message: Message) -> None:
         if self._abandoned:
             return
+        self._one_less()
+        self.release(message)
+
+    def _one_less(self) -> None:
         self.live -= 1
         if self._capacity is not None and self.live <= CROWD:
             if not self._capacity.done():
                 self._capacity.set_result(None)
             self._capacity = None
-        self.release(message)
 
     def release(self, message: Message) -> None:
         """Let *message* wait for one thing less; with none left it is settled."""
@@ -149,10 +171,27 @@ class Settlement:
             except Exception:  # Of a third party's adapter: it comes again, and others go on.
                 _log.exception("delivery.not-settled")
 
+    def _release_all(self, messages: Iterable[Message], _: None) -> None:
+        for message in messages:
+            self.release(message)
+
     def remove(self, entry: Entry, position: int) -> None:
         """Remove the row of a delivery that was made."""
         self._removing.append((entry.id, position))
         self._next()
+
+    def note(self, ahead: NumbersAhead, messages: Iterable[Message], *, hurry: bool) -> None:
+        """Have what a consumer acknowledged in its sequence noted, with the next counts, or at once
+        where others wait for it (*hurry*) or it is much. Then *messages* are released."""
+        if self._abandoned:
+            return
+        self._noting.setdefault(ahead, []).extend(messages)
+        self._noted += 1
+        if hurry or self._noted >= NOTED:
+            self._note_now = True
+            self._next()
+        else:
+            self._count_later()
 
     def _change(self, subscription: str) -> Totals:
         change = self._changes.get(subscription)
@@ -184,6 +223,8 @@ class Settlement:
         self._changes.clear()
         self._changed = Totals()
         self._removing.clear()
+        self._noting.clear()
+        self._noted = 0
         self.live = self.messages = 0
         self.uncommitted = Totals()
         if self._capacity is not None and not self._capacity.done():
@@ -196,13 +237,13 @@ class Settlement:
         if self._abandoned:
             return
         self._collect()
-        self._queue.append((operation, then))
+        self._queue.append((operation, then, ""))
         self._next()
 
     def _next(self) -> None:
         if self._busy or self._abandoned:
             return
-        if self._removing or not self._counting:
+        if self._removing or self._note_now or not self._counting:
             self._collect()
         if not self._queue:
             self._quiet.set()
@@ -214,15 +255,15 @@ class Settlement:
 
     def _try(
         self,
-        work: Sequence[tuple[Operation, Callable[[Any], None]]],
+        work: Sequence[_Work],
         run: Callable[[Sequence[Operation], Connection], list[Any]],
     ) -> None:
         if self._abandoned:
             return
-        operations = [operation for operation, _ in work]
+        operations = [operation for operation, *_ in work]
         whole = partial(_run_held, self._share.check, partial(run, operations))
         try:
-            future = self._store.submit(whole)
+            future = self._store.submit(whole, locks={name for *_, name in work if name})
         except StoreUnavailable:
             self._loop.call_later(self._retry, self._try, work, run)
         else:
@@ -230,7 +271,7 @@ class Settlement:
 
     def _tried(
         self,
-        work: Sequence[tuple[Operation, Callable[[Any], None]]],
+        work: Sequence[_Work],
         run: Callable[[Sequence[Operation], Connection], list[Any]],
         future: "asyncio.Future[list[Any]]",
     ) -> None:
@@ -258,7 +299,7 @@ class Settlement:
         if future.exception() is not None:  # One of them spoils the others: each by itself.
             self._try(work, run_apart)
             return
-        for (_, then), result in zip(work, future.result(), strict=True):
+        for (_, then, _name), result in zip(work, future.result(), strict=True):
             try:
                 if isinstance(result, Exception):
                     raise result
@@ -269,7 +310,11 @@ class Settlement:
         self._next()
 
     def _collect(self) -> None:
-        """Queue what was counted and removed as one operation."""
+        """Queue what was acknowledged, and as one operation what was counted and removed."""
+        noting, self._noting, self._noted, self._note_now = self._noting, {}, 0, False
+        for ahead, messages in noting.items():
+            released = partial(self._release_all, messages)
+            self._queue.append((ahead.noting(time.time()), released, ahead.lock))
         if not self._changes and not self._removing:
             return
         changes, self._changes = self._changes, {}
@@ -286,7 +331,7 @@ class Settlement:
                 left = getattr(self.uncommitted, name) - getattr(changed, name)
                 setattr(self.uncommitted, name, left)
 
-        self._queue.append((operation, committed))
+        self._queue.append((operation, committed, ""))
 
     async def counted(self, seconds: float = COUNTED) -> None:
         """Wait until what is counted by now is committed, or for *seconds*."""

@@ -129,6 +129,21 @@ def number(step: Step, sequence: OutgoingSequence, message_id: str) -> OutgoingM
     return message
 
 
+def take_back(step: Step, key: str, numbers: Ranges) -> None:
+    """Take back the highest *numbers* of a sequence, which `number` gave and of whose messages
+    nothing was sent: the next message gets the first of them. Those that another number follows
+    stay given."""
+    sequence = step.tx.outgoing.find(key)
+    if sequence is None or not takes_messages(sequence):
+        return
+    last = sequence.next_number - 1
+    taken = next((pair for pair in numbers.pairs if pair[0] <= last <= pair[1]), None)
+    if taken is None:
+        return
+    left = step.tx.outgoing.acknowledge(key, Ranges(((taken[0], last),)), replied=True)
+    step.tx.outgoing.put(_emptied(replace(sequence, next_number=taken[0], count=left)))
+
+
 def is_kept_elsewhere(message: OutgoingMessage) -> bool:
     """Whether somebody else keeps *message*, which got its number of `number`."""
     return not message.envelope

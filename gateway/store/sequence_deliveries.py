@@ -4,7 +4,7 @@ crash fell between its acknowledgement and its end, is known."""
 from collections.abc import Iterable
 from uuid import UUID
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, select, text
 
 from gateway.store.schema import sequence_deliveries
 
@@ -34,11 +34,17 @@ def add(connection: Connection, subscription: str, message_ids: Iterable[str]) -
 
 def is_known(connection: Connection, subscription: str, message_id: str) -> bool:
     """Whether the delivery with *message_id* was acknowledged."""
+    return bool(known(connection, subscription, (message_id,)))
+
+
+def known(connection: Connection, subscription: str, message_ids: Iterable[str]) -> set[str]:
+    """Those of *message_ids* whose deliveries were acknowledged."""
+    asked = {_short(message_id): message_id for message_id in message_ids}
     columns = sequence_deliveries.c
-    query = select(func.count()).where(
-        columns.subscription == subscription, columns.delivery == _short(message_id)
+    query = select(columns.delivery).where(
+        columns.subscription == subscription, columns.delivery.in_(list(asked))
     )
-    return bool(connection.execute(query).scalar_one())
+    return {asked[bytes(found)] for found in connection.execute(query).scalars()}
 
 
 def forget(connection: Connection, subscription: str) -> None:

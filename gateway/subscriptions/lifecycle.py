@@ -411,10 +411,12 @@ class Subscriptions:
 
     def _deleting(self, entry: Entry, *, expired: bool) -> Callable[[Connection], Deleted]:
         """The operation that deletes a subscription, and the mailbox that was made for it, and that
-        ends its sequences."""
+        ends its sequences; it is submitted at once."""
+        outboxes = self._dispatchers.outboxes(entry)
+        let_go = self._sequences.letting_go(entry.subscription, outboxes)
 
         def delete(connection: Connection) -> Deleted:
-            self._sequences.let_go(connection, entry.subscription)
+            let_go(connection)
             left = _has_own_mailbox(entry) and mailboxes.forget(connection, entry.subscription.key)
             deleted = rows.delete(connection, entry.subscription, expired=expired)
             return Deleted(deleted.there, deleted.left or left)

@@ -3,7 +3,7 @@ the subscription ends, the sequence is ended at the consumer."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from filters import Reason, Refused
 from gateway.delivery import Probations, SequenceSending, handshake, numbering
+from gateway.delivery.outbox import Outbox
 from gateway.delivery.schedule import Outcome, Verdict
 from gateway.egress import Request, SendFailed, Target, Transport
 from gateway.observing.samples import Sample, counters, gauge
@@ -175,15 +176,28 @@ class SubscriberSequences:
     # The end.
 
     @staticmethod
-    def let_go(connection: Connection, subscription: Subscription) -> None:
-        """End the sequences of a subscription, in the operation that deletes it; see `wake`."""
-        if subscription.policy.delivery.reliable:
+    def letting_go(
+        subscription: Subscription, outboxes: Iterable[Outbox]
+    ) -> Callable[[Connection], None]:
+        """What ends the sequences of a subscription, in the operation that deletes it; see `wake`.
+        That has to be submitted at once: what its *outboxes* were given ahead is taken back."""
+        if not subscription.policy.delivery.reliable:
+            return lambda _: None
+        unnoted = {
+            outbox.ahead.key: known
+            for outbox in outboxes
+            if outbox.ahead is not None and (known := outbox.ahead.let_go()) is not None
+        }
+
+        def let_go(connection: Connection) -> None:
             now = time.time()
 
             def work(storage: StorageManager) -> None:
-                numbering.let_go(storage, connection, subscription.id, now)
+                numbering.let_go(storage, connection, subscription.id, now, unnoted)
 
             run_joined(connection, work)
+
+        return let_go
 
     def wake(self) -> None:
         """Look what is due: a sequence was made, or is to end."""

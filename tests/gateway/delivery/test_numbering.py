@@ -1,7 +1,7 @@
 """The numbers of deliveries, on each store."""
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -11,13 +11,14 @@ import pytest
 from sqlalchemy import Connection
 
 from gateway.delivery import numbering
-from gateway.delivery.numbering import Numbered
+from gateway.delivery.numbering import Given, Numbered, Unnoted
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.stores.joined import run_joined
 from gateway.security.keys import message_urn, new_key, public_id
 from gateway.store import Store
 from gateway.store import subscriptions as rows
+from gateway.subscriptions.sequence_listing import page
 from mediation import EndpointReference, Lease, Policy, Soap, Spec, Subscription, Version, Wsa
 from mediation.model.delivery_modes import DeliveryMode
 from mediation.model.messages import MessageHeaders
@@ -50,10 +51,23 @@ class Numbers:
             lambda connection: run_joined(connection, lambda storage: work(storage, connection))
         )
 
-    async def number(self, message_id: str, partition: int | None = None) -> Numbered:
+    async def number(
+        self,
+        message_id: str,
+        partition: int | None = None,
+        following: Sequence[str] = (),
+        unnoted: Unnoted | None = None,
+    ) -> Numbered:
         return await self.run(
             lambda storage, connection: numbering.number(
-                storage, connection, self.subscription, partition, message_id, self.now
+                storage,
+                connection,
+                self.subscription,
+                partition,
+                message_id,
+                self.now,
+                following=following,
+                unnoted=unnoted,
             )
         )
 
@@ -67,18 +81,31 @@ class Numbers:
         assert opened is not None
         return opened
 
-    async def answered(self, place: Numbered, message_id: str, said: ReliableMessage) -> Numbered:
+    async def answered(
+        self,
+        place: Numbered,
+        message_id: str,
+        said: ReliableMessage,
+        unnoted: Unnoted | None = None,
+    ) -> Numbered:
         given = (place.number, message_id)
         return await self.run(
             lambda storage, connection: numbering.answered(
-                storage, connection, self.subscription, None, given, said, self.now
+                storage,
+                connection,
+                self.subscription,
+                None,
+                given,
+                said,
+                self.now,
+                unnoted=unnoted,
             )
         )
 
-    async def let_go(self) -> None:
+    async def let_go(self, unnoted: Mapping[str, Unnoted] | None = None) -> None:
         await self.run(
             lambda storage, connection: numbering.let_go(
-                storage, connection, self.subscription.id, self.now
+                storage, connection, self.subscription.id, self.now, unnoted or {}
             )
         )
 
@@ -273,3 +300,100 @@ async def test_few_sequences_are_remembered(numbers: Numbers) -> None:
         place = await numbers.answered(place, message_id, acks(opened, 1, final=True))
         assert place.delivered
     assert len(await numbers.keys()) == 1 + numbering.RETIRED
+
+
+# Numbers that are given ahead.
+
+
+async def opened(numbers: Numbers) -> tuple[Numbered, OutgoingSequence]:
+    """The sequence with one message, which was acknowledged."""
+    first = message_urn()
+    place = await numbers.number(first)
+    sequence = await numbers.open(place)
+    await numbers.answered(place, first, acks(sequence, 1))
+    return place, sequence
+
+
+def unnoted(sequence: OutgoingSequence, heard: Sequence[int], unsent: Sequence[int]) -> Unnoted:
+    heard_, unsent_ = (Ranges.of((number, number) for number in some) for some in (heard, unsent))
+    return Unnoted(sequence.identifier or "", heard_, unsent_)
+
+
+async def test_those_behind_get_theirs_with_it(numbers: Numbers) -> None:
+    await opened(numbers)
+    one, two, three = (message_urn() for _ in range(3))
+    place = await numbers.number(one, following=[two, three])
+    assert (place.number, place.following) == (2, {two: Given(3, 1), three: Given(4, 1)})
+    again = await numbers.number(two, following=[three])
+    assert (again.number, again.sends, again.following) == (3, 2, {three: Given(4, 2)})
+
+
+async def test_what_is_known_not_to_have_been_sent(numbers: Numbers) -> None:
+    _, sequence = await opened(numbers)
+    one, two = message_urn(), message_urn()
+    await numbers.number(one, following=[two])
+    known = unnoted(sequence, [], [3])
+    place = await numbers.number(one, following=[two], unnoted=known)
+    assert (place.number, place.sends, place.following) == (2, 2, {two: Given(3, 1)})
+
+
+async def test_nothing_gets_a_number_ahead_in_a_sequence_that_is_not_made(
+    numbers: Numbers,
+) -> None:
+    assert (await numbers.number(message_urn(), following=[message_urn()])).following == {}
+
+
+async def test_one_before_those_with_numbers(numbers: Numbers) -> None:
+    """The order of numbers is that in which they are sent."""
+    _, sequence = await opened(numbers)
+    one, two, three = (message_urn() for _ in range(3))
+    await numbers.number(one, following=[three])
+    known = unnoted(sequence, [2], [3])
+    place = await numbers.number(two, following=[three], unnoted=known)
+    assert (place.number, place.following) == (3, {three: Given(4, 1)})
+
+
+async def test_what_was_heard_is_noted_with_the_next(numbers: Numbers) -> None:
+    _, sequence = await opened(numbers)
+    one, two, three = (message_urn() for _ in range(3))
+    await numbers.number(one, following=[two])
+    place = await numbers.number(three, unnoted=unnoted(sequence, [2, 3], []))
+    assert place.sequence is not None
+    assert str(place.sequence.acknowledged) == "1-3"
+    assert (await numbers.number(one)).delivered
+    assert (await numbers.number(two)).delivered
+
+
+async def test_what_a_consumer_that_forgot_was_not_sent(numbers: Numbers) -> None:
+    """Its number in the former sequence is nobody's: it gets another one in the next."""
+    _, sequence = await opened(numbers)
+    one, two = message_urn(), message_urn()
+    place = await numbers.number(one, following=[two])
+    said = refuses(sequence, FaultName.UNKNOWN_SEQUENCE)
+    known = unnoted(sequence, [], [3])
+    after = await numbers.answered(place, one, said, known)
+    assert after.again
+    assert after.sequence is not None
+    await numbers.open(after)
+    assert (await numbers.number(two)).number == 2
+
+
+async def test_what_a_consumer_that_forgot_may_have_been_sent(numbers: Numbers) -> None:
+    _, sequence = await opened(numbers)
+    one, two = message_urn(), message_urn()
+    place = await numbers.number(one, following=[two])
+    after = await numbers.answered(place, one, refuses(sequence, FaultName.UNKNOWN_SEQUENCE))
+    assert after.broken
+
+
+@pytest.mark.parametrize(("unsent", "last"), [([3, 4], 2), ([], None)])
+async def test_the_end_before_all_was_sent(
+    numbers: Numbers, unsent: list[int], last: int | None
+) -> None:
+    """The consumer is told of the numbers that it was sent, and no others."""
+    _, sequence = await opened(numbers)
+    await numbers.number(message_urn(), following=[message_urn(), message_urn()])
+    await numbers.let_go({sequence.key: unnoted(sequence, [2], unsent)})
+    [ended] = await numbers.store.submit(lambda connection: page(connection, "", 10))
+    assert ended.sequence.count == (0 if last else 2)
+    assert ended.sequence.last_number == (last or 4)
