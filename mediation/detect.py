@@ -106,6 +106,7 @@ _PROTOCOLS = frozenset(
         *(soap.value for soap in Soap),
         *_BY_NAMESPACE,
         *names.KNOWN_ELSEWHERE,
+        names.TDN,
         *profiles.TOPIC_HEADERS,
         names.WSSE,
         names.WSU,

@@ -36,7 +36,7 @@ COMMANDS = {
     ),
     "topics": Deferred(
         "gateway.cli.topics:topics",
-        "List and show the topics that a gateway knows; make keys of entities.",
+        "List, find and make topics that are provably somebody's; make keys of entities.",
     ),
     "sequences": Deferred(
         "gateway.cli.sequences:sequences",

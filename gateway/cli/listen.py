@@ -1,17 +1,28 @@
 """``dragoman listen``."""
 
 import asyncio
-import contextlib
-import signal
-import socket
-import ssl
-from collections.abc import AsyncIterable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
-from urllib.parse import urlsplit
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from gateway.cli.discovered import Discovering, listen_to_found
+from gateway.cli.entities import (
+    CERTIFICATE,
+    ENTITIES,
+    KEY,
+    NODES,
+    CertificateOption,
+    EntitiesOption,
+    Files,
+    IssuerOption,
+    KeyOption,
+    NodeOption,
+    NodesOption,
+    Reaching,
+)
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import (
     GATEWAY,
@@ -24,34 +35,20 @@ from gateway.cli.options import (
     read_spec,
     tls,
 )
-from gateway.cli.output import (
-    envelope_text,
-    is_terminal,
-    json_line,
-    line,
-    moment,
-    note,
-    payload_text,
-    styled,
+from gateway.cli.output import note
+from gateway.cli.printing import Printing, print_all
+from gateway.cli.receiving import (
+    Receiving,
+    end_text,
+    listener,
+    mailbox,
+    on_soap_tcp,
+    say_trouble,
+    until_stopped,
+    whereabouts,
 )
-from gateway.client import (
-    AnyClient,
-    Consumer,
-    GatewayError,
-    PulledMailbox,
-    ReceivedMessage,
-    RenewedSubscription,
-    base_url,
-    shown,
-    speaking,
-    subscribed,
-)
-from gateway.client.calling import SCHEMES, SOAP_TCP
-from gateway.client.soap_tcp import SoapTcpConsumer
+from gateway.client import AnyClient, shown, speaking, subscribed
 from mediation import SPECIFICATIONS, Version
-from mediation.client import Ended, Received
-
-Receiving = Consumer | SoapTcpConsumer | PulledMailbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +60,6 @@ class _Wanted:
     xpath: str | None
     namespaces: Mapping[str, str]
     reliable: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Printing:
-    """Options of printing: the form, and how many notifications; None is all."""
-
-    whole: bool
-    form: Form
-    count: int | None
 
 
 def listen(
@@ -123,6 +111,26 @@ def listen(
             "however often one has to be sent.",
         ),
     ] = False,
+    discover: Annotated[
+        str | None,
+        typer.Option(
+            metavar="QUERY",
+            help="Find topics that were advertised, and subscribe to these: `dragoman topics "
+            "discover --help` has what can be asked.",
+        ),
+    ] = None,
+    delegation: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="With --discover, the right to a topic of another; repeatable."
+        ),
+    ] = None,
+    node: NodeOption = None,
+    issuer: IssuerOption = None,
+    key: KeyOption = KEY,
+    certificate: CertificateOption = CERTIFICATE,
+    nodes: NodesOption = NODES,
+    entities: EntitiesOption = ENTITIES,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Subscribe, and print each notification as it comes.
@@ -133,6 +141,9 @@ def listen(
     acknowledged, and while the gateway is away it is asked again.
 
     From a gateway at soap.tcp://HOST:8081 the notifications come over SOAP.TCP, too.
+
+    With --discover topics are found by what they are about; whose they are is said, and each that
+    we have the right to is subscribed to. Keys and certificates go with it.
 
     \b
     Examples:
@@ -145,35 +156,51 @@ def listen(
       dragoman listen --topic storms --gateway soap.tcp://127.0.0.1:8081
       dragoman listen --pull --topic storms --gateway https://events.example.org
       dragoman listen --reliable --topic storms
+      dragoman listen --discover "text~[Ss]torm" --delegation delegation.xml
     """
     version = read_spec(spec)
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
     wanted = _Wanted(version, topic, xpath, namespaces, reliable)
-    printing = _Printing(whole, output, count)
+    printing = Printing(whole, output, count)
+    if discover is not None and (topic or xpath or reliable):
+        given = "--topic" if topic else "--xpath" if xpath else "--reliable"
+        raise typer.BadParameter("does not go with --discover", param_hint=given)
     if pull and (host or port):
         raise typer.BadParameter("--pull listens nowhere", param_hint="--host, --port")
     if pull and SPECIFICATIONS[version].bodies is not None:
         raise typer.BadParameter("--pull fetches SOAP: choose another --spec", param_hint="--spec")
-    if pull and _on_soap_tcp(gateway):
+    if pull and on_soap_tcp(gateway):
         raise typer.BadParameter("--pull fetches over HTTP alone", param_hint="--gateway")
 
-    if reliable and (pull or _on_soap_tcp(gateway)):
+    if reliable and (pull or on_soap_tcp(gateway)):
         text = "--reliable is sent to a listener over HTTP"
         raise typer.BadParameter(text, param_hint="--pull" if pull else "--gateway")
     if reliable and not SPECIFICATIONS[version].sequences:
         text = f"--reliable cannot be asked for in {version.value}; it can in wsn-1.3, say"
         raise typer.BadParameter(text, param_hint="--spec")
 
-    async def run() -> None:
-        consumer: Receiving = (
-            _mailbox(gateway, tls(context)) if pull else _consumer(gateway, host, port, reliable)
+    consumer: Receiving = (
+        mailbox(gateway, tls(context)) if pull else listener(gateway, host, port, reliable=reliable)
+    )
+    if discover is not None:
+        finding = Discovering(
+            discover,
+            Files(key, certificate, nodes, entities),
+            Reaching(gateway, version, tls(context), pull),
+            node,
+            issuer,
+            tuple(delegation or ()),
         )
+        asyncio.run(until_stopped(listen_to_found(finding, consumer, printing)))
+        return
+
+    async def run() -> None:
         await _listen(
             gateway, speaking(gateway, version, tls=tls(context)), consumer, wanted, printing
         )
 
-    asyncio.run(_until_stopped(run()))
+    asyncio.run(until_stopped(run()))
 
 
 async def _listen(
@@ -181,7 +208,7 @@ async def _listen(
     client_of: AnyClient,
     receiving: Receiving,
     wanted: _Wanted,
-    printing: _Printing,
+    printing: Printing,
 ) -> None:
     async with client_of as client, receiving as consumer:
         subscription = subscribed(
@@ -190,133 +217,21 @@ async def _listen(
             topic=wanted.topic,
             xpath=wanted.xpath,
             namespaces=wanted.namespaces,
-            troubled=_say_trouble,
+            troubled=say_trouble,
             reliable=wanted.reliable,
         )
         renewed = ended = None
         try:
             async with subscription as renewed:
-                note(_whereabouts(consumer, gateway))
+                note(whereabouts(consumer, gateway))
                 note(
                     f"Subscribed to {wanted.topic or 'everything'} at {shown(gateway)}"
                     f" ({wanted.version.value}); Ctrl-C ends."
                 )
-                ended = await _print_all(consumer, printing)
+                ended = await print_all(consumer, printing)
                 renewed.is_over = ended is not None
         finally:
             if renewed is not None and ended is None:
-                note(_end_text(renewed))
+                note(end_text(renewed))
         if ended is not None:
             raise CommandFailed(f"the gateway ended the subscription: {ended.reason}")
-
-
-def _whereabouts(consumer: Receiving, gateway: str) -> str:
-    if isinstance(consumer, PulledMailbox):  # Its address is the key to it.
-        return f"Notifications are fetched from a mailbox at {shown(gateway)}"
-    return f"Notifications come to {consumer.address}"
-
-
-def _say_trouble(error: GatewayError) -> None:
-    note(f"dragoman: {error}; trying again")
-
-
-def _end_text(renewed: RenewedSubscription) -> str:
-    if renewed.is_over:
-        return "Unsubscribed."
-    return f"Could not unsubscribe; the subscription ends by itself at {_end(renewed)}."
-
-
-def _end(renewed: RenewedSubscription) -> object:
-    expires = renewed.subscription.expires
-    return moment(expires.isoformat()) if expires else "some time"
-
-
-async def _print_all(consumer: AsyncIterable[ReceivedMessage], printing: _Printing) -> Ended | None:
-    """Print what comes until there is enough, or the gateway ends the subscription."""
-    printed = 0
-    async for message in consumer:
-        if message.ended is not None:
-            return message.ended
-        if printing.whole and printing.form is Form.TEXT:
-            line(envelope_text(message.octets))
-        for notification in message.notifications:
-            if printing.form is Form.JSON:
-                json_line(_record(message, notification, printing.whole))
-            elif not printing.whole:
-                styled(str(notification.topic or "(no topic)"))
-                line(payload_text(notification.payload))
-            printed += 1
-            if printed == printing.count:
-                return None
-        if is_terminal():
-            line()
-    return None
-
-
-def _record(message: ReceivedMessage, notification: Received, whole: bool) -> dict[str, object]:
-    """A notification as JSON; one that came in an envelope with others shares its id."""
-    record: dict[str, object] = {
-        "topic": str(notification.topic) if notification.topic else None,
-        "action": notification.action,
-        "message_id": notification.message_id,
-        "received": message.time.isoformat(timespec="milliseconds"),
-        "payload": payload_text(notification.payload, indent=False),
-    }
-    if whole:
-        record["envelope"] = message.octets.decode("utf-8", "replace")
-    return record
-
-
-async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run *work* until it ends, or SIGINT or SIGTERM ends it politely; a second one does so at
-    once."""
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-
-
-def _mailbox(gateway: str, context: ssl.SSLContext | None) -> PulledMailbox:
-    return PulledMailbox(
-        gateway,
-        troubled=_say_trouble,
-        mended=lambda: note(f"dragoman: {shown(base_url(gateway))} is back"),
-        tls=context,
-    )
-
-
-def _consumer(
-    gateway: str, host: str | None, port: int, reliable: bool
-) -> Consumer | SoapTcpConsumer:
-    """One that the gateway reaches by what we speak to it."""
-    make: type[Consumer | SoapTcpConsumer] = Consumer
-    if _on_soap_tcp(gateway):
-        make = SoapTcpConsumer
-    elif reliable:
-        # Imported when it is wanted, so that other commands start quickly.
-        from gateway.client.sequence_consumer import SequenceConsumer
-
-        make = SequenceConsumer
-    if host in ("0.0.0.0", "::"):
-        return make(host, port, shown=_own_address(gateway))
-    return make(host or _own_address(gateway), port)
-
-
-def _on_soap_tcp(gateway: str) -> bool:
-    return urlsplit(base_url(gateway, SCHEMES)).scheme in SOAP_TCP
-
-
-def _own_address(gateway: str) -> str:
-    """Our address as the host of *gateway* sees it; nothing is sent to find out."""
-    parts = urlsplit(base_url(gateway, SCHEMES))
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            parts.hostname, parts.port or 80, type=socket.SOCK_DGRAM
-        )[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.connect(address)
-            return str(probe.getsockname()[0])
-    except OSError:  # Subscribing will say what is wrong with it.
-        return "127.0.0.1"

@@ -5,8 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from cryptography import x509
-
 from filters import FilterError, Reason, Refused
 from filters.extras import how_to_install
 from filters.queries import Catalogue, XQueryWorker
@@ -22,7 +20,7 @@ from mediation.discovery import (
     SynopsisType,
     Trust,
     Verifier,
-    read_authorities,
+    read_anchors,
     read_credentials,
 )
 
@@ -72,15 +70,15 @@ def read_trust(settings: DiscoverySettings) -> Trust:
         ("node", settings.node_authorities, settings.node_fingerprints),
         ("entity", settings.entity_authorities, settings.entity_fingerprints),
     ):
-        known: tuple[x509.Certificate, ...] = ()
+        known = Anchors()
         if authorities is not None:
             name = f"{role}_authorities"
             try:
-                known = read_authorities(_read(name, authorities))
+                known = read_anchors(_read(name, authorities))
             except ValueError as error:
                 raise DiscoveryUnusable(name, f"{authorities}: {error}") from error
         try:
-            anchors[role] = Anchors(known, fingerprints)
+            anchors[role] = Anchors(known.authorities, known.fingerprints | fingerprints)
         except ValueError as error:
             raise DiscoveryUnusable(f"{role}_fingerprints", str(error)) from error
     try:

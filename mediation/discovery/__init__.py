@@ -74,6 +74,7 @@ from mediation.discovery.signatures import (
     Trust,
     Verifier,
     fingerprint_of,
+    read_anchors,
     read_authorities,
 )
 from mediation.discovery.synopses import (
@@ -223,6 +224,7 @@ __all__ = [
     "queries_of",
     "read",
     "read_advertisement",
+    "read_anchors",
     "read_as",
     "read_authorities",
     "read_credentials",

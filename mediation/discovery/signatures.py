@@ -263,3 +263,29 @@ def read_authorities(pem: bytes) -> tuple[x509.Certificate, ...]:
         ValueError: There is none, or one that cannot be read.
     """
     return tuple(x509.load_pem_x509_certificates(pem))
+
+
+def read_anchors(pem: bytes) -> Anchors:
+    """Read whom certificates in PEM let one believe: whoever an authority among them certified, and
+    the holder of any other.
+
+    Raises:
+        ValueError: There is none, or one that cannot be read.
+    """
+    known = read_authorities(pem)
+    authorities = tuple(one for one in known if _is_authority(one))
+    alone = frozenset(fingerprint_of(one) for one in known if one not in authorities)
+    return Anchors(authorities, alone)
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    except (
+        x509.DuplicateExtension,
+        x509.ExtensionNotFound,
+        x509.UnsupportedGeneralNameType,
+        ValueError,
+    ):
+        return False
+    return found.value.ca

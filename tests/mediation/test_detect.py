@@ -247,6 +247,13 @@ class TestBareEvents:
         (kept,) = map(etree.fromstring, event.headers)
         assert kept.tag == "{urn:x}One" and kept.items() == [("{urn:x}kept", "1")]
 
+    def test_a_proof_of_rights_is_for_the_gateway_alone(self) -> None:
+        # With two signatures and their certificates it is longer than what travels with an event.
+        proof = "x" * MAX_HEADER_OCTETS
+        block = f'<t:Authorization xmlns:t="urn:dragoman:tdn:1">{proof}</t:Authorization>'
+        (event,) = events(envelope(EVENT, block))
+        assert event.headers == ()
+
     def test_headers_have_a_limit(self) -> None:
         block = f'<x:One xmlns:x="urn:x">{"x" * MAX_HEADER_OCTETS}</x:One>'
         assert refused(envelope(EVENT, block)).refused.reason is Reason.MESSAGE_INVALID

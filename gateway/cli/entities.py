@@ -1,0 +1,262 @@
+"""What commands of topic discovery share: who we are, whom we believe, and how topics are shown.
+
+Imported when a command needs it: cryptography takes a while.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gateway.cli.errors import CommandFailed
+from gateway.cli.output import moment
+from gateway.cli.receiving import listener, mailbox
+from gateway.client import GatewayError, speaking
+from mediation import Version
+
+if TYPE_CHECKING:
+    from gateway.client.discovery import Entity, Found, Offer
+    from mediation.discovery import (
+        Anchors,
+        Credentials,
+        Purpose,
+        Query,
+        TopicAdvertisement,
+        Trust,
+    )
+
+KEY, CERTIFICATE = Path("entity.key"), Path("entity.pem")
+NODES, ENTITIES = Path("nodes.pem"), Path("entities.pem")
+KeyOption = Annotated[
+    Path, typer.Option("--key", metavar="FILE", help="Our key, as `topics keys` makes it.")
+]
+CertificateOption = Annotated[
+    Path, typer.Option("--certificate", metavar="FILE", help="Our certificate.")
+]
+NodesOption = Annotated[
+    Path,
+    typer.Option(
+        "--nodes", metavar="FILE", help="Certificates of nodes that we believe, or of authorities."
+    ),
+]
+EntitiesOption = Annotated[
+    Path,
+    typer.Option(
+        "--entities",
+        metavar="FILE",
+        help="Certificates of entities that we believe, or of authorities. Ourselves we believe.",
+    ),
+]
+NodeOption = Annotated[
+    list[str] | None,
+    typer.Option("--node", metavar="ID", help="Ask this node (tdn-...) alone; repeatable."),
+]
+IssuerOption = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="Ask nodes alone whose authority has this in its name."),
+]
+PullOption = Annotated[
+    bool, typer.Option("--pull", help="Fetch answers from a mailbox at the gateway.")
+]
+WaitOption = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0.1, max=30, help="How long answers are waited for.")
+]
+NameOption = Annotated[str | None, typer.Option(metavar="NAME", help="What we call ourselves.")]
+InstitutionOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The institution that we are of.")
+]
+WAIT = 2.0
+_TIMES = ("created", "expires")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files that say who we are, and whom we believe."""
+
+    key: Path = KEY
+    certificate: Path = CERTIFICATE
+    nodes: Path = NODES
+    entities: Path = ENTITIES
+
+
+@dataclass(frozen=True, slots=True)
+class Reaching:
+    """How the gateway is spoken to, and what it says to us is received."""
+
+    gateway: str
+    version: Version
+    tls: ssl.SSLContext | None
+    pull: bool = False
+
+
+def read_own(files: Files) -> "Credentials":
+    """Read our key and certificate.
+
+    Raises:
+        CommandFailed: They cannot be read, or do not serve.
+    """
+    from filters.extras import how_to_install
+    from mediation.discovery import read_credentials
+    from mediation.discovery.signing import can_sign
+
+    if not can_sign():
+        raise CommandFailed(f"signing needs signxml: {how_to_install('discovery')}")
+    key = _read(files.key, "`dragoman topics keys NAME` makes one")
+    certificate = _read(files.certificate, "`dragoman topics keys NAME` makes one")
+    try:
+        own = read_credentials(key, certificate)
+    except ValueError as error:
+        raise CommandFailed(f"{files.key}, {files.certificate}: {error}") from error
+    until = own.certificate.not_valid_after_utc
+    if until <= datetime.now(UTC):
+        text = f"{files.certificate}: expired on {until:%Y-%m-%d}; `dragoman topics keys` renews it"
+        raise CommandFailed(text)
+    return own
+
+
+def read_trust(files: Files, own: "Credentials") -> "Trust":
+    """Read whom we believe; ourselves in any case.
+
+    Raises:
+        CommandFailed: A file cannot be read, or both have something in common.
+    """
+    from mediation.discovery import Anchors, Trust, fingerprint_of
+
+    nodes = _anchors(files.nodes, "name the certificates of nodes with --nodes")
+    entities = Anchors()
+    # Who looks at topics of its own alone needs no such file.
+    if files.entities != ENTITIES or files.entities.exists():
+        entities = _anchors(files.entities, "name the certificates of entities with --entities")
+    ourselves = entities.fingerprints | {fingerprint_of(own.certificate)}
+    try:
+        return Trust(nodes, Anchors(entities.authorities, ourselves))
+    except ValueError as error:
+        raise CommandFailed(f"{files.nodes}, {files.entities}: {error}") from error
+
+
+def _anchors(path: Path, hint: str) -> "Anchors":
+    from mediation.discovery import read_anchors
+
+    try:
+        return read_anchors(_read(path, hint))
+    except ValueError as error:
+        raise CommandFailed(f"{path}: no certificates in PEM") from error
+
+
+def _read(path: Path, hint: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise CommandFailed(f"{path}: there is no such file; {hint}") from error
+
+
+@asynccontextmanager
+async def ourselves(
+    files: Files,
+    reaching: Reaching,
+    *,
+    name: str | None = None,
+    institution: str | None = None,
+    answers: bool = False,
+) -> AsyncIterator["Entity"]:
+    """The entity that our files make us, at the gateway."""
+    # Imported when it is wanted, so that other commands start quickly.
+    from gateway.client.discovery import entity
+
+    own = read_own(files)
+    trust = read_trust(files, own)
+    gateway, tls = reaching.gateway, reaching.tls
+    receiving = mailbox(gateway, tls) if reaching.pull else listener(gateway)
+    async with (
+        speaking(gateway, reaching.version, tls=tls) as client,
+        receiving as inbox,
+        entity(
+            client, inbox, own, trust, name=name, institution=institution, answers=answers
+        ) as made,
+    ):
+        yield made
+
+
+async def chosen(
+    entity: "Entity",
+    purpose: "Purpose",
+    nodes: list[str] | None,
+    issuer: str | None,
+    wait: float,
+    institution: str | None = None,
+) -> "tuple[Offer, ...]":
+    """The nodes that ``--node`` and ``--issuer`` choose, the quickest first.
+
+    Raises:
+        GatewayError: None answers.
+    """
+    offers = await entity.find_nodes(
+        purpose, institution=institution, issuer=issuer, nodes=nodes, wait=wait
+    )
+    if not offers:
+        which = " that was asked for" if nodes or issuer else ""
+        text = f"no topic discovery node{which} answered, whose certificate is among --nodes"
+        raise GatewayError(text)
+    return offers
+
+
+def asked(text: str, option: str) -> "Query":
+    """Read a query.
+
+    Raises:
+        typer.BadParameter: It is none.
+    """
+    from gateway.client.discovery import read_query
+
+    try:
+        return read_query(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def place_of(topic: "TopicAdvertisement") -> str:
+    """What events of a topic are told by, for people."""
+    from mediation.discovery import selection_of
+
+    selection = selection_of(topic.synopsis, topic.topic_id)
+    return str(selection.topic) if selection.topic is not None else selection.expression
+
+
+def described(found: "Found") -> Iterable[tuple[str, object]]:
+    """What a topic is, and whose, for people and programs.
+
+    Raises:
+        Refused: It is not what it says.
+    """
+    from mediation.discovery import TopicAdvertisement
+
+    checked = found.check()
+    topic = checked.advertisement
+    yield "id", str(topic.topic_id)
+    yield "name", topic.creator.name
+    yield "institution", topic.creator.institution
+    yield "creator", topic.creator.entity_id
+    yield "issuer", checked.creator.certificate.issuer.rfc4514_string()
+    yield "node", topic.node
+    yield "created", topic.created.isoformat()
+    yield "expires", topic.expires.isoformat()
+    yield "encrypted", not isinstance(topic, TopicAdvertisement)
+    if isinstance(topic, TopicAdvertisement):
+        yield "texts", list(topic.descriptors.texts)
+        yield "paths", list(topic.descriptors.paths)
+        yield "keywords", list(topic.descriptors.keywords)
+        yield "properties", [f"{one.name}={one.value}" for one in topic.descriptors.properties]
+        yield "synopsis", topic.synopsis.type.value
+        yield "mark", place_of(topic)
+
+
+def for_people(pairs: Iterable[tuple[str, object]]) -> Iterable[tuple[str, object]]:
+    """What there is of *pairs*, with times to the second."""
+    for name, value in pairs:
+        if value not in (None, [], False):
+            yield name, moment(value) if name in _TIMES else value

@@ -1,0 +1,78 @@
+"""The commands of docs/discovery-commands.md, as written, with a node of its own."""
+
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mediation.discovery import Role, identifier_of, read_authorities
+from tests.conftest import ROOT
+from tests.rigs.programs import DRAGOMAN, SECONDS, Program, RunningGateway, environment
+
+PAGE = (ROOT / "docs" / "discovery-commands.md").read_text()
+BLOCKS = [
+    re.sub("(?m)^    ", "", block) for block in re.findall(r"(?m)(?:^    .*\n|^\n(?=    ))+", PAGE)
+]
+ENTITY = re.compile("e-[0-9a-f]{32}")
+
+
+def shell(commands: str, folder: Path, **variables: str) -> str:
+    """Run *commands*; what they print."""
+    done = subprocess.run(
+        ["bash", "-e", "-c", commands],
+        cwd=folder,
+        env=environment() | variables,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, (commands, done.stderr)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "dragoman"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(DRAGOMAN)} "$@"\n')
+    program.chmod(0o755)
+    home = tmp_path / "harbour"
+    home.mkdir()
+    keys, certificates, settings, serve, make, find, give, listen, publish, withdraw = BLOCKS
+
+    places = {"PATH": f"{program.parent}:{environment()['PATH']}"}
+    shell(keys, home, **places)
+    shell(certificates, home)
+    [museum] = read_authorities((home / "museum" / "entity.pem").read_bytes())
+    (home / "node" / "dragoman.toml").write_text(settings)
+    folder, _, command = serve.strip().partition(" && dragoman serve ")
+    assert folder == "cd node"
+    with RunningGateway(*shlex.split(command), cwd=home / "node") as gateway:
+        to = {"DRAGOMAN_GATEWAY": gateway.url}
+
+        def run(commands: str, who: str) -> str:
+            return shell(commands, home / who, **places, **to)
+
+        made = run(make, "mole")
+        id_ = re.findall(r"^id +(\S+)$", made, re.MULTILINE)[0]
+        assert f"advertised {id_} (wind.xml)" in made
+        assert re.search(rf"^tdn-[0-9a-f]{{32}} keeps {id_}$", made, re.MULTILINE)
+        found = run(find, "museum")
+        assert re.search("^institution +Harbour Office$", found, re.MULTILINE)
+        assert json.loads(found.splitlines()[-1])["id"] == id_
+        right = run(ENTITY.sub(identifier_of(museum, Role.ENTITY), give), "mole")
+        assert re.search("^rights +subscribe$", right, re.MULTILINE)
+        listening = shlex.split(listen)[1:]
+        with Program(*listening, cwd=home / "museum", **to) as listener:
+            listener.wait_for("Subscribed to 1 topic", lines=listener.err)
+            assert any(re.fullmatch("name +North mole", text) for text in listener.err)
+            run(publish, "mole")
+            listener.wait_for("<knots>12</knots>")
+            assert listener.stop() == 0
+            assert listener.err[-1] == "Unsubscribed."
+        assert f"withdrawn {id_}" in run(withdraw, "mole")
+        assert run(find.strip().splitlines()[0], "museum") == "No topic was found.\n"
