@@ -18,6 +18,15 @@ from gateway.security.principals import Principal
 from mediation import Attachment, Incoming, Packaging, Request, Response, Soap
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The right to a topic, of a request that is no SOAP: a ``tdn:Authorization``, made for the id
+    ``request``."""
+
+    authorization: bytes
+    request: str
+
+
 @dataclass(slots=True, kw_only=True)  # Frozen, it would cost 1.3 us more to make, of about 200.
 class Inbound:
     """A message as a transport took it in; nobody writes to it.
@@ -33,6 +42,7 @@ class Inbound:
         hops: How many gateways it went through, as the last of them said it.
         origin: Which event it is a copy of, in the same way.
         packaging: How it came, hence what the peer can read.
+        proof: Of a right to a topic, where the envelope cannot bring it.
         gone: Returns when the peer has gone, so that nobody waits on its behalf.
     """
 
@@ -48,6 +58,7 @@ class Inbound:
     origin: str | None = None
     attachments: tuple[Attachment, ...] = ()
     packaging: Packaging = Packaging.NONE
+    proof: Proof | None = None
     gone: Callable[[], Awaitable[None]] | None = None
 
 

@@ -97,6 +97,19 @@ def authorization_in(envelope: bytes) -> bytes | None:
     return etree.tostring(found[0], with_tail=False) if len(found) == 1 else None
 
 
+Brought = Callable[[], tuple[bytes | None, str]]
+"""Reads the ``tdn:Authorization`` of a request, if any, and the id of the request: few need it."""
+
+
+def brought(incoming: Incoming, inbound: Inbound) -> Brought:
+    """What a request brings: beside it, or in a header of its envelope."""
+    if inbound.proof is not None:
+        found = inbound.proof.authorization, inbound.proof.request
+        return lambda: found
+    request = incoming.context.headers.message_id or ""
+    return lambda: (authorization_in(inbound.octets), request)
+
+
 class TopicRights:
     """Decides who may use the topics that *discovery* knows.
 
@@ -139,8 +152,7 @@ class TopicRights:
         """The rights that who sent a Subscribe gets; see `of_subscriber`."""
         return await self.of_subscriber(
             request.filter,
-            inbound.octets,
-            incoming.context.headers.message_id or "",
+            brought(incoming, inbound),
             inbound.base + inbound.path,
             trusted=inbound.principal.trusted,
         )
@@ -149,17 +161,16 @@ class TopicRights:
         self, request: Publish, incoming: Incoming, inbound: Inbound
     ) -> Publish:
         """Check who publishes; see `check_publisher`."""
-        message_id, address = incoming.context.headers.message_id or "", inbound.base + inbound.path
+        proof, address = brought(incoming, inbound), inbound.base + inbound.path
         notifications = [
-            await self.check_publisher(each, inbound.octets, message_id, address)
-            for each in request.notifications
+            await self.check_publisher(each, proof, address) for each in request.notifications
         ]
         return replace(request, notifications=tuple(notifications))
 
     # Subscribers.
 
     async def of_subscriber(
-        self, filter: Filter, envelope: bytes, request: str, address: str, *, trusted: bool
+        self, filter: Filter, proof: Brought, address: str, *, trusted: bool
     ) -> Rights | None:
         """The rights that a subscription gets; None: it needs none.
 
@@ -177,7 +188,7 @@ class TopicRights:
                 Reason.NOT_ALLOWED, "A subscription names one topic that belongs to somebody."
             )
         [topic] = guarded
-        asking = Asking(authorization_in(envelope), request, self._known_as(address), "subscribe")
+        asking = Asking(*proof(), self._known_as(address), "subscribe")
         decision = await self._decide(topic, Right.SUBSCRIBE, asking)
         if not decision.allowed:
             raise _refusal(topic, decision)
@@ -194,7 +205,7 @@ class TopicRights:
     # Publishers.
 
     async def check_publisher(
-        self, notification: Notification, envelope: bytes, request: str, address: str
+        self, notification: Notification, proof: Brought, address: str
     ) -> Notification:
         """Check what a publisher in SOAP says on a protected topic; others are as they were.
         Returns it with a seal for who delivers it, and the proof for gateways with other stores.
@@ -206,7 +217,7 @@ class TopicRights:
         topic_id = None if topic is None else self._discovery.protected.get(str(topic))
         if topic is None or topic_id is None:
             return notification
-        octets = authorization_in(envelope)
+        octets, request = proof()
         asking = Asking(octets, request, self._known_as(address), _use(notification))
         decision = await self._decide(topic, Right.PUBLISH, asking)
         if not decision.allowed or octets is None:

@@ -26,6 +26,7 @@ from gateway.soap.read import read_inbound
 from gateway.subscriptions.lifecycle import KEPT_ALIVE
 from gateway.web.messages import MessageView, views
 from gateway.web.parts import Parts, Web
+from gateway.web.proofs import Proving
 from gateway.web.validation import JsonRoute
 from mediation import (
     SPECS,
@@ -57,7 +58,7 @@ Expires = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text | No
 Seconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE, allow_inf_nan=False)]
 
 
-class Wanted(BaseModel, extra="forbid"):
+class Wanted(Proving, extra="forbid"):
     """The messages that a new mailbox subscribes to. Without a topic and an XPath it subscribes to
     none, and its address is for others to send to. ``{"topic": "*//."}`` subscribes to every
     topic."""
@@ -310,7 +311,7 @@ async def _make_subscribed(web: Web, wanted: Wanted, principal: Principal, base:
         namespaces=wanted.namespaces,
         expires=_expiry(wanted.expires),
     )
-    inbound = Inbound(octets=envelope, principal=principal, base=base)
+    inbound = Inbound(octets=envelope, principal=principal, base=base, proof=wanted.proof())
     try:
         incoming = await read_inbound(inbound, web.parsing)
     except Rejected as rejected:

@@ -22,6 +22,7 @@ from gateway.security.principals import Principal
 from gateway.security.resource_addresses import key_in
 from gateway.subscriptions.lifecycle import SubscriptionUnknown
 from gateway.web.parts import Parts, Web
+from gateway.web.proofs import Proving
 from gateway.web.validation import JsonRoute
 from mediation import (
     SPECIFICATIONS,
@@ -92,8 +93,8 @@ class Sending(BaseModel, extra="forbid"):
     )
 
 
-class Wanting(BaseModel, extra="forbid"):
-    """What is wanted besides attributes, and for how long."""
+class Wanting(Proving, extra="forbid"):
+    """What is wanted besides attributes, for how long, and by which right."""
 
     topic: Text | None = Field(None, description="A topic expression: a/b, a//., {urn:x}a.")
     xpath: Text | None = Field(None, description="XPath 1.0 that must hold for the payload.")
@@ -196,7 +197,9 @@ async def make(web: Web, wanted: Create, principal: Principal, base: str) -> Sub
         secret=secret,
         delivery=_delivery(said),
     )
-    inbound = Inbound(octets=b"", principal=principal, base=base, path=PATH)
+    inbound = Inbound(
+        octets=b"", principal=principal, base=base, path=PATH, proof=wanted.config.proof()
+    )
     context = Context(
         EventForm(said.mode), version=Version.CLOUDEVENTS, operation=Operation.SUBSCRIBE
     )
