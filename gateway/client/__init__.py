@@ -27,7 +27,7 @@ from gateway.client.calling import Answer, base_url, shown
 from gateway.client.consumer import Consumer, ReceivedMessage
 from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient, EventClient, speaking
-from gateway.client.grid_calls import GridClient
+from gateway.client.grid_events import GridClient
 from gateway.client.messaging import Client, Exchange, Subscription
 from gateway.client.pulling import PulledMailbox
 from gateway.client.renewal import RenewedSubscription, subscribed

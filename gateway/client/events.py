@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from filters import Topic, parse_clark
 from gateway.client.calling import Answer, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
-from gateway.client.grid_calls import GridClient
+from gateway.client.grid_events import GridClient
 from gateway.client.messaging import LEASE, Client, Subscription, fresh_id
 from mediation import (
     SPECIFICATIONS,

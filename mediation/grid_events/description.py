@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from mediation import names
 from mediation.grid_events.references import CHANNEL
 from mediation.grid_events.rpc import HANDLE_EVENT, SUBSCRIBE_LEASE
-from mediation.grid_events.types import BASE, BASE_FIELDS, EVENT_TYPES, MAY_MISS
+from mediation.grid_events.schemas import NAMESPACES, write_schema
 from mediation.soap.envelopes import xml_attribute
 
 QUERY = "grid-events"
@@ -68,31 +68,12 @@ def write_description(address: str) -> bytes:
 
 
 def _schemas() -> Iterable[str]:
-    base = "".join(
-        f'<xsd:element name="{name}" type="xsd:{kind}"{MAY_MISS[kind]}/>'
-        for name, kind in BASE_FIELDS
-    )
-    lease = _type("EventLease", (("leaseDuration", "xsd:long"),))
-    yield _schema(names.GRID_EVENT, f"{_wrapped(BASE.name.local, base)}{lease}")
-    for type_ in EVENT_TYPES.values():
-        if type_ is BASE:
-            continue
-        own = "".join(f'<xsd:element name="{n}" type="xsd:{kind}"/>' for n, kind in type_.fields)
-        extended = (
-            f'<xsd:import namespace="{names.GRID_EVENT}"/>'
-            f'<xsd:complexType name="{type_.name.local}"><xsd:complexContent>'
-            f'<xsd:extension base="ev:Event"><xsd:sequence>{own}</xsd:sequence></xsd:extension>'
-            "</xsd:complexContent></xsd:complexType>"
-        )
-        yield _schema(type_.name.namespace, extended)
+    for namespace in NAMESPACES:
+        yield write_schema(namespace, elements=False)
     ports = "".join(_type(name, fields) for name, fields in _PORT.items())
-    yield _schema(names.SOAPRMI_TYPES, ports)
-
-
-def _schema(namespace: str, content: str) -> str:
-    return (
-        f'<xsd:schema targetNamespace="{namespace}" elementFormDefault="unqualified">'
-        f"{content}</xsd:schema>"
+    yield (
+        f'<xsd:schema targetNamespace="{names.SOAPRMI_TYPES}" elementFormDefault="unqualified">'
+        f"{ports}</xsd:schema>"
     )
 
 
@@ -100,10 +81,6 @@ def _type(name: str, fields: Iterable[tuple[str, str]]) -> str:
     content = "".join(
         f'<xsd:element name="{name}" type="{kind}" minOccurs="0"/>' for name, kind in fields
     )
-    return _wrapped(name, content)
-
-
-def _wrapped(name: str, content: str) -> str:
     return (
         f'<xsd:complexType name="{name}"><xsd:sequence>{content}</xsd:sequence></xsd:complexType>'
     )

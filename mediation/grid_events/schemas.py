@@ -6,52 +6,62 @@ from collections.abc import Mapping
 from mediation import names
 from mediation.grid_events.types import BASE, BASE_FIELDS, EVENT_TYPES, MAY_MISS, EventType
 
-_RDDL = "http://www.rddl.org/"
 _FILES = {names.GRID_EVENT: "event", names.GRID_RESOURCE_EVENT: "resdat"}
-_LEASE = (
-    '<xs:complexType name="EventLease"><xs:sequence><xs:element name="leaseDuration" '
-    'type="xs:long"/></xs:sequence></xs:complexType>'
-    '<xs:element name="EventLease" type="t:EventLease"/>'
-)
+NAMESPACES = tuple(_FILES)
+"""That have types of events, each behind those that it imports."""
+_RDDL = "http://www.rddl.org/"
+_LEASE, _LEASE_FIELDS = "EventLease", (("leaseDuration", "long"),)
 
 
-def _fields(fields: tuple[tuple[str, str], ...], may_miss: Mapping[str, str]) -> str:
-    return "".join(
+def write_schema(namespace: str, *, elements: bool, location: str = "") -> str:
+    """Write the schema of one of the `NAMESPACES`.
+
+    Args:
+        elements: Whether each type has a global element, which documents have as their root.
+        location: Of the schema that others import; empty: readers have it already.
+    """
+    before = ""
+    if namespace != names.GRID_EVENT:
+        place = f' schemaLocation="{location}"' if location else ""
+        before = f'<xs:import namespace="{names.GRID_EVENT}"{place}/>'
+    types = [one for one in EVENT_TYPES.values() if one.name.namespace == namespace]
+    written = "".join(_event_type(one, elements) for one in types)
+    if namespace == names.GRID_EVENT:
+        written += _type(_LEASE, _sequence(_LEASE_FIELDS, MAY_MISS), elements)
+    return (
+        f'<xs:schema xmlns:xs="{names.XSD}" xmlns:ev="{names.GRID_EVENT}" xmlns:t="{namespace}" '
+        f'targetNamespace="{namespace}" elementFormDefault="unqualified">{before}{written}'
+        "</xs:schema>"
+    )
+
+
+def _event_type(type_: EventType, elements: bool) -> str:
+    if type_ is BASE:
+        return _type(type_.name.local, _sequence(BASE_FIELDS, MAY_MISS), elements)
+    base = f"ev:{BASE.name.local}"
+    content = (
+        f'<xs:complexContent><xs:extension base="{base}">{_sequence(type_.fields, {})}'
+        "</xs:extension></xs:complexContent>"
+    )
+    return _type(type_.name.local, content, elements, f' substitutionGroup="{base}"')
+
+
+def _type(name: str, content: str, elements: bool, group: str = "") -> str:
+    written = f'<xs:complexType name="{name}">{content}</xs:complexType>'
+    return f'{written}<xs:element name="{name}" type="t:{name}"{group}/>' if elements else written
+
+
+def _sequence(fields: tuple[tuple[str, str], ...], may_miss: Mapping[str, str]) -> str:
+    content = "".join(
         f'<xs:element name="{name}" type="xs:{kind}"{may_miss.get(kind, "")}/>'
         for name, kind in fields
     )
+    return f"<xs:sequence>{content}</xs:sequence>"
 
 
-def _type(type_: EventType) -> str:
-    name = type_.name.local
-    if type_ is BASE:
-        content = f"<xs:sequence>{_fields(BASE_FIELDS, MAY_MISS)}</xs:sequence>"
-        group = ""
-    else:
-        content = (
-            '<xs:complexContent><xs:extension base="ev:Event">'
-            f"<xs:sequence>{_fields(type_.fields, {})}</xs:sequence>"
-            "</xs:extension></xs:complexContent>"
-        )
-        group = ' substitutionGroup="ev:Event"'
-    return (
-        f'<xs:complexType name="{name}">{content}</xs:complexType>'
-        f'<xs:element name="{name}" type="t:{name}"{group}/>'
-    )
-
-
-def _schema(namespace: str) -> bytes:
-    types = [one for one in EVENT_TYPES.values() if one.name.namespace == namespace]
-    base = namespace == names.GRID_EVENT
-    before = ""
-    if not base:
-        before = f'<xs:import namespace="{names.GRID_EVENT}" schemaLocation="event.xsd"/>'
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<xs:schema xmlns:xs="{names.XSD}" xmlns:ev="{names.GRID_EVENT}" xmlns:t="{namespace}" '
-        f'targetNamespace="{namespace}" elementFormDefault="unqualified">'
-        f"{before}{''.join(map(_type, types))}{_LEASE if base else ''}</xs:schema>\n"
-    ).encode()
+def _document(namespace: str) -> bytes:
+    schema = write_schema(namespace, elements=True, location="event.xsd")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{schema}\n'.encode()
 
 
 def _directory(namespace: str, file: str) -> bytes:
@@ -74,7 +84,7 @@ TYPE_DOCUMENTS: Mapping[str, tuple[str, bytes]] = {
     for namespace, file in _FILES.items()
     for name, document in (
         (file, ("application/xhtml+xml", _directory(namespace, file))),
-        (f"{file}.xsd", ("application/xml", _schema(namespace))),
+        (f"{file}.xsd", ("application/xml", _document(namespace))),
     )
 }
 """Media type and octets of each document, by its name."""

@@ -13,6 +13,7 @@
 """
 
 from gateway.client.grid_events.channels import EventChannel, LeasingPublisher
+from gateway.client.grid_events.client import GridClient
 from gateway.client.grid_events.events import (
     TYPES,
     Event,
@@ -30,6 +31,7 @@ __all__ = [
     "EventListener",
     "EventRefused",
     "EventTypes",
+    "GridClient",
     "LeasingPublisher",
     "MachineUtilizationEvent",
     "Publisher",

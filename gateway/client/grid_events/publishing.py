@@ -18,6 +18,7 @@ from mediation.grid_events import (
     write_handle_event,
     write_subscribe_lease,
 )
+from mediation.grid_events import Event as WireEvent
 
 LEASE = timedelta(minutes=10)
 
@@ -136,20 +137,36 @@ async def subscribe_lease(
     Raises:
         GatewayError: It was not granted.
     """
-    port = port_at(to)
-    headers, octets = write_subscribe_lease(
-        listener,
-        max(1, lease // timedelta(milliseconds=1)),
-        pattern=None if pattern is None else types.write(pattern),
-        handback=handback,
-        binding=port.binding,
-    )
+    example = None if pattern is None else types.write(pattern)
     async with Caller(tls=tls) as caller:
-        answer = await call(caller, port, headers, octets)
+        return await obtain_lease(
+            caller, port_at(to), listener, lease, pattern=example, handback=handback
+        )
+
+
+async def obtain_lease(
+    caller: Caller,
+    at: Port,
+    listener: Port,
+    lease: timedelta,
+    *,
+    pattern: WireEvent | None = None,
+    handback: str | None = None,
+) -> timedelta:
+    """Call subscribeLease for *listener*; the lease that was granted.
+
+    Raises:
+        GatewayError: None was.
+    """
+    milliseconds = max(1, lease // timedelta(milliseconds=1))
+    headers, octets = write_subscribe_lease(
+        listener, milliseconds, pattern=pattern, handback=handback, binding=at.binding
+    )
+    answer = await call(caller, at, headers, octets)
     try:
         return timedelta(milliseconds=read_lease(answer.body))
     except Refused:
-        raise stranger(port.location, answer) from None
+        raise stranger(at.location, answer) from None
 
 
 def port_at(to: str | Port) -> Port:

@@ -10,7 +10,6 @@ from aiohttp import web
 
 from filters import Reason, Refused
 from gateway.client.errors import GatewayError
-from gateway.client.grid_calls import LISTENER
 from gateway.client.grid_events.events import TYPES, Event, EventTypes
 from mediation import MediationError
 from mediation.grid_events import (
@@ -22,6 +21,8 @@ from mediation.grid_events import (
     write_refusal,
 )
 
+LISTENER = "urn:dragoman:grid-events:listener"
+"""The binding name of listeners that have no other."""
 MAX_OCTETS = 2 * 2**20
 """The longest call."""
 AT_A_TIME = 64

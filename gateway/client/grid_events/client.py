@@ -1,28 +1,20 @@
-"""Subscribing and publishing in Grid SOAP Events: `Client` of those who call and are called."""
+"""Subscribing and publishing payloads by topic in Grid SOAP Events, as `Client` does in others."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from filters import Refused, Topic, parse_clark
-from gateway.client.calling import Answer, Speaker, shown, stranger
+from filters import Topic, parse_clark
+from gateway.client.calling import Speaker
 from gateway.client.errors import GatewayError
+from gateway.client.grid_events.publishing import call, obtain_lease, port_at
+from gateway.client.grid_events.serving import LISTENER
 from gateway.client.messaging import LEASE, Subscription, fresh_id
-from mediation import EndpointReference, Notification, Wsa, fault_in
-from mediation.grid_events import (
-    Event,
-    Port,
-    made_event,
-    read_lease,
-    read_payload,
-    write_handle_event,
-    write_subscribe_lease,
-)
+from mediation import EndpointReference, Notification, Wsa
+from mediation.grid_events import Event, Port, made_event, read_payload, write_handle_event
 from mediation.packaging.data import xml_payload
 
 SOURCE = "urn:dragoman:client"
 """The source of what is published here."""
-LISTENER = "urn:dragoman:grid-events:listener"
-"""The binding name of listeners here."""
 _BELOW = "//."
 _NO_LEASE = timedelta(milliseconds=1)
 
@@ -52,7 +44,7 @@ class GridClient(Speaker):
         now = datetime.now(UTC)
         notification = Notification(id_, SOURCE, payload, now, _topic(topic))
         event = read_payload(payload) or made_event(notification, SOURCE)
-        await self._call(*write_handle_event(event))
+        await call(self._caller, port_at(self._url), *write_handle_event(event))
         return id_
 
     async def subscribe(
@@ -84,35 +76,18 @@ class GridClient(Speaker):
         """Move the end of a subscription's lease."""
         manager = subscription.manager
         [topic] = manager.metadata
-        pattern = _example(topic.decode())
-        length = max(1, lease // timedelta(milliseconds=1))
-        port = Port(manager.address, LISTENER)
-        answer = await self._call(*write_subscribe_lease(port, length, pattern=pattern))
-        try:
-            granted = timedelta(milliseconds=read_lease(answer.body))
-        except Refused:
-            raise stranger(self._url, answer) from None
+        granted = await obtain_lease(
+            self._caller,
+            port_at(self._url),
+            Port(manager.address, LISTENER),
+            lease,
+            pattern=_example(topic.decode()),
+        )
         return Subscription(manager, datetime.now(UTC) + granted)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """Let a subscription end soon: nothing can be called that ends one."""
         await self.renew(subscription, _NO_LEASE)
-
-    async def _call(self, headers: tuple[tuple[str, str], ...], body: bytes) -> Answer:
-        """Call the gateway; an answer that is no fault.
-
-        Raises:
-            GatewayError: It refused, or was not there.
-        """
-        url = f"{self._url}/soap"
-        answer = await self._caller.call("POST", url, body=body, headers=dict(headers))
-        fault = fault_in(answer.body)
-        if fault is not None:
-            text = f"{shown(url)} refused: {fault.reason or fault.code}"
-            raise GatewayError(text, status=answer.status, code=fault.subcode or fault.code)
-        if not 200 <= answer.status < 300:
-            raise stranger(url, answer)
-        return answer
 
 
 def _pattern(topic: str | None) -> bytes:
