@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +51,11 @@ class Running:
 
 @contextmanager
 def gateway(
-    *options: str, adapter: str = "embedded:", soap_tcp: bool = False, folder: str = "."
+    *options: str,
+    adapter: str = "embedded:",
+    soap_tcp: bool = False,
+    folder: str = ".",
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Running]:
     """A gateway on the first core, its data on the disk of *folder*."""
     soap_tcp_port = _free_port() if soap_tcp else 0
@@ -64,7 +68,12 @@ def gateway(
         ]  # fmt: skip
         log = Path(data) / "log"
         with log.open("wb") as errors:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+            process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **(environment or {})},
+            )
         try:
             line = process.stdout.readline().decode() if process.stdout else ""
             if "ready on" not in line:

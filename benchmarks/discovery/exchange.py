@@ -1,0 +1,131 @@
+"""Question: how long does a program wait until a topic of its own is made and made known, and until
+1, 10 and 100 topics are found (tables 2 and 3 of Pallickara, Fox, Gadgil: On the Discovery of
+Topics in Distributed Publish/Subscribe Systems, 2005), for each type of synopsis?
+
+The node is a process of its own and takes everything to its disk first; what is answered to the
+program is sent to it over HTTP. Creation ends when the gateway has taken the advertisement.
+Discovery ends when the program has the topics, from an answer that it has decrypted and whose
+signature it has checked; with ``checked`` also when both signatures of each topic are.
+"""
+
+import asyncio
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.discovery.setting import PLACEHOLDERS, Spoken, node, speaking, wind
+from benchmarks.rig import Running
+from gateway.client.discovery import Found
+from mediation.discovery import Purpose, SynopsisType
+from tests.rigs.discovery_keys import parties
+
+RUNS = 100
+SIZES = (1, 10, 100)
+AWAY = 0.02
+"""Seconds in each direction, where the node is away."""
+WARM_UP = 5
+ASKED = {"creation": 30.0, "1 found": 10.0, "10 found": 15.0, "100 found": 60.0}
+"""Milliseconds in the mean, where the node is on the same machine."""
+STEPS = (
+    "search for nodes",
+    "offer of the node",
+    "request for a topic",
+    "topic of the node",
+    "advertisement",
+)
+
+
+@dataclass
+class Rows:
+    """Milliseconds of each run, by what was measured."""
+
+    runs: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, name: str, seconds: float) -> None:
+        self.runs.setdefault(name, []).append(seconds * 1000)
+
+    def shown(self) -> list[str]:
+        """Lines of a table: mean, deviation, largest, smallest, error of the mean."""
+        return [
+            f"| {name} | {statistics.mean(values):.2f} | {statistics.stdev(values):.2f} | "
+            f"{max(values):.2f} | {min(values):.2f} | "
+            f"{statistics.stdev(values) / math.sqrt(len(values)):.2f} |"
+            for name, values in self.runs.items()
+        ]
+
+
+async def measure(
+    running: Running,
+    kind: SynopsisType,
+    *,
+    away: float = 0.0,
+    runs: int = RUNS,
+    sizes: Sequence[int] = SIZES,
+) -> Rows:
+    """Make topics with synopses of a *kind*, and find them."""
+    rows = Rows()
+    async with (
+        speaking(running, parties().producer, away=away) as creator,
+        speaking(running, parties().consumer, away=away) as seeker,
+    ):
+        for number in range(WARM_UP):
+            await _create(creator, kind, number, Rows(), ("warm",))
+        for number in range(max(runs, *sizes)):
+            words = [f"{kind.value}{size}" for size in sizes if number < size]
+            await _create(creator, kind, number, rows, words)
+        for values in rows.runs.values():
+            del values[runs:]
+        for size in sizes:
+            text = f"wind {kind.value}{size}"
+            while len(await _discover(seeker, text, size, Rows())) < size:
+                await asyncio.sleep(0.05)  # The last ones are on their way into the store.
+            for _ in range(WARM_UP):
+                await _discover(seeker, text, size, Rows())
+            for _ in range(runs):
+                await _discover(seeker, text, size, rows)
+    return rows
+
+
+async def _create(
+    spoken: Spoken, kind: SynopsisType, number: int, rows: Rows, words: Sequence[str]
+) -> None:
+    entity, answered = spoken.entity, spoken.answered
+    descriptors, placeholder = wind(number, *words), PLACEHOLDERS[kind]
+    answered.clear()
+    times = [time.perf_counter()]
+    offers = await entity.find_nodes(Purpose.CREATE, most=1)
+    times += [answered[0], time.perf_counter()]
+    created = await entity.create_topic(descriptors, placeholder, offers=offers)
+    times += [answered[1], time.perf_counter()]
+    await entity.advertise(created)
+    times.append(time.perf_counter())
+    rows.add("creation", times[-1] - times[0])
+    for step, began, ended in zip(STEPS, times, times[1:], strict=False):
+        rows.add(f"- {step}", ended - began)
+
+
+async def _discover(spoken: Spoken, text: str, size: int, rows: Rows) -> list[Found]:
+    began = time.perf_counter()
+    found = [one async for one in spoken.entity.discover(text, most=size, creators=False)]
+    rows.add(f"{size} found", time.perf_counter() - began)
+    for one in found:
+        one.check()
+    rows.add(f"{size} found and checked", time.perf_counter() - began)
+    return found
+
+
+def tables(kinds: Sequence[SynopsisType], runs: int, sizes: Sequence[int], folder: str) -> None:
+    """Measure and print all tables."""
+    for away in (0.0, AWAY):
+        for kind in kinds:
+            where = f"{away * 1000:.0f} ms away" if away else "on this machine"
+            print(f"\nSynopses of type {kind.value}, the node {where}; ms, {runs} runs\n")
+            print("| | mean | deviation | largest | smallest | error |\n|---|---|---|---|---|---|")
+            with node(folder=folder) as running:
+                rows = asyncio.run(measure(running, kind, away=away, runs=runs, sizes=sizes))
+            print("\n".join(rows.shown()))
+            for name, asked in ASKED.items() if not away else ():
+                if name in rows.runs and statistics.mean(rows.runs[name]) > asked:
+                    print(f"{name}: {asked:.0f} ms are asked")
