@@ -26,6 +26,7 @@ SIZES = (1, 10, 100)
 AWAY = 0.02
 """Seconds in each direction, where the node is away."""
 WARM_UP = 5
+PATIENCE = 100
 ASKED = {"creation": 30.0, "1 found": 10.0, "10 found": 15.0, "100 found": 60.0}
 """Milliseconds in the mean, where the node is on the same machine."""
 STEPS = (
@@ -79,8 +80,9 @@ async def measure(
             del values[runs:]
         for size in sizes:
             text = f"wind {kind.value}{size}"
-            while len(await _discover(seeker, text, size, Rows())) < size:
-                await asyncio.sleep(0.05)  # The last ones are on their way into the store.
+            for _ in range(PATIENCE):  # The last ones are on their way into the store.
+                if len(await _discover(seeker, text, size, Rows())) == size:
+                    break
             for _ in range(WARM_UP):
                 await _discover(seeker, text, size, Rows())
             for _ in range(runs):
@@ -95,7 +97,7 @@ async def _create(
     descriptors, placeholder = wind(number, *words), PLACEHOLDERS[kind]
     answered.clear()
     times = [time.perf_counter()]
-    offers = await entity.find_nodes(Purpose.CREATE, most=1)
+    offers = await entity.find_nodes(Purpose.CREATE, enough=1)
     times += [answered[0], time.perf_counter()]
     created = await entity.create_topic(descriptors, placeholder, offers=offers)
     times += [answered[1], time.perf_counter()]

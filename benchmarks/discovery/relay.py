@@ -34,9 +34,7 @@ def relay(target: int, seconds: float) -> Iterator[int]:
         loop.close()
 
 
-async def _pass(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float
-) -> None:
+async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
     """Write what is read, *seconds* later."""
     loop = asyncio.get_running_loop()
     held: asyncio.Queue[_Piece] = asyncio.Queue()

@@ -140,5 +140,7 @@ def wind(number: int, *keywords: str) -> Descriptors:
         texts=("Speed and direction of the wind at the mole, every ten seconds",),
         keywords=("wind", *keywords),
         properties=(Property("station", str(number), PropertyType.LONG), Property("unit", "m/s")),
-        documents=(f'<mole xmlns="{NAMESPACE}"><id>{number}</id><height>12</height></mole>'.encode(),),
+        documents=(
+            f'<mole xmlns="{NAMESPACE}"><id>{number}</id><height>12</height></mole>'.encode(),
+        ),
     )

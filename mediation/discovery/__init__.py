@@ -67,7 +67,13 @@ from mediation.discovery.identifiers import (
     stranger,
     topic_of,
 )
-from mediation.discovery.reading import Received, read, read_advertisement, read_as
+from mediation.discovery.reading import (
+    Received,
+    read,
+    read_advertisement,
+    read_as,
+    topic_id_of,
+)
 from mediation.discovery.signatures import (
     Anchors,
     Signer,
@@ -234,6 +240,7 @@ __all__ = [
     "selection_of",
     "standing",
     "stranger",
+    "topic_id_of",
     "topic_of",
     "write",
     "write_property",

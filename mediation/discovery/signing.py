@@ -46,7 +46,10 @@ def sign(value: Signable, credentials: Credentials) -> bytes:
     """
     written = write(value)
     if isinstance(value, TopicDiscoveryResponse):
-        octets, most = sign_canonical(written, f"m-{value.head.message_id}", credentials), MAX_RESPONSE
+        octets, most = (
+            sign_canonical(written, f"m-{value.head.message_id}", credentials),
+            MAX_RESPONSE,
+        )
     else:
         octets, most = _sign(written, credentials), MAX_MESSAGE
     if len(octets) > most:

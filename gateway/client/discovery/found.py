@@ -11,13 +11,12 @@ from mediation.discovery import (
     CheckedAdvertisement,
     EncryptedAdvertisement,
     Role,
-    SignedTopicAdvertisement,
     TopicAdvertisement,
     TopicDiscoveryResponse,
     Verifier,
     check_advertisement,
-    read_as,
     role_of,
+    topic_id_of,
 )
 
 
@@ -70,7 +69,7 @@ class Findings:
         sender = response.head.sender
         for octets in response.advertisements:
             try:
-                topic_id = read_as(SignedTopicAdvertisement, octets).value.topic_id
+                topic_id = topic_id_of(octets)
             except Refused:
                 continue
             found = Found(topic_id, octets, sender, self._verifier)
