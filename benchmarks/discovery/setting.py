@@ -30,6 +30,7 @@ from mediation.discovery import (
 from mediation.discovery.signing import sign
 from tests.rigs.discovery_keys import Parties, parties
 from tests.rigs.discovery_nodes import node_settings
+from tests.rigs.postgresql import fresh_database
 
 NAMESPACE = "http://harbour.example.net"
 PLACEHOLDERS: Mapping[SynopsisType, Synopsis] = {
@@ -48,9 +49,9 @@ _PLENTY = str(10**9)
 
 
 @contextmanager
-def node(*options: str, folder: str = ".", **settings: object) -> Iterator[Running]:
+def node(*, folder: str = ".", url: str = "", **settings: object) -> Iterator[Running]:
     """A gateway that is a node, without the limits that keep one entity from asking for all that it
-    has. *settings* are those of ``[discovery]``."""
+    has. *url* is its store's; *settings* are those of ``[discovery]``."""
     with tempfile.TemporaryDirectory(prefix=".benchmark-", dir=folder) as keys:
         files = node_settings(Path(keys))["discovery"]
         known = {
@@ -62,10 +63,20 @@ def node(*options: str, folder: str = ".", **settings: object) -> Iterator[Runni
             f"DRAGOMAN_DISCOVERY__{name.upper()}": str(value)
             for name, value in {**known, **files, **settings}.items()
         }
-        with gateway(
-            "--discovery-node", *options, folder=folder, environment=environment
-        ) as running:
+        options = ("--discovery-node", *(("--store", url) if url else ()))
+        with gateway(*options, folder=folder, environment=environment) as running:
             yield running
+
+
+@contextmanager
+def store(kind: str) -> Iterator[str]:
+    """The URL of an empty store, empty for SQLite's in the data folder. PostgreSQL is a server of
+    our own that flushes nothing."""
+    if kind == "sqlite":
+        yield ""
+        return
+    with fresh_database() as url:
+        yield url
 
 
 @dataclass

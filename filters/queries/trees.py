@@ -118,8 +118,7 @@ def signature_of(documents: Sequence[bytes]) -> tuple[int, DocumentSize | None]:
         if any(piece in document for piece in _PIECES):
             signature = EVERYTHING
         else:
-            for bits in _bits_of(root):
-                signature |= bits
+            signature |= _bits_of(root)
     return signature, covering
 
 
@@ -151,38 +150,49 @@ def _atom_bits(atom: Atom) -> int:
     bits = 0
     for _, _, local in path:
         if local is not None:
-            bits |= _hashed("e", local)
+            bits |= _hashed("e" + local)
     for subject, _, local, comparison, operand in tests:
         if subject == ATTRIBUTE and local is not None:
-            bits |= _hashed("a", local)
+            bits |= _hashed("a" + local)
         if comparison == EQUAL and len(operand) <= LONGEST_VALUE:
-            bits |= _hashed("v", operand)
+            bits |= _hashed("v" + operand)
         elif comparison == NUMBER_EQUAL:
             bits |= _number_bits(operand)
     return bits
 
 
-def _bits_of(root: etree._Element) -> Iterator[int]:
-    for element in root.iter():
-        yield _hashed("e", etree.QName(element).localname)
+def _bits_of(root: etree._Element) -> int:
+    names: set[str] = set()
+    values = {""}
+    for element in root.iter(etree.Element):
+        names.add("e" + element.tag.rpartition("}")[2])
         for name, value in cast("Iterable[tuple[str, str]]", element.attrib.items()):
-            yield _hashed("a", name.rpartition("}")[2] if name[0] == "{" else name)
-            yield _value_bits(value)
-        yield _value_bits(element.text or "")
+            names.add("a" + name.rpartition("}")[2])
+            values.add(value)
+        if element.text:
+            values.add(element.text)
         if len(element):
-            yield _value_bits("".join(cast("Iterator[str]", element.itertext())))
-            for child in element:
-                if child.tail:
-                    yield _value_bits(child.tail)
+            values.add("".join(cast("Iterator[str]", element.itertext())))
+            values.update(child.tail for child in element if child.tail)
+    bits = 0
+    for each in names:
+        bits |= _hashed(each)
+    for value in values:
+        bits |= _value_bits(value) if len(value) <= LONGEST_VALUE else _number_in(value)
+    return bits
 
 
+@lru_cache(maxsize=8192)
 def _value_bits(value: str) -> int:
+    """The bits of a value that is not too long to be asked for."""
+    return _number_in(value) | _hashed("v" + value)
+
+
+def _number_in(value: str) -> int:
     number = read_number(value)
     if number is None:
-        bits = ANY_NUMBER
-    else:
-        bits = 0 if number != number else _number_bits(number)
-    return bits | _hashed("v", value) if len(value) <= LONGEST_VALUE else bits
+        return ANY_NUMBER
+    return 0 if number != number else _number_bits(number)
 
 
 def _number_bits(number: float) -> int:
@@ -191,7 +201,8 @@ def _number_bits(number: float) -> int:
 
 
 @lru_cache(maxsize=8192)
-def _hashed(kind: str, text: str) -> int:
-    """Two bits. Of a checksum: everybody may know it, but all that one gains is to be parsed."""
-    code = crc32(f"{kind}{text}".encode(errors="replace"))
+def _hashed(text: str) -> int:
+    """Two bits of a kind and a text. Of a checksum: everybody may know it, but all that one gains
+    is to be parsed."""
+    code = crc32(text.encode(errors="replace"))
     return 1 << (code % NAME_BITS) | 1 << ((code >> 16) % NAME_BITS)

@@ -21,10 +21,14 @@ from mediation.discovery import (
 )
 
 
-def describe(topic: AnyAdvertisement) -> Described:
+def describe(topic: AnyAdvertisement, written: bytes | None = None) -> Described:
     """What queries about *topic* are evaluated over. XPath and XQuery get the advertisement, with
     its documents in it and without its signature. Of an encrypted one there is only whose it is,
-    and until when."""
+    and until when.
+
+    Args:
+        written: The advertisement, where it has been read.
+    """
     if isinstance(topic, EncryptedAdvertisement):
         return Described(topic.created, topic.expires, topic.creator.entity_id)
     descriptors = topic.descriptors
@@ -41,7 +45,7 @@ def describe(topic: AnyAdvertisement) -> Described:
         descriptors.texts,
         descriptors.keywords,
         properties,
-        (write(topic),),
+        (write(topic) if written is None else written,),
         " ".join(
             word
             for document in descriptors.documents

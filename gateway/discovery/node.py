@@ -217,7 +217,7 @@ class Node:
 
     def _advertised(self, octets: bytes, now: datetime) -> Advertised:
         checked = check_advertisement(octets, self.verifier, now=now)
-        described = describe(checked.advertisement)
+        described = describe(checked.advertisement, checked.signed)
         objection = self.policy.objection(checked.advertisement, described, checked.creator)
         if objection is not None:
             raise Dropped("policy", objection)

@@ -48,7 +48,7 @@ WAITING = 4096
 """Messages that wait for the node; more are dropped, for whoever sent them repeats them."""
 OF_SOURCE = WAITING // 8
 """How many of them are of one source: it leaves room for others."""
-BATCH = 64
+BATCH = 128
 RETRY = 1.0
 """Seconds after which a batch is tried again."""
 PURGE = 60.0

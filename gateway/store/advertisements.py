@@ -6,12 +6,14 @@ learn from are committed in their order.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
 from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
 from gateway.store.schema import advertisements, advertisers, discovery_messages
+from gateway.store.statements import rows_for_each, write_many
 
 LOCK = "discovery"
 ALL = ""
@@ -27,36 +29,123 @@ def keep(
     limits: AdvertisementLimits,
     now: float,
 ) -> list[Kept]:
-    """Keep advertisements, each unless something stands against it; what became of each."""
+    """Keep advertisements, each unless something stands against it; what became of each.
+
+    However many there are, it is a handful of statements: each costs more than a row.
+    """
     purge(connection, now)
-    return [_keep(connection, row, limits) for row in rows]
+    rows = list(rows)
+    keeping = _Keeping(connection, rows, limits)
+    kept = [keeping.take(row) for row in rows]
+    keeping.write()
+    return kept
 
 
-def _keep(connection: Connection, row: AdvertisementRow, limits: AdvertisementLimits) -> Kept:
-    table = advertisements.c
-    query = select(table.claim, table.issued, table.octets.is_(None).label("gone"))
-    known = connection.execute(query.where(table.topic_id == row.topic_id)).first()
-    if known is None:
-        for advertiser, most, full in (
-            (row.creator, limits.of_creator, Kept.CREATOR_FULL),
-            (ALL, limits.in_all, Kept.FULL),
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a row is compared with."""
+
+    claim: bytes
+    issued: float
+    gone: bool
+
+
+class _Keeping:
+    """What is known of some rows and of their creators, and what becomes of it: read once, and
+    written once."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        rows: Sequence[AdvertisementRow],
+        limits: AdvertisementLimits,
+    ) -> None:
+        self._connection = connection
+        self._limits = limits
+        found = rows_for_each(connection, _KNOWN, (row.topic_id for row in rows))
+        self._known = {
+            row.topic_id: _Known(bytes(row.claim), row.issued, bool(row.gone)) for row in found
+        }
+        self._stored = frozenset(self._known)
+        names = {ALL, _REVISIONS, *(row.creator for row in rows)}
+        self._counts = {
+            row.creator: (int(row.living), int(row.gone))
+            for row in rows_for_each(connection, _COUNTED, names)
+        }
+        self._counted = frozenset(self._counts)
+        self._changed: set[str] = set()
+        """The advertisers whose counts are others than before."""
+        self._rows: dict[str, tuple[AdvertisementRow, int]] = {}
+        """What is to be written, with its revision."""
+
+    def take(self, row: AdvertisementRow) -> Kept:
+        known = self._known.get(row.topic_id)
+        if known is None:
+            for advertiser, most, full in (
+                (row.creator, self._limits.of_creator, Kept.CREATOR_FULL),
+                (ALL, self._limits.in_all, Kept.FULL),
+            ):
+                living, gone = self._counts.get(advertiser, (0, 0))
+                if living >= most or living + gone >= 2 * most:
+                    return full
+            self._add(row.creator)
+            self._add(ALL)
+            self._put(row)
+            return Kept.NEW
+        if known.claim != row.claim:
+            return Kept.CONFLICT
+        if known.gone:
+            return Kept.WITHDRAWN
+        if row.issued <= known.issued:
+            return Kept.KNOWN
+        self._put(row)
+        return Kept.NEWER
+
+    def _put(self, row: AdvertisementRow) -> None:
+        self._known[row.topic_id] = _Known(row.claim, row.issued, gone=False)
+        self._rows[row.topic_id] = (row, self._add(_REVISIONS))
+
+    def _add(self, advertiser: str) -> int:
+        living, gone = self._counts.get(advertiser, (0, 0))
+        self._counts[advertiser] = (living + 1, gone)
+        self._changed.add(advertiser)
+        return living + 1
+
+    def write(self) -> None:
+        """Write what has changed."""
+        new: list[tuple[Any, ...]] = []
+        newer: list[tuple[Any, ...]] = []
+        for row, revision in self._rows.values():
+            of_them = newer if row.topic_id in self._stored else new
+            of_them.append(_values(row, revision))
+        counts: tuple[list[tuple[Any, ...]], ...] = ([], [])
+        for advertiser in sorted(self._changed):
+            counts[advertiser in self._counted].append((*self._counts[advertiser], advertiser))
+        for statement, written in (
+            (_INSERT, new),
+            (_UPDATE, newer),
+            (_INSERT_COUNT, counts[0]),
+            (_UPDATE_COUNT, counts[1]),
         ):
-            living, gone = _count(connection, advertiser)
-            if living >= most or living + gone >= 2 * most:
-                return full
-        values = _values(row, _next_revision(connection))
-        connection.execute(advertisements.insert().values(values))
-        _add(connection, row.creator, living=1)
-        return Kept.NEW
-    if bytes(known.claim) != row.claim:
-        return Kept.CONFLICT
-    if known.gone:
-        return Kept.WITHDRAWN
-    if row.issued <= known.issued:
-        return Kept.KNOWN
-    changed = advertisements.update().where(table.topic_id == row.topic_id)
-    connection.execute(changed.values(_values(row, _next_revision(connection))))
-    return Kept.NEWER
+            if written:
+                write_many(self._connection, statement, written)
+
+
+_KNOWN = (
+    "SELECT topic_id, claim, issued, octets IS NULL AS gone FROM advertisements "
+    "WHERE topic_id IN (SELECT value FROM EACH)"
+)
+_COUNTED = "SELECT creator, living, gone FROM advertisers WHERE creator IN (SELECT value FROM EACH)"
+_INSERT = (
+    "INSERT INTO advertisements (creator, node, created, expires, issued, claim, topic, described, "
+    "octets, revision, topic_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_UPDATE = (
+    "UPDATE advertisements SET creator = ?, node = ?, created = ?, expires = ?, issued = ?, "
+    "claim = ?, topic = ?, described = ?, octets = ?, revision = ? WHERE topic_id = ?"
+)
+_INSERT_COUNT = "INSERT INTO advertisers (living, gone, creator) VALUES (?, ?, ?)"
+_UPDATE_COUNT = "UPDATE advertisers SET living = ?, gone = ? WHERE creator = ?"
 
 
 def withdraw(connection: Connection, topic_id: str, creator: str) -> bool:
@@ -216,20 +305,21 @@ _REVISIONS = "revisions"
 """No identifier of an entity: the row that counts changes."""
 
 
-def _values(row: AdvertisementRow, revision: int) -> dict[str, Any]:
-    return {
-        "topic_id": row.topic_id,
-        "creator": row.creator,
-        "node": row.node,
-        "created": row.created,
-        "expires": row.expires,
-        "issued": row.issued,
-        "claim": row.claim,
-        "topic": row.topic,
-        "described": row.described,
-        "octets": row.octets,
-        "revision": revision,
-    }
+def _values(row: AdvertisementRow, revision: int) -> tuple[Any, ...]:
+    """What `_INSERT` and `_UPDATE` write."""
+    return (
+        row.creator,
+        row.node,
+        row.created,
+        row.expires,
+        row.issued,
+        row.claim,
+        row.topic,
+        row.described,
+        row.octets,
+        revision,
+        row.topic_id,
+    )
 
 
 def _row(row: Row[Any]) -> AdvertisementRow:

@@ -250,6 +250,7 @@ class CheckedAdvertisement:
 
     Attributes:
         octets: The SignedTopicAdvertisement, as it came: what is kept, and handed on.
+        signed: The advertisement in canonical form, without the signature of its node.
     """
 
     issued: datetime
@@ -257,6 +258,7 @@ class CheckedAdvertisement:
     creator: Signer
     node: Signer
     octets: bytes
+    signed: bytes
 
 
 def check_advertisement(
@@ -286,7 +288,9 @@ def check_advertisement(
     if isinstance(advertisement, TopicAdvertisement):
         # A node that gave away a topic without its UUID would give away what is not its own.
         check_finished(advertisement.synopsis, advertisement.topic_id)
-    return CheckedAdvertisement(outer.value.issued, advertisement, creator, node, octets)
+    return CheckedAdvertisement(
+        outer.value.issued, advertisement, creator, node, octets, inner.signed
+    )
 
 
 def _check_current(advertisement: AnyAdvertisement, now: datetime) -> None:

@@ -10,7 +10,6 @@ show another. The rules of the schema (`mediation/schemas/tdn-1.xsd`) are code h
 strangers send these messages at a high rate, with the bounds that the schema does not say.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
@@ -111,13 +110,15 @@ def topic_id_of(octets: bytes) -> UUID:
         Malformed: It names no topic.
     """
     root = parse_own(octets)  # As for `read_carried`.
-    found = _TOPIC_ID(root) if root.tag == f"{{{names.TDN}}}SignedTopicAdvertisement" else []
+    if root.tag != f"{{{names.TDN}}}SignedTopicAdvertisement":
+        raise Malformed("The document is no SignedTopicAdvertisement.")
+    found: list[etree._Element] = _TOPIC_ID(root)  # type: ignore[assignment]
     if len(found) != 1:
         raise Malformed("An advertisement lacks its TopicId.")
     return uuid(found[0])
 
 
-_TOPIC_ID: Callable[[etree._Element], list[etree._Element]] = etree.XPath(
+_TOPIC_ID = etree.XPath(
     "(tdn:TopicAdvertisement | tdn:EncryptedAdvertisement)/tdn:TopicId",
     namespaces={"tdn": names.TDN},
 )
@@ -143,6 +144,9 @@ _IDS = etree.XPath(
     "//@*[local-name() = 'ID' or local-name() = 'Id' or local-name() = 'id']", smart_strings=True
 )
 
+_LIKE_IDS = (b'ID="', b'Id="', b'id="')
+"""What attributes of such names have in canonical form."""
+
 
 def _whole(signed: bytes) -> etree._Element:
     """Parse what was signed, and refuse IDs where there may be none: one that looks like that of a
@@ -151,6 +155,8 @@ def _whole(signed: bytes) -> etree._Element:
     Other toolkits take attributes ``Id``, ``id`` and ``xml:id`` for IDs, too.
     """
     root = parse_own(signed)
+    if "ID" in root.attrib and sum(map(signed.count, _LIKE_IDS)) == 1:
+        return root  # It is that of the root, as most are.
     seen = set()
     found: list[etree._ElementUnicodeResult] = _IDS(root)  # type: ignore[assignment]
     for value in found:

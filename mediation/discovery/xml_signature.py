@@ -22,6 +22,7 @@ https://www.w3.org/TR/xmldsig-core1/.
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -78,11 +79,66 @@ def cut_signature(element: etree._Element) -> XmlSignature | None:
     if next(signature.itersiblings(etree.Element), None) is not None:
         raise SignatureRefused("The signature is not the last element of what it signs.")
     try:
-        taken = _read(signature)
+        taken = _read_plain(canonical(signature)) or _read(signature)
     except Malformed as error:
         raise SignatureRefused(f"The signature has another shape: {error.text}") from None
     _remove(element, signature)
     return taken
+
+
+def _read_plain(octets: bytes) -> XmlSignature | None:
+    """Read a signature in canonical form that has nothing that it need not have, not even blanks
+    between its elements: most are so, and are read three times as quickly; else None.
+
+    Raises:
+        Malformed: It has other content than it may have.
+    """
+    found = _PLAIN.fullmatch(octets)
+    if found is None:
+        return None
+    info, method, reference, digest, value, certificates = found.groups()
+    several = _CERTIFICATE.findall(certificates)
+    if len(several) > MAX_CERTIFICATES:
+        return None
+    return XmlSignature(
+        Method(method.decode()),
+        # By itself it declares the prefix, as Signature does for it.
+        b'<ds:SignedInfo xmlns:ds="%b">%b</ds:SignedInfo>' % (names.DSIG.encode(), info),
+        reference.decode(),
+        decode_base64(digest.decode()),
+        decode_base64(value.decode()),
+        tuple(decode_base64(one.decode()) for one in several),
+    )
+
+
+def _plain() -> bytes:
+    """The pattern of such a signature."""
+    word = "[A-Za-z0-9+/= \\t\\n]+"
+    methods = "|".join(re.escape(method.value) for method in Method)
+
+    def empty(name: str, algorithm: str) -> str:
+        return f'<ds:{name} Algorithm="{algorithm}"></ds:{name}>'
+
+    transforms = "".join(
+        empty("Transform", re.escape(one)) for one in (names.DSIG_ENVELOPED, names.EXCLUSIVE_C14N)
+    )
+    info = (
+        f"{empty('CanonicalizationMethod', re.escape(names.EXCLUSIVE_C14N))}"
+        f"{empty('SignatureMethod', f'({methods})')}"
+        f'<ds:Reference URI="#([A-Za-z0-9._-]+)"><ds:Transforms>{transforms}</ds:Transforms>'
+        f"{empty('DigestMethod', re.escape(names.XENC_SHA256))}"
+        f"<ds:DigestValue>({word})</ds:DigestValue></ds:Reference>"
+    )
+    certificates = f"(?:<ds:X509Certificate>{word}</ds:X509Certificate>)+"
+    return (
+        f'<ds:Signature xmlns:ds="{re.escape(names.DSIG)}"><ds:SignedInfo>({info})</ds:SignedInfo>'
+        f"<ds:SignatureValue>({word})</ds:SignatureValue>"
+        f"<ds:KeyInfo><ds:X509Data>({certificates})</ds:X509Data></ds:KeyInfo></ds:Signature>"
+    ).encode()
+
+
+_PLAIN = re.compile(_plain())
+_CERTIFICATE = re.compile(b"<ds:X509Certificate>([^<]+)<")
 
 
 def _read(signature: etree._Element) -> XmlSignature:

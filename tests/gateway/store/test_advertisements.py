@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from random import Random
 
 import pytest_asyncio
 
@@ -168,3 +169,39 @@ async def test_limits_hold_among_replicas(postgresql_url: str) -> None:
         async with asyncio.timeout(50):
             kept = [one for [one] in await asyncio.gather(*came)]
         assert sorted(kept.count(kind) for kind in (Kept.NEW, Kept.FULL)) == [5, 15]
+
+
+@on_each_store
+async def test_many_at_once_are_kept_as_one_after_the_other(store: Store) -> None:
+    few = AdvertisementLimits(in_all=5, of_creator=3)
+    draw = Random(5)
+    rows = [
+        replace(
+            ROW,
+            topic_id=str(topic := number * 7 % 9 if number < 9 else draw.randrange(9)),
+            creator=f"e-{topic % 3}",
+            issued=950.0 + draw.randrange(4),
+            claim=b"claim" if number < 9 or draw.random() < 0.9 else b"another",
+            topic=draw.choice([None, "{urn:t}A"]),
+            octets=b"<a/>",
+        )
+        for number in range(120)
+    ]
+    one_by_one = [kept for row in rows[:60] for kept in await keep(store, row, limits=few)]
+    taken_back = partial(advertisements.withdraw, topic_id=rows[0].topic_id)
+    await store.submit(partial(taken_back, creator=rows[0].creator), locks=(LOCK,))
+    one_by_one += [kept for row in rows[60:] for kept in await keep(store, row, limits=few)]
+    assert {*one_by_one} >= {Kept.NEW, Kept.NEWER, Kept.KNOWN, Kept.CONFLICT, Kept.WITHDRAWN}
+    changed = await store.submit(partial(advertisements.changed_since, revision=0, limit=100))
+    counted = await store.submit(advertisements.count)
+    await store.submit(partial(advertisements.purge, now=3_000.0), locks=(LOCK,))
+    last = await store.submit(advertisements.newest_revision)
+    assert last == 0
+
+    at_once = await keep(store, *rows[:60], limits=few)
+    await store.submit(partial(taken_back, creator=rows[0].creator), locks=(LOCK,))
+    at_once += await keep(store, *rows[60:], limits=few)
+    assert at_once == one_by_one
+    again = await store.submit(partial(advertisements.changed_since, revision=0, limit=100))
+    assert [row for _, row in again] == [row for _, row in changed]
+    assert await store.submit(advertisements.count) == counted

@@ -1,9 +1,12 @@
 """Signing: what is put together here is what signxml makes."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
 
 from mediation.discovery import (
     Element,
@@ -14,8 +17,10 @@ from mediation.discovery import (
     topic_id_of,
     write,
 )
-from mediation.discovery.errors import Malformed
+from mediation.discovery.errors import Malformed, SignatureRefused
+from mediation.discovery.parts import canonical
 from mediation.discovery.signing import _sign, sign, sign_canonical
+from mediation.discovery.xml_signature import SIGNATURE, _read, _read_plain
 from tests.rigs import discovery
 from tests.rigs.discovery import NOW, TOPIC_ID
 from tests.rigs.discovery_keys import parties, root, rsa_key
@@ -69,3 +74,36 @@ def test_the_topic_of_an_advertisement_is_told_alone(value: Element) -> None:
     else:
         with pytest.raises(Malformed):
             topic_id_of(octets)
+
+
+@settings(max_examples=50, deadline=None)
+@given(_SIGNED, st.sampled_from(["node", "elliptic"]), st.data())
+def test_a_plain_signature_is_read_quickly_as_any_other(
+    value: Element, name: str, data: st.DataObject
+) -> None:
+    """Whatever is changed in it: if it is read the quick way, it is read the same."""
+    octets = sign(value, getattr(parties(), name))  # type: ignore[arg-type]
+    [signature] = etree.fromstring(octets).findall(SIGNATURE)
+    plain = canonical(signature)
+    assert _read_plain(plain) == _read(signature)
+    at = data.draw(st.integers(0, len(plain) - 1))
+    changed = (
+        plain[:at] + data.draw(st.sampled_from([b" ", b"A", b"=", b"", b"#"])) + plain[at + 1 :]
+    )
+    with suppress(etree.XMLSyntaxError, SignatureRefused, Malformed):
+        quickly = _read_plain(canonical(etree.fromstring(changed)))
+        assert quickly is None or quickly == _read(etree.fromstring(changed))
+
+
+def test_what_is_not_plain_is_read_slowly() -> None:
+    octets = sign(discovery.SIGNED, parties().producer)
+    for old, new in (
+        (b"<ds:KeyInfo>", b"<ds:KeyInfo> "),
+        (b"<ds:SignatureValue>", b"<!-- one --><ds:SignatureValue>"),
+        (b"ds:", b"dsig:"),
+        (b"xmlns:ds", b"xmlns:dsig"),
+    ):
+        octets = octets.replace(old, new)
+    [signature] = etree.fromstring(octets).findall(SIGNATURE)
+    assert _read_plain(canonical(signature)) is None
+    assert len(_read(signature).certificates) == 1

@@ -1,0 +1,60 @@
+"""Asks the questions of `benchmarks.discovery`.
+
+    .venv/bin/python -m benchmarks.discovery exchange [--runs 100] [--types path tags]
+    .venv/bin/python -m benchmarks.discovery shares [--charts FOLDER]
+    .venv/bin/python -m benchmarks.discovery intake [--advertisements 5000] [--stores sqlite]
+    .venv/bin/python -m benchmarks.discovery all
+
+The node is a process on the first core, programs are one on the second.
+"""
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.discovery import exchange, intake, shares
+from benchmarks.discovery.charts import chart
+from benchmarks.machine import describe, pin
+from mediation.discovery import SynopsisType
+
+QUESTIONS = ("exchange", "shares", "intake")
+STORES = ("sqlite", "postgresql")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("question", choices=[*QUESTIONS, "all"])
+    parser.add_argument("--runs", type=int, default=exchange.RUNS)
+    parser.add_argument("--sizes", type=int, nargs="+", default=exchange.SIZES)
+    parser.add_argument("--types", nargs="+", default=[kind.value for kind in SynopsisType])
+    parser.add_argument("--charts", type=Path, help="the folder to draw charts into")
+    parser.add_argument("--advertisements", type=int, default=5000)
+    parser.add_argument("--stores", nargs="+", choices=STORES, default=STORES)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", default=".", help="the disk of the node's data")
+    options = parser.parse_args(arguments)
+    asked = QUESTIONS if options.question == "all" else (options.question,)
+    print(describe())
+    print("load average before:", *(f"{load:.1f}" for load in os.getloadavg()))
+    pin(1)
+    if "exchange" in asked:
+        kinds = [SynopsisType(kind) for kind in options.types]
+        exchange.tables(kinds, options.runs, options.sizes, options.folder)
+    if "shares" in asked:
+        found = shares.measure(options.runs, options.sizes)
+        print("\nMilliseconds of processor time\n")
+        print("\n".join(shares.shown(found)))
+        if options.charts is not None:
+            title = "What the time of creation and discovery goes into"
+            drawn = chart(title, shares.bars(found), shares=True)
+            (options.charts / "discovery-shares.svg").write_text(drawn)
+    if "intake" in asked:
+        intake.report(options.advertisements, options.stores, options.rounds, options.folder)
+    print("load average after:", *(f"{load:.1f}" for load in os.getloadavg()))
+
+
+if __name__ == "__main__":
+    main()
