@@ -23,8 +23,11 @@ ANSWER = 30.0
 class GatewayProcess:
     """``python -m gateway serve`` with its data in *data*, again and again."""
 
-    def __init__(self, data: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, data: Path, environment: Mapping[str, str] | None = None, *arguments: str
+    ) -> None:
         self.data = data
+        self.arguments = arguments
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("DRAGOMAN_")},
             "PYTHONUNBUFFERED": "1",
@@ -50,7 +53,7 @@ class GatewayProcess:
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *prefix, sys.executable, "-m", "gateway", "serve",
-                "--port", "0", "--data", str(self.data),
+                "--port", "0", "--data", str(self.data), *self.arguments,
                 stdout=asyncio.subprocess.PIPE, stderr=log, env=self.environment,
             )  # fmt: skip
         assert self.process.stdout is not None
