@@ -13,7 +13,7 @@ from gateway.reliability.receiving import Exchange, receive
 from gateway.reliability.sending import Work, act, act_beside
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import in_key_order
-from gateway.reliability.together import Part, outcome, take_all, together
+from gateway.reliability.together import Part, outcome, together
 from gateway.reliability.values import Reply
 from mediation.reliable_messaging import ReliableMessage, RmFault
 from mediation.reliable_messaging.application import MAKE_CONNECTION_ACTION
@@ -127,30 +127,50 @@ def act_all(party: Party, limits: Mapping[str, int], now: float) -> dict[str, Wo
         return {
             key: outcome(party, partial(act, party, key, now, limit=limits[key])) for key in limits
         }
+    opposites = {key: requests_of(key) for key in limits}
+    first = [key for key in in_key_order(limits) if opposites[key] is None]
+    looks: list[Part[Any]] = [
+        Part(
+            partial(_act_unless_beside, party, key, now, limits[key]),
+            outgoing=(key,),
+            alone=partial(act, party, key, now, limit=limits[key]),
+        )
+        for key in first
+    ]
+    done: dict[str, Any] = dict(zip(first, together(party, now, looks), strict=True))
     # What goes the other way is locked before them, and has to be known for that.
-    with begin(party, now) as step:
-        taken = take_all(step.tx.outgoing, limits)
-        found = [step.tx.outgoing.find(key) for key in in_key_order(taken)]
-    parts: dict[str, Part[Work]] = {}
-    for sequence in found:
-        if sequence is not None and sequence.ended_at is None:
-            key = sequence.key
-            opposite = requests_of(key) or sequence.offered
-            parts[key] = Part(
-                partial(_act_beside, party, key, opposite, now, limits[key]),
-                incoming=(opposite,) if opposite is not None else (),
-                invoker=(opposite,) if opposite is not None else (),
-                outgoing=(key,),
-                alone=partial(act, party, key, now, limit=limits[key]),
-            )
-    works: list[Part[Any]] = [*parts.values()]
-    done = dict(zip(parts, together(party, now, works), strict=True))
+    opposites |= {key: found for key, found in done.items() if isinstance(found, str)}
+    beside = [key for key in in_key_order(limits) if opposites[key] is not None]
+    parts: list[Part[Any]] = [
+        Part(
+            partial(_act_beside, party, key, opposites[key], now, limits[key]),
+            incoming=(opposite,),
+            invoker=(opposite,),
+            outgoing=(key,),
+            alone=partial(act, party, key, now, limit=limits[key]),
+        )
+        for key in beside
+        if (opposite := opposites[key]) is not None
+    ]
+    done |= dict(zip(beside, together(party, now, parts), strict=True))
     return {
         key: done[key]
-        if key in done
+        if done[key] is not None
         else outcome(party, partial(act, party, key, now, limit=limits[key]))
         for key in limits
     }
+
+
+def _act_unless_beside(party: Party, key: str, now: float, limit: int) -> Work | str | None:
+    """Act as `act` does; or return the sequence that goes the other way, or None where it has
+    ended, for whoever can look at those."""
+    with begin(party, now) as step:
+        sequence = step.tx.outgoing.find(key)
+    if sequence is None:
+        return Work()
+    if sequence.ended_at is not None:
+        return None
+    return sequence.offered or _act_beside(party, key, None, now, limit)
 
 
 def _act_beside(party: Party, key: str, opposite: str | None, now: float, limit: int) -> Work:

@@ -310,7 +310,10 @@ def _fill(
     step: Step, sequence: IncomingSequence, buffer: InvokerBuffer, message: InvokerMessage
 ) -> None:
     """Put a message into the buffer."""
-    if not step.tx.invoker.add_message(sequence.identifier, message):
+    add_new = getattr(step.tx.invoker, "add_new_message", None)
+    if add_new is not None:
+        add_new(sequence.identifier, message)
+    elif not step.tx.invoker.add_message(sequence.identifier, message):
         raise AssertionError("a message that was never received waits already")
     ended = sequence.last_number is not None
     deliverable = message.number == buffer.delivered + 1

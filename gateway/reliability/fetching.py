@@ -12,7 +12,7 @@ from gateway.reliability.source import is_peer
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.values import Awaited, Outgoing
 from mediation import EndpointReference, id_to_keep
-from mediation.reliable_messaging import AcknowledgementAlone, write_message
+from mediation.reliable_messaging import write_acknowledgement
 
 PAGE = 64
 
@@ -112,5 +112,5 @@ def acknowledgement_alone(step: Step, incoming: IncomingSequence) -> Outgoing:
 def alone(incoming: IncomingSequence, block: bytes) -> Outgoing:
     """A message that has nothing but an acknowledgement."""
     to: EndpointReference = incoming.acks_to
-    action, envelope = write_message(incoming.wire, AcknowledgementAlone(), to=to, blocks=[block])
+    action, envelope = write_acknowledgement(incoming.wire, to, block)
     return Outgoing(to, envelope, action, incoming.wire, "Acknowledgement")

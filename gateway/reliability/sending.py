@@ -215,9 +215,16 @@ class _Look:
         policy = self.step.party.policy
         highest = policy.highest_sent(sequence.acknowledged, sequence.window)
         due: float | None = None
-        waiting = tx.outgoing.messages(sequence.key, policy.window)
-        # Those that are acknowledged, and wait for replies, are before those that are not.
-        crowded = len(waiting) == policy.window and waiting[-1].number < highest
+        next_due = getattr(tx.outgoing, "next_due", None)
+        room = self.limit - len(self.work.outgoing)
+        crowded = False
+        if next_due is not None:  # What is on its way need not be read.
+            due = next_due(sequence.key, highest, now)
+            waiting = tx.outgoing.messages(sequence.key, room + 1, due=now)
+        else:
+            waiting = tx.outgoing.messages(sequence.key, policy.window)
+            # Those that are acknowledged, and wait for replies, are before those that are not.
+            crowded = len(waiting) == policy.window and waiting[-1].number < highest
         if crowded:
             more = tx.outgoing.messages(sequence.key, policy.window, due=now)
             found = {message.number: message for message in (*waiting, *more)}

@@ -1,6 +1,7 @@
 """The source of a sequence (RMSSequence): what clients and peers change of it, each in a
 transaction that somebody began. What it sends is decided in `sending`."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gateway.reliability.party import Channel, is_callable, reply_key
@@ -233,10 +234,11 @@ def is_key_of(key: str, name: str, target: EndpointReference) -> bool:
     return key in _keys(name, target)
 
 
-def _keys(name: str, target: EndpointReference) -> list[str]:
+def _keys(name: str, target: EndpointReference) -> Iterator[str]:
     key = key_of(name, target)
-    # In the order in which they are locked.
-    return [key, *(f"{key} ({number:02})" for number in range(2, GENERATIONS + 1))]
+    yield key
+    for number in range(2, GENERATIONS + 1):  # In the order in which they are locked.
+        yield f"{key} ({number:02})"
 
 
 def _open_sequence(step: Step, name: str, channel: Channel) -> OutgoingSequence | None:
@@ -326,7 +328,7 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
     numbers = (*said.nacks, said.ranges.highest)
     if max(numbers) >= sequence.next_number:
         return RmFault(FaultName.INVALID_ACKNOWLEDGEMENT, said.identifier)
-    left = step.tx.outgoing.acknowledge(sequence.key, said.ranges)
+    left = _removed(step, sequence, said.ranges)
     policy = step.party.policy
     held_back = sequence.next_number - 1 > policy.highest_sent(
         sequence.acknowledged, sequence.window
@@ -355,6 +357,14 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
         return None
     step.tx.outgoing.put(_emptied(sequence))
     return None
+
+
+def _removed(step: Step, sequence: OutgoingSequence, ranges: Ranges) -> int:
+    """Remove what is acknowledged; how many messages are left."""
+    remove = getattr(step.tx.outgoing, "remove_acknowledged", None)
+    if remove is None:
+        return step.tx.outgoing.acknowledge(sequence.key, ranges)
+    return sequence.count - int(remove(sequence.key, ranges))
 
 
 def answered(step: Step, key: str, said: ReliableMessage, owner: str | None) -> None:

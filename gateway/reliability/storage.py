@@ -8,6 +8,19 @@ that it looks at as if it were alone: what it finds stays locked until it ends.
 leave one out, and never goes back; it looks at several objects of one kind in the order of their
 keys. Where it goes back, `OutOfOrder` is raised: two such transactions would wait for one another.
 
+A store may have more, which is used where it is there, and done without where it is not:
+
+- a manager of sequences, ``take_all(keys)`` and ``find_all(keys)``: lock those that are there in
+  one go, in the order of their keys; the first leaves out what another transaction has. Both
+  return their keys;
+- `InvokerBuffers`, ``add_new_message(identifier, message)``: add one whose number does not wait, as
+  the caller knows; `Conflict`, if it does, at the end of the transaction at the latest;
+- `OutgoingSequences`, ``next_due(key, highest, after)``: the earliest time after *after* at which
+  one of the messages up to number *highest* is due, or None; and ``remove_acknowledged(key, ranges,
+  *, replied=False)``: as ``acknowledge``, but that it returns how many messages were removed;
+- a store, ``has_savepoints``, and its transactions ``savepoint()``: a part that is undone where it
+  raises.
+
 Everything here is synchronous: transactions are short, no message is sent inside one, and whoever
 has an event loop runs them on a thread.
 """
@@ -176,17 +189,17 @@ class OutgoingSequences(Protocol):
 
 
 class Transaction(Protocol):
-    """One transaction. Its managers are usable until it has ended; then they raise `Ended`.
-
-    Attributes:
-        connection: The store's own connection, for what an application changes together with it:
-            an SQLAlchemy ``Connection``; None in memory.
-    """
+    """One transaction. Its managers are usable until it has ended; then they raise `Ended`."""
 
     incoming: IncomingSequences
     invoker: InvokerBuffers
     outgoing: OutgoingSequences
-    connection: Any
+
+    @property
+    def connection(self) -> Any:
+        """The store's own connection, for what an application changes together with it: an
+        SQLAlchemy ``Connection``; None in memory."""
+        ...
 
     def enlist(self, participant: Any) -> Any:
         """Let another database take part (distributed transactions only).

@@ -66,6 +66,7 @@ from mediation.reliable_messaging.versions import (
 )
 from mediation.reliable_messaging.writing import (
     make_connection_address,
+    write_acknowledgement,
     write_make_connection,
     write_message,
     write_rm_fault,
@@ -123,6 +124,7 @@ __all__ = [
     "read_wanted_rm",
     "sequence_block",
     "with_blocks",
+    "write_acknowledgement",
     "write_make_connection",
     "write_message",
     "write_rm_assertion",

@@ -57,9 +57,16 @@ class Ranges:
         return place >= 0 and number <= self.pairs[place][1]
 
     def __or__(self, other: "Ranges") -> "Ranges":
-        if not other.pairs:
+        if not other.pairs or self.pairs == other.pairs:
             return self
-        return Ranges.of(self.pairs + other.pairs) if self.pairs else other
+        if not self.pairs:
+            return other
+        # What is added to says all of what it said before, nearly always: it is the longer one.
+        if len(self.pairs) == len(other.pairs) == 1:
+            [(low, high)], [(lower, upper)] = self.pairs, other.pairs
+            if low == lower:
+                return self if high >= upper else other
+        return Ranges.of(self.pairs + other.pairs)
 
     def __bool__(self) -> bool:
         return bool(self.pairs)
@@ -82,6 +89,8 @@ class Ranges:
         """
         if number < 1:
             raise ValueError(f"no message number: {number}")
+        if self.pairs and self.pairs[-1][1] == number - 1:  # In order, as nearly all come.
+            return Ranges((*self.pairs[:-1], (self.pairs[-1][0], number)))
         place = bisect_left(self.pairs, number, key=_lower)
         around = self.pairs[max(place - 1, 0) : place + 1]
         joined = Ranges.of((*around, (number, number))).pairs

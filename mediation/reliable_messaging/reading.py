@@ -16,6 +16,7 @@ from mediation.model.messages import MessageHeaders
 from mediation.model.requests import SequenceParts
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging.bodies import BODIES
+from mediation.reliable_messaging.canonical import Heading, heading_of
 from mediation.reliable_messaging.faults import (
     MAX_DETAIL,
     FaultName,
@@ -107,7 +108,15 @@ def read_message(
         Refused: It is no envelope, a mandatory header block is not understood, or it has parts of
             reliable messaging that are none.
     """
-    envelope = read_envelope(parse_document(octets, charset=charset, limits=limits, names=learnt))
+    heading = None
+    if charset is None and limits is DEFAULT_LIMITS and learnt is None:
+        heading = heading_of(octets)
+        if heading is not None and heading.acknowledgement is not None:
+            return _headed(heading, AcknowledgementAlone())
+    root = parse_document(octets, charset=charset, limits=limits, names=learnt)
+    if heading is not None and _is_of_application(root, heading.soap):
+        return _headed(heading, None)
+    envelope = read_envelope(root)
     layout = layout_of(envelope.names)
     headers = read_headers(envelope, layout)
     check_understood(
@@ -115,6 +124,31 @@ def read_message(
         [at for at in layout.strange if namespace_of(envelope.headers[at]) not in _UNDERSTOOD],
     )
     return read_parts(envelope, headers, http_action=http_action)
+
+
+def _is_of_application(root: etree._Element, soap: Soap) -> bool:
+    """Whether an envelope, whose header is known, has one element of an application as its body,
+    and nothing else."""
+    if len(root) != 2 or root[1].tag != f"{{{soap.value}}}Body" or len(root[1]) != 1:
+        return False
+    tag = root[1][0].tag
+    # The tag of a comment is a function.
+    if not isinstance(tag, str):
+        return False  # type: ignore[unreachable]
+    namespace = tag[1:].rpartition("}")[0]
+    return namespace not in RM_BY_NAMESPACE and namespace != soap.value
+
+
+def _headed(heading: Heading, body: Body | None) -> ReliableMessage:
+    said = heading.acknowledgement
+    return ReliableMessage(
+        heading.soap,
+        heading.headers,
+        heading.rm,
+        heading.sequence,
+        () if said is None else (said,),
+        body=body,
+    )
 
 
 def read_parts(

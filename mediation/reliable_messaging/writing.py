@@ -1,6 +1,7 @@
 """Protocol messages and faults of WS-ReliableMessaging, and the request of WS-MakeConnection."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from mediation import names
 from mediation.model.messages import EndpointReference
@@ -8,9 +9,14 @@ from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging.bodies import kind_of, write_body
 from mediation.reliable_messaging.faults import RmFault, write_fault_parts
 from mediation.reliable_messaging.values import Body
-from mediation.reliable_messaging.versions import Spoken
+from mediation.reliable_messaging.versions import Kind, Rm, Spoken
 from mediation.soap.addressing import is_anonymous, reference_headers, write_epr, write_headers
-from mediation.soap.envelopes import write_envelope, xml_text
+from mediation.soap.envelopes import (
+    ENVELOPE_END,
+    ENVELOPE_MIDDLE,
+    write_envelope,
+    xml_text,
+)
 
 
 def write_message(
@@ -38,6 +44,27 @@ def write_message(
     written = write_body(spec.rm, spec.wsa, body)
     header = _addressing(spec.wsa, action, to, message_id, relates_to, reply_to)
     return action, _envelope(spec.soap, spec.wsa, header, blocks, written)
+
+
+def write_acknowledgement(spec: Spoken, to: EndpointReference, block: bytes) -> tuple[str, bytes]:
+    """Write a message that only carries the header *block* of an acknowledgement: the action and
+    the envelope, as `write_message` does."""
+    known = len(to.address) <= _SHORT and not (to.properties or to.parameters or to.metadata)
+    around = _around_known if known else _around
+    action, before = around(spec.rm, spec.soap, spec.wsa, to)
+    return action, b"%b%b%b" % (before, block, _AFTER)
+
+
+def _around(rm: Rm, soap: Soap, wsa: Wsa, to: EndpointReference) -> tuple[str, bytes]:
+    """The action, and what stands before the header block."""
+    action = rm.action(Kind.ACKNOWLEDGEMENT)
+    whole = _envelope(soap, wsa, _addressing(wsa, action, to, None, None, None), (), "")
+    return action, whole.removesuffix(_AFTER)
+
+
+_SHORT = 1024
+_AFTER = f"{ENVELOPE_MIDDLE}{ENVELOPE_END}".encode()
+_around_known = lru_cache(256)(_around)
 
 
 def write_rm_fault(

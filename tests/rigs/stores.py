@@ -2,12 +2,14 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import Connection, create_engine, make_url, text
 
+from gateway.reliability.stores import work
 from tests.rigs.postgresql import postgresql
 
 on_each_store = pytest.mark.parametrize("store_url", ["sqlite", "postgresql"], indirect=True)
@@ -50,6 +52,22 @@ def outage(url: str) -> Iterator[None]:
         yield
     finally:
         postgresql().admit_to(database, True)
+
+
+def statements_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements that stores of reliable messaging run straight on the driver, from now on."""
+    ran: list[str] = []
+
+    def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(connection: Connection, statement: Any, values: Any) -> Any:
+            ran.append(" ".join(str(statement).split()))
+            return function(connection, statement, values)
+
+        return run
+
+    for name in ("run", "run_many", "changed"):
+        monkeypatch.setattr(work, name, noted(getattr(work, name)))
+    return ran
 
 
 def check_store(url: str) -> None:

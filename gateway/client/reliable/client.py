@@ -51,6 +51,7 @@ from gateway.reliability.storage import (
     StorageManager,
     StorageUnavailable,
     Transaction,
+    in_key_order,
 )
 from gateway.reliability.values import Dead, Notice
 from mediation import EndpointReference, Soap, Wsa
@@ -58,6 +59,8 @@ from mediation.reliable_messaging import Rm, make_connection_address
 from mediation.reliable_messaging.policy import Policy
 
 PAGE = 256
+KEPT = 16_384
+"""Keys of sequences that are remembered."""
 PAUSE, MAX_PAUSE = 0.01, 0.05
 """Seconds between two looks of `ReliableClient.drain`; more where a look takes long."""
 
@@ -149,6 +152,8 @@ class ReliableClient(End):
             beside = partial(listening, own, bind, self._own_intake)
         self._workers = Workers(self._endpoint, timeout=timeout, tls=tls, beside=beside)
         self._threads: Threads | None = None
+        self._open: dict[str, None] = {}
+        """Keys of sequences that took a message, the first of their names."""
         self._sharing = Sharing(self._store_shared, TOGETHER)
 
     def callbacks(
@@ -331,13 +336,32 @@ class ReliableClient(End):
         now = time.time()
         # In the order in which sequences are locked; of one sequence in the order of the calls.
         for each in sorted(pending, key=_place):
-            self._endpoint.send(transaction, now, each.name, each.channel, each.message)
+            sent = self._endpoint.send(transaction, now, each.name, each.channel, each.message)
+            place = _place(each)
+            if sent.key == place:
+                if len(self._open) >= KEPT:
+                    self._open.clear()
+                self._open[place] = None
+            else:
+                self._open.pop(place, None)
+
+    def _lock_all(self, transaction: Transaction, pending: Sequence[Pending]) -> None:
+        """Lock the sequences of several messages with one statement, where each is known to be
+        there: what is not there has to be locked in its turn."""
+        find_all = getattr(transaction.outgoing, "find_all", None)
+        keys = in_key_order(map(_place, pending))
+        if find_all is None or len(keys) < 2 or not all(key in self._open for key in keys):
+            return
+        if find_all(keys) != keys:
+            self._open.clear()
+            raise Conflict("a sequence has ended meanwhile")
 
     def _store_shared(self, pending: Sequence[Pending]) -> list[Exception | None]:
         """Store messages in one transaction; each by itself where that cannot be, since one of
         them may be the reason."""
         try:
             with self.store.transaction() as transaction:
+                self._lock_all(transaction, pending)
                 self._store_in(transaction, pending)
         except Exception as error:
             undone = isinstance(error, Conflict) or not isinstance(error, StorageUnavailable)

@@ -12,9 +12,10 @@ import ssl
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
+from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -23,7 +24,7 @@ from filters import Refused
 from gateway.client.calling import Answer, Caller
 from gateway.client.errors import GatewayError
 from gateway.client.reliable.gathering import Gathering
-from gateway.client.reliable.limits import Limits
+from gateway.client.reliable.lanes import Lanes
 from gateway.client.reliable.pool import Pool
 from gateway.reliability.answers import Came, acknowledging, together
 from gateway.reliability.crowds import Acknowledging, Arrived
@@ -32,6 +33,7 @@ from gateway.reliability.invoker import deliver_some
 from gateway.reliability.storage import Conflict, StorageUnavailable
 from gateway.reliability.values import Awaited, NotHere, Outgoing, Reply
 from gateway.reliability.watching import watch
+from mediation import Soap, http_headers
 
 T = TypeVar("T")
 
@@ -103,8 +105,7 @@ class Workers:
         self._busy: set[tuple[str, str]] = set()
         self._not_before: dict[tuple[str, str], float] = {}
         self._in_flight: dict[str, set[str]] = defaultdict(set)
-        self._lanes: Limits[tuple[str, str]] = Limits(AT_A_TIME)
-        self._hosts: Limits[str] = Limits(TO_A_HOST)
+        self._lanes = Lanes(self._post, self._begin, AT_A_TIME, TO_A_HOST)
         self._alone: Counter[str] = Counter()
         self._came: dict[str, list[Came]] = defaultdict(list)
         self._taking: set[str] = set()
@@ -112,7 +113,8 @@ class Workers:
         self._to_deliver: deque[str] = deque()
         self._delivering = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._acknowledgements: Gathering[Acknowledging, Reply]
+        self._acknowledged: list[tuple[str, str, Acknowledging]] = []
+        self._acknowledging = False
         self._arrivals: WeakKeyDictionary[asyncio.AbstractEventLoop, Gathering[Arrived, Reply]]
 
     @property
@@ -137,7 +139,6 @@ class Workers:
             self.endpoint.restart(time.time())
             ready = threading.Event()
             self._store_threads = Pool(self._threads, "reliable-store")
-            self._acknowledgements = Gathering(self._store_threads, self._acknowledged, TOGETHER)
             self._arrivals = WeakKeyDictionary()
             self._application_threads = ThreadPoolExecutor(
                 self._applications, "reliable-application"
@@ -229,10 +230,11 @@ class Workers:
             await self._stop.wait()
             for task in attending:
                 task.cancel()
-            if self._tasks:
-                _, pending = await asyncio.wait(self._tasks, timeout=STOP)
-                for task in pending:
-                    task.cancel()
+            end = time.monotonic() + STOP
+            while self._tasks and time.monotonic() < end:  # One may begin another.
+                await asyncio.wait(self._tasks, timeout=max(0.0, end - time.monotonic()))
+            for task in self._tasks:
+                task.cancel()
 
     def _forget(self) -> None:
         """Begin with nothing: what was on its way when they were stopped may not have ended."""
@@ -242,12 +244,17 @@ class Workers:
         self._tasks.clear()
         self._to_deliver.clear()
         self._delivering = 0
-        self._lanes, self._hosts = Limits(AT_A_TIME), Limits(TO_A_HOST)
+        self._acknowledged.clear()
+        self._lanes = Lanes(self._post, self._begin, AT_A_TIME, TO_A_HOST)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         if self._stop.is_set():
             work.close()
-            return
+        else:
+            self._begin(work)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something, though they are to stop: it belongs to what runs."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -410,29 +417,65 @@ class Workers:
             return
         else:
             self._alone[host] += 1
-        self._spawn(self._post(outgoing, key, what, host))
-
-    async def _post(self, outgoing: Outgoing, key: str, what: str, host: str) -> None:
         # What goes again has connections of its own: a service may hold all others open until it
         # has the message before theirs, which was lost (Apache CXF does).
         again = " again" if outgoing.label.endswith(" again") else ""
+        self._lanes.add(host, (key or host) + again, (outgoing, key, what, host))
+
+    async def _post(self, item: tuple[Outgoing, str, str, str]) -> None:
+        outgoing, key, what, host = item
+        acknowledged: Acknowledging | None = None
         try:
-            async with self._lanes.turn((key or host, again)), self._hosts.turn(host):
-                answer = await self._call(outgoing)
-                if answer is not None:
-                    await self._sent(outgoing, answer)
+            answer = await self._call(outgoing)
+            came = None if answer is None else self._came_of(outgoing, answer)
+            if came is not None:
+                acknowledged = acknowledging(came)
+                if acknowledged is None:
+                    await self._sent(came)
         except Exception:
             log.exception("the answer to %s could not be taken", outgoing.label)
         finally:
-            if outgoing.key is not None:
-                self._in_flight[key].discard(what)
-                if not self._in_flight[key]:
-                    del self._in_flight[key]
-            else:
-                self._alone[host] -= 1
-                if not self._alone[host]:
-                    del self._alone[host]
-            self._woken.set()
+            if acknowledged is None:
+                self._is_done(outgoing.key, what, host)
+        if acknowledged is not None:  # The next message need not wait for its commit.
+            self._acknowledged.append((key, what, acknowledged))
+            if not self._acknowledging:
+                self._acknowledging = True
+                self._begin(self._take_acknowledgements())
+
+    def _is_done(self, key: str | None, what: str, host: str) -> None:
+        """Note that something is not on its way any more."""
+        if key is not None:
+            self._in_flight[key].discard(what)
+            if not self._in_flight[key]:
+                del self._in_flight[key]
+        else:
+            self._alone[host] -= 1
+            if not self._alone[host]:
+                del self._alone[host]
+        self._woken.set()
+
+    async def _take_acknowledgements(self) -> None:
+        """Take those that came, and those that come meanwhile (group commit: no timer)."""
+        some: list[tuple[str, str, Acknowledging]] = []
+        try:
+            while self._acknowledged:
+                some, self._acknowledged = self._acknowledged, []
+                for outgoing in await self._store_threads.run(
+                    functools.partial(self._take_all, [each for _, _, each in some])
+                ):
+                    self.post(outgoing)
+                for key, what, _ in some:
+                    self._is_done(key, what, "")
+                some = []
+        except StorageUnavailable as error:
+            log.info("acknowledgements are not taken: %s", error)
+        except Exception:
+            log.exception("acknowledgements could not be taken")
+        finally:
+            self._acknowledging = False
+            for key, what, _ in some:
+                self._is_done(key, what, "")
 
     async def _call(self, outgoing: Outgoing) -> Answer | None:
         try:
@@ -440,36 +483,36 @@ class Workers:
                 "POST",
                 outgoing.to.address,
                 body=outgoing.envelope,
-                headers=dict(outgoing.http_headers),
+                headers=_headers(outgoing.wire.soap, outgoing.action),
             )
         except GatewayError as error:
             log.info("%s: %s", outgoing.label, error)
             return None
 
-    async def _sent(self, outgoing: Outgoing, answer: Answer) -> None:
-        """Take what came back. Only an envelope is an answer: others in between have pages."""
+    def _came_of(self, outgoing: Outgoing, answer: Answer) -> Came | None:
+        """What came back, where the message was taken. Only an envelope is an answer: others in
+        between have pages."""
         said = answer.body if answer.body and "xml" in answer.content_type else None
         if said is None and not 200 <= answer.status < 300:
             log.info("%s: %s", outgoing.label, answer.words)
-            return
-        came = Came(outgoing, said, answer.content_type)
-        acknowledged = acknowledging(came)
-        if acknowledged is not None:
-            for each in (await self._acknowledgements.run(acknowledged)).outgoing:
-                self.post(each)
-            return
-        if outgoing.key is None:
+            return None
+        return Came(outgoing, said, answer.content_type)
+
+    async def _sent(self, came: Came) -> None:
+        """Take what came back, which does not only acknowledge."""
+        key = came.outgoing.key
+        if key is None:
             await self._take([came])
             return
-        self._came[outgoing.key].append(came)
-        if outgoing.key in self._taking:
+        self._came[key].append(came)
+        if key in self._taking:
             return  # Who takes the answers of this sequence now takes this one next.
-        self._taking.add(outgoing.key)
+        self._taking.add(key)
         try:
-            while taken := self._came.pop(outgoing.key, None):
+            while taken := self._came.pop(key, None):
                 await self._take(taken)
         finally:
-            self._taking.discard(outgoing.key)
+            self._taking.discard(key)
 
     async def _take(self, answers: list[Came]) -> None:
         for each in await self.on_thread(self._taken, answers):
@@ -494,19 +537,18 @@ class Workers:
             found.extend(reply.outgoing)
         return found
 
-    def _acknowledged(self, answers: Sequence[Acknowledging]) -> list[Reply | Exception]:
+    def _take_all(self, answers: Sequence[Acknowledging]) -> list[Outgoing]:
         """Take acknowledgements; what another one says is done with that one."""
+        found: list[Outgoing] = []
         kept = together(answers)
-        replies = dict(
-            zip(map(id, kept), self.endpoint.acknowledged_all(kept, time.time()), strict=True)
-        )
-        found: list[Reply | Exception] = []
-        for each in answers:
-            reply = replies.get(id(each), Reply())
-            if isinstance(reply, (Refused, StorageUnavailable)):
-                log.info("an acknowledgement for %s: %s", each.key, reply)
-                reply = Reply()
-            found.append(reply)
+        for start in range(0, len(kept), TOGETHER):
+            some = kept[start : start + TOGETHER]
+            replies = self.endpoint.acknowledged_all(some, time.time())
+            for each, reply in zip(some, replies, strict=True):
+                if isinstance(reply, Exception):
+                    log.info("an acknowledgement for %s: %s", each.key, reply)
+                else:
+                    found.extend(reply.outgoing)
         return found
 
     # ------------------------------------------------------------------- what comes
@@ -554,6 +596,11 @@ class Workers:
             self._holding[awaited.identifier].discard(ready)
             if not self._holding[awaited.identifier]:
                 del self._holding[awaited.identifier]
+
+
+@functools.lru_cache(256)
+def _headers(soap: Soap, action: str) -> Mapping[str, str]:
+    return MappingProxyType(dict(http_headers(soap, action)))
 
 
 def _again(work: Callable[[], T]) -> T:

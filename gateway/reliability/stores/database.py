@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sqlalchemy import Connection, CursorResult, Engine, Executable
+from sqlalchemy import Connection, CursorResult, Engine, Executable, NestedTransaction
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gateway.reliability.storage import (
@@ -35,9 +35,9 @@ from gateway.reliability.stores.managers import (
     DatabaseIncoming,
     DatabaseInvoker,
     DatabaseOutgoing,
-    Work,
 )
 from gateway.reliability.stores.tables import create_tables
+from gateway.reliability.stores.work import Work
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -131,11 +131,7 @@ class DatabaseStore:
 
 
 class DatabaseTransaction:
-    """One transaction.
-
-    Attributes:
-        connection: What an application changes through it is committed together with the messages.
-    """
+    """One transaction."""
 
     def __init__(self, connection: Connection, ended: Callable[[], None]) -> None:
         self._ended = ended
@@ -143,13 +139,20 @@ class DatabaseTransaction:
             self._transaction = connection.begin()
         except SQLAlchemyError as error:
             raise translated(error) from error
-        self.connection: Any = connection
+        self._connection = connection
         self._work = Work(connection)
         connection.info[FLUSH] = self._work.flush
         self._sessions: list[Session] = []
         self.incoming: IncomingSequences = DatabaseIncoming(self._work)
         self.invoker: InvokerBuffers = DatabaseInvoker(self._work)
         self.outgoing: OutgoingSequences = DatabaseOutgoing(self._work)
+
+    @property
+    def connection(self) -> Any:
+        """What an application changes through it is committed together with the messages. In a
+        `savepoint` it is asked for anew: what was given before knows nothing of that."""
+        self._work.will_write()
+        return self._connection
 
     def session(self, **options: Any) -> "Session":
         """A session on the connection, for an application that has mapped classes.
@@ -177,36 +180,46 @@ class DatabaseTransaction:
         """A part of the transaction, of which nothing is left where it raises; what was done before
         stays. Sessions that are made in it end with it.
 
+        The database is told of it when there is something that it would have to undo: the first
+        statement that changes something, or the first look of an application at `connection`.
+
         Raises:
             RuntimeError: A statement failed, and the block went on.
             StorageUnavailable: The database cannot do it.
         """
         self.check_open()
         before, self._sessions = self._sessions, []
-        restore = self._work.keep()
-        # What is not written yet may be written in it: after a rollback it is as before.
-        flush = self.connection.info.pop(FLUSH)
-        try:
-            nested = self.connection.begin_nested()
-        except SQLAlchemyError as error:
-            raise translated(error) from error
-        finally:
-            self.connection.info[FLUSH] = flush
+        made: list[NestedTransaction] = []
+        end = self._work.part(lambda: made.append(self._begin_nested()))
         try:
             yield
             self._end_sessions()
-            check_alive(self.connection)
-            nested.commit()
+            check_alive(self._connection)
+            forget = end()
+            for nested in made:
+                nested.commit()
         except BaseException:
             for session in self._sessions:
                 with suppress(SQLAlchemyError):
                     session.close()
             with suppress(SQLAlchemyError):
-                nested.rollback()
-            restore()
+                for nested in made:
+                    nested.rollback()
+            forget = end()
+            forget()
             raise
         finally:
             self._sessions = before
+
+    def _begin_nested(self) -> NestedTransaction:
+        # What is not written yet may be written in it: after a rollback it is as before.
+        flush = self._connection.info.pop(FLUSH)
+        try:
+            return self._connection.begin_nested()
+        except SQLAlchemyError as error:
+            raise translated(error) from error
+        finally:
+            self._connection.info[FLUSH] = flush
 
     def commit(self) -> None:
         """Commit it; nothing but `end` is to be called then.
@@ -219,7 +232,7 @@ class DatabaseTransaction:
         self.flush()
         self._work.ended = True
         try:
-            with committing(self.connection):
+            with committing(self._connection):
                 self._transaction.commit()
         except DBAPIError as error:
             found = failed_commit(error)
@@ -253,7 +266,7 @@ class DatabaseTransaction:
             RuntimeError: A statement failed, so that the transaction cannot be committed.
         """
         self._end_sessions()
-        check_alive(self.connection)
+        check_alive(self._connection)
         self._work.flush()
 
     def _end_sessions(self) -> None:
@@ -269,8 +282,8 @@ class DatabaseTransaction:
     def end(self) -> None:
         """Roll it back, if it is not committed."""
         self._work.ended = True
-        if not self.connection.closed and not self.connection.invalidated:
-            self.connection.info.pop(FLUSH, None)
+        if not self._connection.closed and not self._connection.invalidated:
+            self._connection.info.pop(FLUSH, None)
         for session in self._sessions:
             with suppress(SQLAlchemyError):
                 session.close()

@@ -20,8 +20,8 @@ from gateway.reliability.stores.managers import (
     DatabaseIncoming,
     DatabaseInvoker,
     DatabaseOutgoing,
-    Work,
 )
+from gateway.reliability.stores.work import Work
 
 T = TypeVar("T")
 

@@ -27,7 +27,8 @@ class LockOrder:
 
     def __init__(self) -> None:
         self._last: Place | None = None
-        self._held: set[Place] = set()
+        self._held: dict[Place, None] = {}
+        """In the order in which they were locked."""
 
     def holds(self, place: Place) -> bool:
         return place in self._held
@@ -50,14 +51,18 @@ class LockOrder:
                 "incoming, invoker, outgoing is the order, and each kind's by key"
             )
 
-    def copy(self) -> "LockOrder":
-        other = LockOrder()
-        other._last, other._held = self._last, set(self._held)
-        return other
+    def mark(self) -> "tuple[Place | None, int]":
+        """What `back_to` is given, to forget what is locked from now on."""
+        return self._last, len(self._held)
+
+    def back_to(self, mark: "tuple[Place | None, int]") -> None:
+        self._last, count = mark
+        while len(self._held) > count:
+            self._held.popitem()
 
     def add(self, place: Place) -> None:
         """Note that *place* is locked."""
-        self._held.add(place)
+        self._held[place] = None
         self._last = place
 
 

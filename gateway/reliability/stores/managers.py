@@ -4,14 +4,7 @@ An object that is there is locked by its row (``SELECT ... FOR UPDATE``), one th
 advisory lock of PostgreSQL. A transaction on SQLite has the whole database.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
-from functools import cache
-from operator import attrgetter
-from typing import Any, Generic, TypeVar
-
-from sqlalchemy import Connection, CursorResult, Executable, Table, or_, select, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import or_, select
 
 from gateway.reliability.records import (
     IncomingSequence,
@@ -20,17 +13,15 @@ from gateway.reliability.records import (
     OutgoingMessage,
     OutgoingSequence,
 )
-from gateway.reliability.storage import Ended, Taken
+from gateway.reliability.storage import Taken
 from gateway.reliability.stores import tables
-from gateway.reliability.stores.engines import translated
 from gateway.reliability.stores.locks import (
     Kind,
-    LockOrder,
     can_be_key,
     check_key,
     check_sequence,
 )
-from gateway.reliability.stores.prepared import run, usable
+from gateway.reliability.stores.rows import Manager, values_of
 from gateway.reliability.stores.statements import (
     ACKNOWLEDGE,
     ACKNOWLEDGE_ALL,
@@ -38,242 +29,33 @@ from gateway.reliability.stores.statements import (
     DUE,
     ENDS,
     FIRST,
+    NEXT_DUE,
     PUT,
     SENDING,
+    TRIED,
     WAITING,
     delete_by,
     how_many,
     insert_into,
     key_by,
-    locking,
-    locking_all,
-    update_all,
 )
 from gateway.reliability.stores.tables import digest
+from gateway.reliability.stores.work import Values, Work
 from mediation.reliable_messaging import Ranges
 
-R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence)
-Values = dict[str, Any]
-
-_ADVISORY = text("SELECT pg_advisory_xact_lock(:number)")
-_TRY_ADVISORY = text("SELECT pg_try_advisory_xact_lock(:number)")
 _MANY_RANGES = 8
 """From as many on, those are left out that no message is in."""
+_AHEAD, _SHORT = 16, 16 * 1024
+"""How many messages are read at a time where one after the other is asked for, each of at most so
+many bytes."""
 
 
-class Work:
-    """One transaction's statements, and what it has locked."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.order = LockOrder()
-        self.ended = False
-        self.sqlite = connection.dialect.name == "sqlite"
-        self.flushes: list[Callable[[], None]] = []
-        self.keeps: list[Callable[[], Callable[[], None]]] = []
-
-    def execute(
-        self, statement: Executable, values: Values | Sequence[Values] | None = None
-    ) -> CursorResult[Any]:
-        """Run a statement of the store.
-
-        Raises:
-            Ended: The transaction has ended.
-            StorageUnavailable: The database cannot do it.
-        """
-        self.check_open()
-        try:
-            return self.connection.execute(statement, values)
-        except SQLAlchemyError as error:
-            raise translated(error) from error
-
-    def run(self, statement: Executable, values: Values) -> list[tuple[Any, ...]]:
-        """Run one of the statements that are made once, and have few rows.
-
-        Raises:
-            Ended: The transaction has ended.
-            StorageUnavailable: The database cannot do it.
-        """
-        if not usable(self.connection):
-            self.execute(statement, values)  # It raises.
-        self.check_open()
-        try:
-            return run(self.connection, statement, values)
-        except SQLAlchemyError as error:
-            raise translated(error) from error
-
-    def flush(self) -> None:
-        """Write what the managers have not written yet."""
-        for flush in self.flushes:
-            flush()
-
-    def keep(self) -> Callable[[], None]:
-        """Note what is known, and what is not written yet, for a savepoint.
-
-        Returns:
-            What brings it back, after a rollback to the savepoint.
-        """
-        order, restores = self.order.copy(), [keep() for keep in self.keeps]
-
-        def restore() -> None:
-            self.order = order
-            for each in restores:
-                each()
-
-        return restore
-
-    def check_open(self) -> None:
-        if self.ended:
-            raise Ended("the transaction has ended")
-
-    def lock_absent(self, kind: Kind, key: str, *, wait: bool = True) -> bool:
-        """Lock what has no row; False where another has it, and nobody waits for it."""
-        if self.sqlite:
-            return True
-        number = int.from_bytes(digest(kind.name, key)[:8], "big", signed=True)
-        if wait:
-            self.execute(_ADVISORY, {"number": number})
-            return True
-        return bool(self.execute(_TRY_ADVISORY, {"number": number}).scalar())
-
-
-class _Manager(Generic[R]):
-    """What the managers of all kinds do alike."""
-
-    _kind: Kind
-    _table: Table
-    _key: str
-    _record: type[R]
-    _kept: tuple[str, ...] = ("_there", "_records", "_changed")
-    """What a rollback to a savepoint undoes."""
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        work.flushes.append(self.flush)
-        work.keeps.append(self.keep)
-        self._there: dict[str, bool] = {}
-        """Of what is locked, whether it has a row."""
-        self._records: dict[str, R | None] = {}
-        """Of what is locked, what it is: nobody else changes it."""
-        self._changed: dict[str, Values] = {}
-        """The columns of rows that are not written yet."""
-
-    def _find(self, key: str, *, wait: bool = True) -> R | None:
-        self._work.check_open()
-        if not can_be_key(key):
-            return None
-        place = self._kind, key
-        held = self._work.order.holds(place)
-        if held and key in self._records:
-            return self._records[key]
-        if not held:
-            self._work.order.check(place)
-        row = self._row(key, wait=wait)
-        if row is None and not held:
-            if not self._work.lock_absent(self._kind, key, wait=wait):
-                return None
-            if not self._work.sqlite:
-                row = self._row(key, wait=wait)  # Somebody added it before we had the lock.
-        return self._locked(key, row)
-
-    def take_all(self, keys: Sequence[str]) -> list[str]:
-        """Lock those of *keys* that are there and that no other transaction has, in their order,
-        with one statement.
-
-        Returns:
-            Their keys.
-        """
-        self._work.check_open()
-        wanted = [key for key in keys if can_be_key(key)]
-        held = [key for key in wanted if self._work.order.holds((self._kind, key))]
-        others = [key for key in wanted if key not in held]
-        if others:
-            self._work.order.check((self._kind, others[0]))
-            record: type = self._record
-            statement = locking_all(self._table, record, self._key)
-            at = [field.name for field in fields(record)].index(self._key)
-            for row in self._work.execute(statement, {"own_keys": others}).all():
-                self._locked(row[at], row)
-        return [key for key in wanted if self._there.get(key)]
-
-    def _row(self, key: str, *, wait: bool) -> Sequence[Any] | None:
-        record: type = self._record
-        statement = locking(self._table, record, self._key, wait)
-        rows = self._work.run(statement, {f"own_{self._key}": key})
-        return rows[0] if rows else None
-
-    def _locked(self, key: str, row: Sequence[Any] | None) -> R | None:
-        if not self._work.order.holds((self._kind, key)):
-            self._work.order.add((self._kind, key))
-        self._there[key] = row is not None
-        record = self._records[key] = None if row is None else self._read(row)
-        return record
-
-    def _read(self, row: Sequence[Any]) -> R:
-        return self._record(*tuple(row))
-
-    def _hold(self, key: str) -> None:
-        """Lock it; for those who need not see it."""
-        self._work.check_open()
-        if key not in self._there:
-            check_key(key)
-            self._find(key)
-
-    def _write(self, key: str, values: Values, record: R) -> None:
-        """Add it now; change it at the next `flush`, since it may change again until then."""
-        self._hold(key)
-        if self._there[key]:
-            self._changed[key] = values
-        else:
-            self._work.execute(insert_into(self._table), values)
-            self._there[key] = True
-        self._records[key] = record
-
-    def flush(self) -> None:
-        """Write what was changed, all of it together."""
-        changed, self._changed = self._changed, {}
-        if changed:
-            rows = [
-                {f"own_{self._key}": key} | {f"new_{name}": value for name, value in values.items()}
-                for key, values in changed.items()
-            ]
-            self._work.execute(update_all(self._table, self._key), rows)
-
-    def keep(self) -> Callable[[], None]:
-        """As of `Work`."""
-        kept = {name: dict(getattr(self, name)) for name in self._kept}
-
-        def restore() -> None:
-            for name, known in kept.items():
-                setattr(self, name, known)
-
-        return restore
-
-    def _delete(self, key: str) -> None:
-        self._hold(key)
-        self._changed.pop(key, None)
-        self._work.execute(delete_by(self._table, self._key), {f"own_{self._key}": key})
-        self._there[key] = False
-        self._records[key] = None
-
-
-@cache
-def _fields(record: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
-    names = tuple(field.name for field in fields(record))
-    return names, attrgetter(*names)
-
-
-def _values(record: Any) -> Values:
-    kind: type = type(record)
-    names, values = _fields(kind)
-    return dict(zip(names, values(record), strict=True))
-
-
-class DatabaseIncoming(_Manager[IncomingSequence]):
+class DatabaseIncoming(Manager[IncomingSequence]):
     """`gateway.reliability.storage.IncomingSequences`."""
 
     _kind, _table, _key = Kind.INCOMING, tables.incoming, "identifier"
     _record = IncomingSequence
+    _derived = frozenset({"create_id", "owner", "acks_to"})
 
     def find(self, identifier: str) -> IncomingSequence | None:
         return self._find(identifier)
@@ -298,12 +80,15 @@ class DatabaseIncoming(_Manager[IncomingSequence]):
 
     def put(self, sequence: IncomingSequence) -> None:
         check_sequence(sequence)
-        values = _values(sequence)
-        created = sequence.create_id is not None
-        values["created_by"] = digest(sequence.create_id, sequence.owner) if created else None
-        values["owned_by"] = None if sequence.owner is None else digest(sequence.owner)
-        values["address"] = digest(sequence.acks_to.address)
-        self._write(sequence.identifier, values, sequence)
+        self._write(sequence.identifier, sequence)
+
+    def _derive(self, record: IncomingSequence) -> Values:
+        created = record.create_id is not None
+        return {
+            "created_by": digest(record.create_id, record.owner) if created else None,
+            "owned_by": None if record.owner is None else digest(record.owner),
+            "address": digest(record.acks_to.address),
+        }
 
     def remove(self, identifier: str) -> None:
         self._delete(identifier)
@@ -317,18 +102,22 @@ class DatabaseIncoming(_Manager[IncomingSequence]):
         return int(self._work.execute(statement, own).scalar_one())
 
 
-class DatabaseInvoker(_Manager[InvokerBuffer]):
+class DatabaseInvoker(Manager[InvokerBuffer]):
     """`gateway.reliability.storage.InvokerBuffers`."""
 
     _kind, _table, _key = Kind.INVOKER, tables.invoker, "identifier"
-    _kept = ("_there", "_records", "_changed", "_removed")
     _record = InvokerBuffer
+    _derived = frozenset()
     _messages = tables.invoker_messages
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
         self._removed: dict[tuple[str, int], None] = {}
         """Messages whose rows are still there."""
+        self._added: dict[tuple[str, int], InvokerMessage] = {}
+        """Messages whose rows are not there yet."""
+        self._ahead: dict[str, tuple[InvokerMessage, ...]] = {}
+        """Messages that follow one that was asked for, with their numbers, by sequence."""
 
     def find(self, identifier: str) -> InvokerBuffer | None:
         return self._find(identifier)
@@ -338,57 +127,99 @@ class DatabaseInvoker(_Manager[InvokerBuffer]):
 
     def put(self, buffer: InvokerBuffer) -> None:
         check_key(buffer.identifier)
-        self._write(buffer.identifier, _values(buffer), buffer)
+        self._write(buffer.identifier, buffer)
 
     def remove(self, identifier: str) -> None:
+        self.flush()
         self._delete(identifier)
+        self._work.drop(self._ahead, identifier)
         self._work.execute(delete_by(self._messages, "sequence"), {"own_sequence": identifier})
 
     def add_message(self, identifier: str, message: InvokerMessage) -> bool:
         self._hold(identifier)
-        if (identifier, message.number) in self._removed:
-            self.flush()
-        values = {**_values(message), "sequence": identifier}
-        return bool(self._work.run(ADD[self._work.sqlite], values))
+        self._write_messages()
+        self._work.drop(self._ahead, identifier)
+        values = {**values_of(message), "sequence": identifier}
+        return bool(self._work.write(ADD[self._work.sqlite], values))
+
+    def add_new_message(self, identifier: str, message: InvokerMessage) -> None:
+        """Add a message whose number does not wait, as the caller knows of the sequence.
+
+        Raises:
+            Conflict: It does; at the end of the transaction, at the latest.
+        """
+        self._hold(identifier)
+        self._work.drop(self._ahead, identifier)
+        self._work.set(self._added, (identifier, message.number), message)
 
     def messages(self, identifier: str, first: int, limit: int) -> list[InvokerMessage]:
         self._hold(identifier)
-        if any(key == identifier and number >= first for key, number in self._removed):
-            self.flush()
-        values = {"own_sequence": identifier, "first": first, "most": limit}
-        return [InvokerMessage(*tuple(row)) for row in self._work.run(WAITING, values)]
+        ahead = self._ahead.get(identifier, ())
+        if limit == 1 and ahead and ahead[0].number == first:
+            self._work.set(self._ahead, identifier, ahead[1:])
+            return [ahead[0]]
+        unwritten = (*self._removed, *self._added)
+        if any(key == identifier and number >= first for key, number in unwritten):
+            self._write_messages()
+        follows = limit == 1 and identifier in self._ahead
+        values = {
+            "own_sequence": identifier,
+            "first": first,
+            "most": _AHEAD if follows else limit,
+        }
+        found = [InvokerMessage(*tuple(row)) for row in self._work.read(WAITING, values)]
+        if limit != 1:
+            return found
+        short = bool(found) and len(found[0].envelope) <= _SHORT
+        if short:  # The next one is asked for next, probably.
+            self._work.set(self._ahead, identifier, tuple(found[1:]))
+        else:
+            self._work.drop(self._ahead, identifier)
+        return found[:1]
 
     def remove_message(self, identifier: str, number: int) -> None:
         self._hold(identifier)
-        self._removed[identifier, number] = None
+        ahead = self._ahead.get(identifier)
+        if ahead and ahead[0].number <= number:
+            self._work.drop(self._ahead, identifier)
+        self._work.set(self._removed, (identifier, number), None)
 
     def flush(self) -> None:
         super().flush()
-        removed, self._removed = self._removed, {}
-        if removed:
-            rows = [{"own_sequence": key, "own_number": number} for key, number in removed]
-            self._work.execute(delete_by(self._messages, "sequence", "number"), rows)
+        self._write_messages()
+
+    def _write_messages(self) -> None:
+        work = self._work
+        if self._removed:
+            rows = [{"own_sequence": key, "own_number": number} for key, number in self._removed]
+            for place in list(self._removed):
+                work.drop(self._removed, place)
+            work.write_many(delete_by(self._messages, "sequence", "number"), rows)
+        if self._added:
+            added = [
+                {**values_of(message), "sequence": key} for (key, _), message in self._added.items()
+            ]
+            for place in list(self._added):
+                work.drop(self._added, place)
+            work.write_many(insert_into(self._messages), added)
 
 
-class DatabaseOutgoing(_Manager[OutgoingSequence]):
+class DatabaseOutgoing(Manager[OutgoingSequence]):
     """`gateway.reliability.storage.OutgoingSequences`."""
 
     _kind, _table, _key = Kind.OUTGOING, tables.outgoing, "key"
-    _kept = ("_there", "_records", "_changed", "_names", "_put")
     _record = OutgoingSequence
+    _derived = frozenset({"target"})
     _messages = tables.outgoing_messages
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
-        self._names: dict[str, Values] = {}
-        """Of what is locked, the names as its row has them."""
-        self._put: dict[str, tuple[Values, ...]] = {}
+        self._put: dict[str, tuple[OutgoingMessage, ...]] = {}
         """Messages that are not written yet, by sequence."""
-
-    def _locked(self, key: str, row: Sequence[Any] | None) -> OutgoingSequence | None:
-        record = super()._locked(key, row)
-        self._names[key] = _names_of(record)
-        return record
+        self._tried: dict[tuple[str, int], OutgoingMessage] = {}
+        """Messages of which only the tries are not written yet."""
+        self._seen: dict[str, dict[int, OutgoingMessage]] = {}
+        """Messages as their rows were when they were read, by sequence."""
 
     def find(self, key: str) -> OutgoingSequence | None:
         return self._find(key)
@@ -405,11 +236,11 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
     def put(self, sequence: OutgoingSequence) -> None:
         check_sequence(sequence)
         self._hold(sequence.key)
-        names = _names_of(sequence)
+        before = _names_of(self._records[sequence.key])
         changed = {
             name: value
-            for name, value in names.items()
-            if value is not None and value != self._names[sequence.key][name]
+            for name, value in _names_of(sequence).items()
+            if value is not None and value != before[name]
         }
         if changed:
             self.flush()
@@ -419,39 +250,53 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
             )
             if self._work.execute(others.limit(1)).first() is not None:
                 raise Taken(f"another sequence has one of the names {changed}")
-        address = digest(sequence.target.address)
-        self._write(sequence.key, {**_values(sequence), "address": address}, sequence)
-        self._names[sequence.key] = names
+        self._write(sequence.key, sequence)
+
+    def _derive(self, record: OutgoingSequence) -> Values:
+        return {"address": digest(record.target.address)}
 
     def remove(self, key: str) -> None:
+        self._write_messages()
         self._delete(key)
-        self._put.pop(key, None)
-        self._names[key] = _names_of(None)
+        self._work.drop(self._seen, key)
         self._work.execute(delete_by(self._messages, "sequence"), {"own_sequence": key})
 
     def put_message(self, key: str, message: OutgoingMessage) -> None:
         self._hold(key)
-        relates = message.relates_to
-        values = {
-            **_values(message),
-            "sequence": key,
-            "named": digest(message.message_id),
-            "answers": None if relates is None else digest(relates),
-        }
-        self._put[key] = (*self._put.get(key, ()), values)
+        seen = self._seen.get(key, {}).get(message.number)
+        if seen is not None and _differs_in_tries(seen, message):
+            self._work.set(self._tried, (key, message.number), message)
+            return
+        self._work.set(self._put, key, (*self._put.get(key, ()), message))
 
     def flush(self) -> None:
         super().flush()
         self._write_messages()
 
     def _write_messages(self) -> None:
-        put, self._put = self._put, {}
-        if put:
-            rows = [values for some in put.values() for values in some]
-            self._work.execute(PUT[self._work.sqlite], rows)
+        work = self._work
+        if self._tried:
+            tried = [
+                {
+                    "own_sequence": key,
+                    "own_number": number,
+                    "new_tries": message.tries,
+                    "new_next_at": message.next_at,
+                }
+                for (key, number), message in self._tried.items()
+            ]
+            for place in list(self._tried):
+                work.drop(self._tried, place)
+            work.write_many(TRIED, tried)
+        if self._put:
+            rows = [_row_of(key, message) for key, some in self._put.items() for message in some]
+            for key in list(self._put):
+                work.drop(self._put, key)
+                work.drop(self._seen, key)
+            work.write_many(PUT[work.sqlite], rows)
 
     def _write_messages_of(self, key: str) -> None:
-        if key in self._put:
+        if key in self._put or any(key == of for of, _ in self._tried):
             self._write_messages()
 
     def message(self, key: str, number: int) -> OutgoingMessage | None:
@@ -469,26 +314,47 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
         values = {"own_sequence": key, "most": limit}
         if due is not None:
             values["due"] = due
-        rows = self._work.run(SENDING if due is None else DUE, values)
-        return [OutgoingMessage(*tuple(row)) for row in rows]
+        rows = self._work.read(SENDING if due is None else DUE, values)
+        found = [OutgoingMessage(*tuple(row)) for row in rows]
+        seen = {**self._seen.get(key, {}), **{message.number: message for message in found}}
+        self._work.set(self._seen, key, seen)
+        return found
 
-    def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
+    def next_due(self, key: str, highest: int, after: float) -> float | None:
+        """The earliest time after *after* at which one of the messages up to number *highest* is
+        due; None: there is none."""
         self._hold(key)
         self._write_messages_of(key)
+        values = {"own_sequence": key, "highest": highest, "after": after}
+        [[found]] = self._work.read(NEXT_DUE, values)
+        return None if found is None else float(found)
+
+    def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
+        self.remove_acknowledged(key, ranges, replied=replied)
+        own = {"own_sequence": key}
+        [[left]] = self._work.read(how_many(self._messages, "sequence"), own)
+        return int(left)
+
+    def remove_acknowledged(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
+        """Do as `acknowledge` does.
+
+        Returns:
+            How many messages were removed; those that are left are not counted.
+        """
+        self._hold(key)
+        self._write_messages_of(key)
+        self._work.drop(self._seen, key)
         own = {"own_sequence": key}
         pairs = ranges.pairs
         if len(pairs) > _MANY_RANGES:
-            found: Sequence[Any] = self._work.execute(ENDS, own).one()
-            low, high = found
+            [(low, high)] = self._work.read(ENDS, own)
             pairs = tuple(
                 pair for pair in pairs if low is not None and pair[1] >= low and pair[0] <= high
             )
-        if pairs:
-            statement = ACKNOWLEDGE_ALL if replied else ACKNOWLEDGE
-            for low, high in pairs:
-                self._work.run(statement, {**own, "low": low, "high": high})
-        [[left]] = self._work.run(how_many(self._messages, "sequence"), own)
-        return int(left)
+        statement = ACKNOWLEDGE_ALL if replied else ACKNOWLEDGE
+        return sum(
+            self._work.count(statement, {**own, "low": low, "high": high}) for low, high in pairs
+        )
 
     def _find_by(self, name: str, value: str) -> OutgoingSequence | None:
         self._work.check_open()
@@ -507,10 +373,31 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
     def _first(self, key: str, by: str, value: object) -> OutgoingMessage | None:
         self._hold(key)
         self._write_messages_of(key)
-        rows = self._work.run(FIRST[by], {"own_sequence": key, f"own_{by}": value})
+        rows = self._work.read(FIRST[by], {"own_sequence": key, f"own_{by}": value})
         return OutgoingMessage(*rows[0]) if rows else None
 
 
 def _names_of(record: OutgoingSequence | None) -> Values:
     names = ("identifier", "offered", "create_id")
     return {name: getattr(record, name, None) for name in names}
+
+
+def _differs_in_tries(seen: OutgoingMessage, message: OutgoingMessage) -> bool:
+    """Whether nothing else is another than it was."""
+    return (
+        message.envelope is seen.envelope
+        and message.message_id == seen.message_id
+        and message.action == seen.action
+        and message.relates_to == seen.relates_to
+        and message.wants_reply == seen.wants_reply
+    )
+
+
+def _row_of(key: str, message: OutgoingMessage) -> Values:
+    relates = message.relates_to
+    return {
+        **values_of(message),
+        "sequence": key,
+        "named": digest(message.message_id),
+        "answers": None if relates is None else digest(relates),
+    }

@@ -347,9 +347,12 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
     def put(self, sequence: OutgoingSequence) -> None:
         check_sequence(sequence)
         self._tx._hold(self._kind, sequence.key)
+        before = self._now(sequence.key)
         for name, index in self._tx._store._committed.names().items():
             value = getattr(sequence, name)
-            if value is not None and self._key_by(name, value, index) not in (None, sequence.key):
+            if value is None or (before is not None and getattr(before, name) == value):
+                continue
+            if self._key_by(name, value, index) not in (None, sequence.key):
                 raise Taken(f"another sequence has the {name} {value!r}")
         self._draft(sequence.key, sequence)
 

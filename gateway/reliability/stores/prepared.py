@@ -1,7 +1,8 @@
 """Statements that are run for every message, straight on the driver: what SQLAlchemy does around
 each takes several times as long as the database."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -41,6 +42,10 @@ class Prepared:
             found[name] = process(found[name])
         return found if self._order is None else tuple(found[name] for name in self._order)
 
+    def many(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """As `parameters`, of many *rows*."""
+        return [self.parameters(values) for values in rows]
+
     def rows(self, found: Iterable[Row], described: Sequence[Any]) -> list[Row]:
         """Rows of the driver's, as values; *described* are its columns."""
         if self._results is None:
@@ -57,6 +62,9 @@ class Prepared:
             for row in found
         ]
 
+
+MOST = 512
+"""Statements that are kept for a dialect."""
 
 _prepared: WeakKeyDictionary[Dialect, dict[tuple[Executable, tuple[str, ...]], Prepared]]
 _prepared = WeakKeyDictionary()
@@ -79,20 +87,50 @@ def run(connection: Connection, statement: Executable, values: Mapping[str, Any]
     Raises:
         DBAPIError: As SQLAlchemy raises it.
     """
-    dialect = connection.dialect
-    known = _prepared.setdefault(dialect, {})
-    key = statement, tuple(values)
-    prepared = known.get(key)
-    if prepared is None:
-        prepared = known[key] = Prepared(statement, dialect, tuple(values))
-    driver: Any = dialect.loaded_dbapi
-    parameters = prepared.parameters(values)
-    cursor: Any = connection.connection.cursor()
-    try:
+    prepared = _prepared_for(connection.dialect, statement, values)
+    with _cursor(connection, prepared, parameters := prepared.parameters(values)) as cursor:
         cursor.execute(prepared.sql, parameters)
         if cursor.description is None:
             return []
         return prepared.rows(cursor.fetchall(), cursor.description)
+
+
+def changed(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> int:
+    """As `run`; how many rows it changed."""
+    prepared = _prepared_for(connection.dialect, statement, values)
+    with _cursor(connection, prepared, parameters := prepared.parameters(values)) as cursor:
+        cursor.execute(prepared.sql, parameters)
+        return int(cursor.rowcount)
+
+
+def run_many(
+    connection: Connection, statement: Executable, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """As `run`, for each of *rows*, which have the same names."""
+    prepared = _prepared_for(connection.dialect, statement, rows[0])
+    with _cursor(connection, prepared, many := prepared.many(rows)) as cursor:
+        cursor.executemany(prepared.sql, many)
+
+
+def _prepared_for(dialect: Dialect, statement: Executable, values: Mapping[str, Any]) -> Prepared:
+    known = _prepared.setdefault(dialect, {})
+    key = statement, tuple(values)
+    prepared = known.get(key)
+    if prepared is None:
+        if len(known) >= MOST:  # Nobody has so many.
+            known.clear()
+        prepared = known[key] = Prepared(statement, dialect, tuple(values))
+    return prepared
+
+
+@contextmanager
+def _cursor(connection: Connection, prepared: Prepared, parameters: Any) -> Iterator[Any]:
+    """A cursor of the driver, whose errors are raised as SQLAlchemy raises them."""
+    dialect = connection.dialect
+    driver: Any = dialect.loaded_dbapi
+    cursor: Any = connection.connection.cursor()
+    try:
+        yield cursor
     except driver.Error as error:
         lost = dialect.is_disconnect(error, connection.connection, cursor)
         wrapped = DBAPIError.instance(

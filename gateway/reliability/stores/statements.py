@@ -1,7 +1,7 @@
 """The statements of the managers: made once, since to make one takes longer than to run it."""
 
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -11,6 +11,7 @@ from sqlalchemy import (
     Integer,
     Select,
     Table,
+    Text,
     bindparam,
     delete,
     func,
@@ -67,11 +68,18 @@ def locking(table: Table, record: type, key: str, wait: bool) -> Executable:
 
 
 @cache
-def locking_all(table: Table, record: type, key: str) -> Executable:
-    """Those of several keys that nobody else has, in their order."""
-    among = table.c[key].in_(bindparam("own_keys", type_=table.c[key].type, expanding=True))
+def locking_all(table: Table, record: type, key: str, wait: bool, sqlite_: bool) -> Executable:
+    """Those of several keys (JSON on SQLite, an array on PostgreSQL), in their order; those that
+    another transaction has are waited for, or left out."""
+    among: ColumnElement[bool]
+    if sqlite_:
+        given = func.json_each(bindparam("own_keys", type_=Text())).table_valued("value")
+        among = table.c[key].in_(select(given.c.value))
+    else:
+        own_keys = bindparam("own_keys", type_=postgresql.ARRAY(Text()))
+        among = table.c[key] == func.any(own_keys)
     found = records(table, record).where(among).order_by(table.c[key])
-    return found.with_for_update(skip_locked=True)
+    return found.with_for_update(skip_locked=not wait)
 
 
 @cache
@@ -97,11 +105,12 @@ def insert_into(table: Table) -> Executable:
     return insert(table)
 
 
-@cache
-def update_all(table: Table, key: str) -> Executable:
-    """All columns of a row; parameters are called otherwise than columns, which names the key."""
+@lru_cache(256)
+def update_some(table: Table, key: str, names: tuple[str, ...]) -> Executable:
+    """The columns of a row that have these *names*; parameters are called otherwise than columns,
+    which names the key."""
     new: dict[str, BindParameter[Any]] = {
-        column.name: bindparam(f"new_{column.name}", type_=column.type) for column in table.c
+        name: bindparam(f"new_{name}", type_=table.c[name].type) for name in names
     }
     return update(table).where(is_(table.c[key])).values(new)
 
@@ -120,6 +129,19 @@ _ordered = records(tables.outgoing_messages, OutgoingMessage, "sequence").order_
 SENDING = _ordered.limit(MOST)
 DUE = SENDING.where(or_(_own.next_at.is_(None), _own.next_at <= bindparam("due")))
 FIRST = {by: _ordered.where(is_(_own[by])).limit(1) for by in ("number", "named", "answers")}
+NEXT_DUE = select(func.min(_own.next_at)).where(
+    is_(_own.sequence),
+    _own.number <= bindparam("highest"),
+    _own.next_at > bindparam("after"),
+)
+TRIED = (
+    update(tables.outgoing_messages)
+    .where(is_(_own.sequence), is_(_own.number))
+    .values(
+        tries=bindparam("new_tries", type_=_own.tries.type),
+        next_at=bindparam("new_next_at", type_=_own.next_at.type),
+    )
+)
 ENDS = select(func.min(_own.number), func.max(_own.number)).where(is_(_own.sequence))
 ACKNOWLEDGE_ALL = delete(tables.outgoing_messages).where(
     is_(_own.sequence), _own.number.between(bindparam("low"), bindparam("high"))

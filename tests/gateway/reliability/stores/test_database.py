@@ -29,7 +29,7 @@ from gateway.reliability.stores.database import DatabaseStore
 from gateway.reliability.testing import StoreContract, incoming, message, outgoing
 from tests.conftest import ROOT
 from tests.rigs.postgresql import fresh_database, needs_postgresql
-from tests.rigs.stores import outage
+from tests.rigs.stores import outage, statements_of
 
 
 class TestSQLite(StoreContract):
@@ -262,22 +262,22 @@ def test_a_session_ends_with_its_savepoint(store: DatabaseStore, engine: Engine)
         connection.execute(text("DROP TABLE things"))
 
 
-def test_what_changes_again_and_again_is_written_once(store: DatabaseStore, engine: Engine) -> None:
+def test_what_changes_again_and_again_is_written_once(
+    store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with store.transaction() as tx:
         tx.incoming.put(incoming("urn:1"))
         tx.incoming.put(incoming("urn:2"))
-    written: list[str] = []
-
-    @event.listens_for(engine, "before_cursor_execute")
-    def before(*arguments: Any) -> None:
-        written.append(arguments[2])
-
+    written = statements_of(monkeypatch)
     with store.transaction() as tx:
         for number in range(5):
             for key in ("urn:1", "urn:2"):
                 tx.incoming.put(incoming(key, unacknowledged=number))
                 assert tx.incoming.find(key) == incoming(key, unacknowledged=number)
-    assert len([each for each in written if each.startswith("UPDATE")]) == 1
+    assert [each for each in written if each.startswith("UPDATE")] == [
+        "UPDATE dragoman_rm_incoming SET unacknowledged=:new_unacknowledged "
+        "WHERE dragoman_rm_incoming.identifier = :own_identifier"
+    ]
     with store.transaction() as tx:
         assert tx.incoming.find("urn:2") == incoming("urn:2", unacknowledged=4)
 

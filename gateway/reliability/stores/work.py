@@ -1,0 +1,163 @@
+"""One transaction of a database: its statements, what it has locked, what it would undo."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, CursorResult, Executable, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from gateway.reliability.storage import Ended
+from gateway.reliability.stores.engines import translated
+from gateway.reliability.stores.locks import Kind, LockOrder
+from gateway.reliability.stores.prepared import Row, changed, run, run_many, usable
+from gateway.reliability.stores.tables import digest
+
+Values = dict[str, Any]
+
+_ADVISORY = text("SELECT pg_advisory_xact_lock(:number)")
+_TRY_ADVISORY = text("SELECT pg_try_advisory_xact_lock(:number)")
+_ABSENT = object()
+
+
+class Work:
+    """One transaction's statements, and what it has locked."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.order = LockOrder()
+        self.ended = False
+        self.sqlite = connection.dialect.name == "sqlite"
+        self.flushes: list[Callable[[], None]] = []
+        self._undo: list[tuple[dict[Any, Any], Any, Any]] | None = None
+        self._before_write: Callable[[], None] | None = None
+
+    def execute(
+        self, statement: Executable, values: Values | Sequence[Values] | None = None
+    ) -> CursorResult[Any]:
+        """Run a statement of the store.
+
+        Raises:
+            Ended: The transaction has ended.
+            StorageUnavailable: The database cannot do it.
+        """
+        self.check_open()
+        self.will_write()
+        try:
+            return self.connection.execute(statement, values)
+        except SQLAlchemyError as error:
+            raise translated(error) from error
+
+    def read(self, statement: Executable, values: Values) -> list[Row]:
+        """Run one of the queries that are made once, and have few rows.
+
+        Raises:
+            Ended: The transaction has ended.
+            StorageUnavailable: The database cannot do it.
+        """
+        return self._run(statement, values)
+
+    def write(self, statement: Executable, values: Values) -> list[Row]:
+        """Run one of the statements that are made once, and change something: as `read`."""
+        self.will_write()
+        return self._run(statement, values)
+
+    def count(self, statement: Executable, values: Values) -> int:
+        """As `write`; how many rows it changed."""
+        self.will_write()
+        self._check_usable(statement, values)
+        try:
+            return changed(self.connection, statement, values)
+        except SQLAlchemyError as error:
+            raise translated(error) from error
+
+    def write_many(self, statement: Executable, rows: Sequence[Values]) -> None:
+        """Run one of the statements that are made once for each of *rows*, which have the same
+        names: as `read`."""
+        if len(rows) == 1:
+            self.write(statement, rows[0])
+            return
+        self.will_write()
+        self._check_usable(statement, rows[0])
+        try:
+            run_many(self.connection, statement, rows)
+        except SQLAlchemyError as error:
+            raise translated(error) from error
+
+    def _run(self, statement: Executable, values: Values) -> list[Row]:
+        self._check_usable(statement, values)
+        try:
+            return run(self.connection, statement, values)
+        except SQLAlchemyError as error:
+            raise translated(error) from error
+
+    def _check_usable(self, statement: Executable, values: Values) -> None:
+        self.check_open()
+        if not usable(self.connection):
+            self.execute(statement, values)  # It raises.
+
+    def flush(self) -> None:
+        """Write what the managers have not written yet."""
+        for flush in self.flushes:
+            flush()
+
+    def set(self, known: dict[Any, Any], key: Any, value: Any) -> None:
+        """Set an item of what is known, so that it can be undone."""
+        if self._undo is not None:
+            self._undo.append((known, key, known.get(key, _ABSENT)))
+        known[key] = value
+
+    def drop(self, known: dict[Any, Any], key: Any) -> None:
+        """Remove an item of what is known, if it is there, so that it can be undone."""
+        if key in known:
+            if self._undo is not None:
+                self._undo.append((known, key, known[key]))
+            del known[key]
+
+    def part(self, before_write: Callable[[], None]) -> Callable[[], Callable[[], None]]:
+        """Begin a part of the transaction.
+
+        Args:
+            before_write: Is called once, before the first statement of the part that changes
+                something, or that an application runs.
+
+        Returns:
+            What ends it, and returns what forgets it then: all that became known in it.
+        """
+        kept = self._undo, self._before_write
+        undo: list[tuple[dict[Any, Any], Any, Any]] = []
+        held = self.order.mark()
+        self._undo, self._before_write = undo, before_write
+
+        def forget() -> None:
+            for known, key, value in reversed(undo):
+                if value is _ABSENT:
+                    known.pop(key, None)
+                else:
+                    known[key] = value
+            self.order.back_to(held)
+
+        def end() -> Callable[[], None]:
+            self._undo, self._before_write = kept
+            return forget
+
+        return end
+
+    def will_write(self) -> None:
+        """Say that a statement comes that may change something."""
+        begin, self._before_write = self._before_write, None
+        if begin is not None:
+            begin()
+
+    def check_open(self) -> None:
+        if self.ended:
+            raise Ended("the transaction has ended")
+
+    def lock_absent(self, kind: Kind, key: str, *, wait: bool = True) -> bool:
+        """Lock what has no row; False where another has it, and nobody waits for it."""
+        if self.sqlite:
+            return True
+        number = int.from_bytes(digest(kind.name, key)[:8], "big", signed=True)
+        if wait:
+            self.execute(_ADVISORY, {"number": number})
+            return True
+        return bool(self.execute(_TRY_ADVISORY, {"number": number}).scalar())
