@@ -6,6 +6,7 @@ Usage: .venv/bin/python examples/monitoring/monitoring.py [--port 8090] [--every
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import sys
@@ -35,6 +36,8 @@ DOMAIN = ".lab.example"
 LEASE = timedelta(minutes=1)
 SECONDS = 60.0
 POINTS = 120
+PAUSE = 0.5
+"""Seconds from one look of the page to the next, at least."""
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")},
     "PYTHONPATH": str(ROOT),
@@ -52,8 +55,14 @@ class Monitor:
         self._sources: set[str] = set()
         self._events = 0
         self._octets: dict[str, tuple[int, int]] = {}
+        self._changed = asyncio.Condition()
 
-    def hear(self, event: Event) -> None:
+    async def hear(self, event: Event) -> None:
+        self._note(event)
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _note(self, event: Event) -> None:
         source, at = event.source or "unknown", event.timestamp
         self._events += 1
         self._sources.add(source)
@@ -73,16 +82,29 @@ class Monitor:
     def _add(self, title: str, source: str, at: int, value: float) -> None:
         self._series[title][source].append((at, round(value, 3)))
 
-    async def data(self, _: web.Request) -> web.Response:
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """What there is to show, as a server-sent event: now, and whenever it has changed."""
+        response = web.StreamResponse(headers={"Cache-Control": "no-store"})
+        response.content_type = "text/event-stream"
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionResetError):  # The page was closed.
+            while True:
+                shown, text = self._events, json.dumps(self._shown())
+                await response.write(f"data: {text}\n\n".encode())
+                await asyncio.sleep(PAUSE)
+                async with self._changed:
+                    await self._changed.wait_for(lambda: self._events != shown)  # noqa: B023
+        return response
+
+    def _shown(self) -> dict[str, object]:
         series = {
             title: {source: list(points) for source, points in sorted(by_source.items())}
             for title, by_source in sorted(self._series.items(), reverse=True)
         }
-        said = {
+        return {
             "series": series, "tests": list(self._tests), "events": self._events,
             "sources": sorted(self._sources),
         }  # fmt: skip
-        return web.json_response(said)
 
 
 @contextlib.asynccontextmanager
@@ -143,7 +165,7 @@ async def monitor(port: int, every: float) -> None:
             tasks.create_task(keep(*link))
 
         application = web.Application()
-        application.router.add_get("/data.json", shown.data)
+        application.router.add_get("/events", shown.stream)
         application.router.add_get("/", lambda _: web.FileResponse(HERE / "page.html"))
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await runner.setup()

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import urllib.request
 from collections.abc import AsyncIterator
@@ -14,12 +13,13 @@ from typing import Any
 
 import pytest
 
+from tests.rigs.chromium import CHROMIUM, opened
 from tests.rigs.waiting import until
 
 ROOT = Path(__file__).parents[2]
 SCREENSHOT = ROOT / "build" / "monitoring.png"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 COMPILER = shutil.which("cc") or shutil.which("gcc")
+TITLES = ("Processor, %", "Memory used, MiB", "Network, KB a second")
 pytestmark = pytest.mark.slow
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -39,15 +39,19 @@ async def page() -> AsyncIterator[str]:
         process.send_signal(signal.SIGINT)
         assert await asyncio.wait_for(process.wait(), 30) == 0
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        if process.returncode is None:  # A kill would leave the programs that it has started.
+            process.send_signal(signal.SIGINT)
+            await asyncio.wait_for(process.wait(), 30)
 
 
 async def said(page: str) -> dict[str, Any]:
+    """What the page is told first: all that there is to show."""
+
     def fetch() -> dict[str, Any]:
-        with _direct.open(f"{page}data.json", timeout=10) as answer:
-            found: dict[str, Any] = json.load(answer)
+        with _direct.open(f"{page}events", timeout=10) as answer:
+            assert answer.headers.get_content_type() == "text/event-stream"
+            line: bytes = answer.readline()
+            found: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
             return found
 
     return await asyncio.to_thread(fetch)
@@ -58,52 +62,49 @@ async def test_the_page(page: str) -> None:
 
     async def complete() -> bool:
         found = await said(page)
-        of_processor = found["series"].get("Processor, %", {})
-        points = [of_processor.get(sensor, ()) for sensor in sensors]
+        series = [found["series"].get(title, {}) for title in TITLES]
+        points = [one.get(sensor, ()) for one in series for sensor in sensors]
         return all(len(one) >= 3 for one in points) and len(found["tests"]) >= 2
 
     await until(complete, 50)
     found = await said(page)
     # Nothing of another domain has passed the filter.
     assert set(found["sources"]) == sensors | {"test.lab.example"}
-    for title in ("Processor, %", "Memory used, MiB"):
+    for title in TITLES:
         assert set(found["series"][title]) == sensors
         values = [value for points in found["series"][title].values() for _, value in points]
         assert all(value >= 0 for value in values)
-    assert set(found["series"]["Network, KB a second"]) == {"python.lab.example"}
     assert all("test.lab.example: test event" in text for text in found["tests"])
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 async def test_a_browser_shows_charts(page: str, tmp_path: Path) -> None:
-    async def started() -> bool:
-        found = await said(page)
-        return len(found["series"]) == 3 and bool(found["tests"])
-
-    await until(started, 50)
-    SCREENSHOT.parent.mkdir(exist_ok=True)
+    """And draws them anew by itself, as events come."""
     SCREENSHOT.unlink(missing_ok=True)
-    process = await asyncio.create_subprocess_exec(
-        str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--incognito",
-        f"--user-data-dir={tmp_path}/profile", "--disable-dev-shm-usage", "--enable-logging=stderr",
-        "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--window-size=1000,700",
-        "--virtual-time-budget=4000", f"--screenshot={SCREENSHOT}", "--dump-dom", page,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        shown, complained = await asyncio.wait_for(process.communicate(), 50)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert shown.count(b"<polyline") >= 3
-    for text in (
-        b"Processor, %",
-        b"Memory used, MiB",
-        b"Network, KB",
-        b"test event",
-        b"events from",
-    ):
-        assert text in shown
-    assert b"CONSOLE" not in complained, complained
+    async with opened(page, tmp_path) as shown:
+
+        async def count() -> int:
+            state = await shown.evaluate("document.getElementById('state')?.textContent ?? ''")
+            first = state.split(" ")[0]
+            return int(first) if first.isdigit() else 0
+
+        async def complete() -> bool:
+            titles = await shown.evaluate(
+                "[...document.querySelectorAll('section')].filter((one) =>"
+                " one.querySelector('polyline, li')).map((one) => one.firstChild.textContent)"
+            )
+            return set(titles) == {*TITLES, "Test channel"}
+
+        await until(complete, 50)
+        before = await count()
+        assert before > 0
+
+        async def later() -> bool:
+            return await count() > before
+
+        await until(later, 50)
+        text = await shown.evaluate("document.body.textContent")
+        assert "test event" in text and "events from" in text
+        await shown.screenshot(SCREENSHOT)
+        assert not shown.complaints
     assert SCREENSHOT.read_bytes().startswith(b"\x89PNG")
