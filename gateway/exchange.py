@@ -42,6 +42,7 @@ class Inbound:
         hops: How many gateways it went through, as the last of them said it.
         origin: Which event it is a copy of, in the same way.
         packaging: How it came, hence what the peer can read.
+        certificate: Of the client, in TLS: DER; None where it showed none.
         proof: Of a right to a topic, where the envelope cannot bring it.
         gone: Returns when the peer has gone, so that nobody waits on its behalf.
     """
@@ -58,6 +59,7 @@ class Inbound:
     origin: str | None = None
     attachments: tuple[Attachment, ...] = ()
     packaging: Packaging = Packaging.NONE
+    certificate: bytes | None = None
     proof: Proof | None = None
     gone: Callable[[], Awaitable[None]] | None = None
 

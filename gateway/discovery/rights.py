@@ -19,6 +19,8 @@ from functools import partial
 from uuid import UUID
 
 import structlog
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.x509 import load_der_x509_certificate
 from lxml import etree
 
 from filters import Filter, Reason, Refused, Topic, parse_document, parse_expression
@@ -49,6 +51,7 @@ from mediation.discovery import (
     Verifier,
     check_advertisement,
     decide,
+    identifier_of,
     is_stranger,
     read_as,
     role_of,
@@ -67,18 +70,30 @@ _log = structlog.get_logger("dragoman.discovery")
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """What a request brings.
+class Brought:
+    """What a request proves a right by.
 
     Attributes:
         authorization: The ``tdn:Authorization``, if any.
-        request: Its message id.
-        audiences: The addresses that it may have been sent to.
-        use: What the proof is used for: for the same it may be used again.
+        request: The id of the request.
+        certificate: The client's, in DER, where it showed one to TLS: it stands for a possession.
     """
 
     authorization: bytes | None
     request: str
+    certificate: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a request brings.
+
+    Attributes:
+        audiences: The addresses that it may have been sent to.
+        use: What the proof is used for: for the same it may be used again.
+    """
+
+    brought: Brought
     audiences: frozenset[str]
     use: str
 
@@ -97,17 +112,23 @@ def authorization_in(envelope: bytes) -> bytes | None:
     return etree.tostring(found[0], with_tail=False) if len(found) == 1 else None
 
 
-Brought = Callable[[], tuple[bytes | None, str]]
-"""Reads the ``tdn:Authorization`` of a request, if any, and the id of the request: few need it."""
+Bringing = Callable[[], Brought]
+"""Looks what a request brings: few need it."""
 
 
-def brought(incoming: Incoming, inbound: Inbound) -> Brought:
+def brought(incoming: Incoming, inbound: Inbound) -> Bringing:
     """What a request brings: beside it, or in a header of its envelope."""
-    if inbound.proof is not None:
-        found = inbound.proof.authorization, inbound.proof.request
-        return lambda: found
-    request = incoming.context.headers.message_id or ""
-    return lambda: (authorization_in(inbound.octets), request)
+
+    def look() -> Brought:
+        if inbound.proof is not None:
+            authorization: bytes | None = inbound.proof.authorization
+            request = inbound.proof.request
+        else:
+            authorization = authorization_in(inbound.octets)
+            request = incoming.context.headers.message_id or ""
+        return Brought(authorization, request, inbound.certificate)
+
+    return look
 
 
 class TopicRights:
@@ -170,7 +191,7 @@ class TopicRights:
     # Subscribers.
 
     async def of_subscriber(
-        self, filter: Filter, proof: Brought, address: str, *, trusted: bool
+        self, filter: Filter, proof: Bringing, address: str, *, trusted: bool
     ) -> Rights | None:
         """The rights that a subscription gets; None: it needs none.
 
@@ -188,7 +209,7 @@ class TopicRights:
                 Reason.NOT_ALLOWED, "A subscription names one topic that belongs to somebody."
             )
         [topic] = guarded
-        asking = Asking(*proof(), self._known_as(address), "subscribe")
+        asking = Asking(proof(), self._known_as(address), "subscribe")
         decision = await self._decide(topic, Right.SUBSCRIBE, asking)
         if not decision.allowed:
             raise _refusal(topic, decision)
@@ -205,7 +226,7 @@ class TopicRights:
     # Publishers.
 
     async def check_publisher(
-        self, notification: Notification, proof: Brought, address: str
+        self, notification: Notification, proof: Bringing, address: str
     ) -> Notification:
         """Check what a publisher in SOAP says on a protected topic; others are as they were.
         Returns it with a seal for who delivers it, and the proof for gateways with other stores.
@@ -217,16 +238,17 @@ class TopicRights:
         topic_id = None if topic is None else self._discovery.protected.get(str(topic))
         if topic is None or topic_id is None:
             return notification
-        octets, request = proof()
-        asking = Asking(octets, request, self._known_as(address), _use(notification))
+        asking = Asking(proof(), self._known_as(address), _use(notification))
         decision = await self._decide(topic, Right.PUBLISH, asking)
-        if not decision.allowed or octets is None:
+        if not decision.allowed:
             raise _refusal(topic, decision)
-        proved = {
-            PROPERTY: base64.b64encode(octets).decode(),
-            REQUEST: request,
-            SEAL: self._seals.seal(notification, topic_id, decision.until or _ALWAYS),
-        }
+        proved = {SEAL: self._seals.seal(notification, topic_id, decision.until or _ALWAYS)}
+        octets = asking.brought.authorization
+        if octets is not None and decision.proof is not None:
+            proved |= {
+                PROPERTY: base64.b64encode(octets).decode(),
+                REQUEST: asking.brought.request,
+            }
         return replace(notification, properties={**notification.properties, **proved})
 
     async def may_be_delivered(self, notification: Notification, *, came: datetime) -> bool:
@@ -250,7 +272,7 @@ class TopicRights:
             except ValueError:
                 octets = b""
         request = notification.properties.get(REQUEST, notification.id)
-        asking = Asking(octets, request, self._known_as(""), _use(notification))
+        asking = Asking(Brought(octets, request), self._known_as(""), _use(notification))
         if seal is not None and octets is None:
             decision = self._counted(Right.PUBLISH, Decision(Denial.FORGED))
         else:
@@ -275,6 +297,14 @@ class TopicRights:
             decision = await self._claim(decision, asking)
         return self._counted(right, decision)
 
+    def _holder(self, certificate: bytes) -> str | None:
+        """Whose key *certificate* has; None where it cannot be read, or who it is is refused."""
+        try:
+            holder = identifier_of(load_der_x509_certificate(certificate), Role.ENTITY)
+        except (ValueError, UnsupportedAlgorithm):
+            return None
+        return None if holder in self._verifier.trust.refused else holder
+
     def _counted(self, right: Right, decision: Decision) -> Decision:
         if not decision.allowed:
             name = _denial(decision).name.lower().replace("_", "-")
@@ -287,20 +317,26 @@ class TopicRights:
     ) -> Decision:
         if topic is None:
             return Decision(Denial.EXPIRED)
-        if asking.authorization is None:
-            return Decision(Denial.MISSING)
+        holder, audience, shown = None, "", asking.brought
         try:
-            brought = read_as(Authorization, asking.authorization).value
-            audience = read_as(Possession, brought.possession).value.audience
+            if shown.authorization is not None:
+                said = read_as(Authorization, shown.authorization).value
+            else:
+                said = Authorization(None)
+            if said.possession is not None:
+                audience = read_as(Possession, said.possession).value.audience
+            elif shown.certificate is not None:
+                holder = self._holder(shown.certificate)
         except Refused:
             return Decision(Denial.MALFORMED)
         return decide(
             topic,
-            Access(right, asking.request, self._audiences(asking, audience)),
+            Access(right, shown.request, self._audiences(asking, audience)),
             self._verifier,
             now=now,
-            possession=brought.possession,
-            delegation=brought.delegation,
+            possession=said.possession,
+            delegation=said.delegation,
+            holder=holder,
             revoked=self._revoked,
         )
 

@@ -3,7 +3,12 @@
 from gateway.http.aliases import AliasMiddleware
 from gateway.http.body import read_body
 from gateway.http.delivered import was_delivered
-from gateway.http.forwarded import HttpSettings, client_address, public_base
+from gateway.http.forwarded import (
+    HttpSettings,
+    client_address,
+    client_certificate,
+    public_base,
+)
 from gateway.http.gate import ConnectionGate
 from gateway.http.limits import HttpLimits
 from gateway.http.media import MediaType, content_type, parse_media_type, soap_media_type
@@ -21,6 +26,7 @@ __all__ = [
     "HttpSettings",
     "MediaType",
     "client_address",
+    "client_certificate",
     "content_type",
     "hardened",
     "header_value",

@@ -32,6 +32,10 @@ class Connection(Protocol):
     @property
     def socket(self) -> socket.socket | None: ...
 
+    @property
+    def certificate(self) -> bytes | None:
+        """The client's own of TLS, in DER, which was verified; None where it showed none."""
+
 
 def unacknowledged(descriptor: int) -> int:
     """Octets on their way that the peer's system has not acknowledged (Linux: SIOCOUTQ); 0 where

@@ -6,13 +6,16 @@ the last of each, and one goes further back only through proxies that are config
 latter on as its client wrote it.
 """
 
+import base64
 import re
+import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from starlette.types import Scope
 
+from gateway.http.delivered import CONNECTION, Connection
 from gateway.security.networks import Networks
 
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
@@ -33,12 +36,15 @@ class HttpSettings:
         hosts: Further names that requests may be for, without port, in lower case.
         trusted_proxies: Whose word about host, scheme and peer counts.
         messenger_prefixes: Further paths below which WS-Messenger's services are.
+        certificate_header: The header in which proxies hand on the certificate that a client
+            showed them, in lower case; empty: none does.
     """
 
     public_url: str | None = None
     hosts: frozenset[str] = frozenset()
     trusted_proxies: Networks = field(default_factory=Networks)
     messenger_prefixes: tuple[str, ...] = ()
+    certificate_header: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,25 @@ def client_address(scope: Scope, settings: HttpSettings) -> str:
 def from_proxy(scope: Scope, settings: HttpSettings) -> bool:
     """Whether *scope* came from a configured proxy."""
     return _client(scope) in settings.trusted_proxies
+
+
+def client_certificate(scope: Scope, settings: HttpSettings) -> bytes | None:
+    """The certificate that the client of *scope* showed in TLS, in DER: to us, or where it came
+    from a configured proxy, to that. None where it showed none, or the header is no certificate."""
+    if not from_proxy(scope, settings):
+        connection: Connection | None = scope.get("extensions", {}).get(CONNECTION)
+        return None if connection is None else connection.certificate
+    name = settings.certificate_header.encode()
+    values = [value for key, value in scope["headers"] if key == name]
+    if not name or len(values) != 1:
+        return None
+    text = str(values[0], "latin-1").strip()
+    try:
+        if text.startswith(":"):  # RFC 9440, "Client-Cert"
+            return base64.b64decode(text.removeprefix(":").removesuffix(":"), validate=True)
+        return ssl.PEM_cert_to_DER_cert(unquote(text))
+    except ValueError:
+        return None
 
 
 def header(scope: Scope, name: bytes) -> str:

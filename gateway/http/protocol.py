@@ -153,7 +153,7 @@ class HardenedProtocol(HttpToolsProtocol):
     def evict(self) -> None:
         self._wrapped.abort()
 
-    # Asked by `was_delivered`.
+    # Asked by `was_delivered` and `client_certificate`.
 
     @property
     def lost(self) -> bool | None:
@@ -166,6 +166,11 @@ class HardenedProtocol(HttpToolsProtocol):
     @property
     def socket(self) -> socket.socket | None:
         return cast("socket.socket | None", self.transport.get_extra_info("socket"))
+
+    @property
+    def certificate(self) -> bytes | None:
+        tls = cast("ssl.SSLObject | None", self.transport.get_extra_info("ssl_object"))
+        return None if tls is None else tls.getpeercert(binary_form=True)
 
     def data_received(self, data: bytes) -> None:
         if self._wrapped.is_closing():

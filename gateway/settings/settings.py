@@ -182,6 +182,8 @@ class Settings(BaseSettings):
     """Networks whose peers are bound by the limits over all alone; by default loopback, while
     the gateway listens on loopback."""
     trusted_proxies: NetworkWords = ()
+    client_certificate_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] | None = None
+    """The header in which they hand on the certificate that a client showed them in TLS."""
     egress_allow: Annotated[Words, AfterValidator(may_be_allowed)] = ()
     """Networks, addresses and names inside that consumers may have."""
     egress_schemes: Annotated[Words, AfterValidator(are_schemes)] = tuple(DEFAULT_PORTS)
@@ -306,6 +308,8 @@ class Settings(BaseSettings):
         for name in ("tls_key", "tls_client_ca", "tls_names"):
             if getattr(self, name) and self.tls_certificate is None:
                 yield f"{name}: needs tls_certificate, too"
+        if self.client_certificate_header and not self.trusted_proxies:
+            yield "client_certificate_header: needs trusted_proxies, too"
         tokens = [one.token for one in self.relays]
         if len(set(tokens)) < len(tokens):
             yield "relays: two have one token"

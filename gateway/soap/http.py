@@ -17,6 +17,7 @@ from gateway.http import (
     HttpRefusal,
     HttpSettings,
     client_address,
+    client_certificate,
     public_base,
     read_body,
     send_refusal,
@@ -239,6 +240,7 @@ class SoapEndpoint:
             origin=_header(headers, _ORIGIN) or None,
             attachments=unpacked.attachments,
             packaging=unpacked.packaging,
+            certificate=client_certificate(scope, self._settings),
             gone=partial(_gone, receive),
         )
 

@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from adapters import AdapterUnavailable
 from gateway.exchange import Inbound
-from gateway.http import client_address, public_base, was_delivered
+from gateway.http import client_address, client_certificate, public_base, was_delivered
 from gateway.mailboxes.mailboxes import AT_A_TIME, LONGEST_WAIT, Batch, Mailboxes
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.authorise import authorise
@@ -173,7 +173,8 @@ async def make_mailbox(wanted: Wanted, request: Request, web: Parts) -> Made:
     principal = _principal(web, request)
     base = public_base(request.scope, web.http)
     if wanted.subscribes:
-        mailbox = await _make_subscribed(web, wanted, principal, base)
+        shown = client_certificate(request.scope, web.http)
+        mailbox = await _make_subscribed(web, wanted, principal, base, shown)
     elif wanted.namespaces or wanted.expires is not None:
         raise HTTPException(422, "namespaces and expires go with a topic or an xpath.")
     else:
@@ -294,7 +295,9 @@ def _end_of_subscription(web: Web, mailbox: Mailbox) -> datetime | None:
     return entry.subscription.lease.expires if entry else None
 
 
-async def _make_subscribed(web: Web, wanted: Wanted, principal: Principal, base: str) -> Mailbox:
+async def _make_subscribed(
+    web: Web, wanted: Wanted, principal: Principal, base: str, certificate: bytes | None
+) -> Mailbox:
     """Make a mailbox with the subscription that fills it: the Subscribe of WS-BaseNotification that
     *wanted* stands for is read, and refused, as if it had been sent.
 
@@ -311,7 +314,13 @@ async def _make_subscribed(web: Web, wanted: Wanted, principal: Principal, base:
         namespaces=wanted.namespaces,
         expires=_expiry(wanted.expires),
     )
-    inbound = Inbound(octets=envelope, principal=principal, base=base, proof=wanted.proof())
+    inbound = Inbound(
+        octets=envelope,
+        principal=principal,
+        base=base,
+        certificate=certificate,
+        proof=wanted.proof(),
+    )
     try:
         incoming = await read_inbound(inbound, web.parsing)
     except Rejected as rejected:

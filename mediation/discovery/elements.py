@@ -347,7 +347,7 @@ def _possession(element: etree._Element) -> Possession:
 def _authorization(element: etree._Element) -> Authorization:
     # It is not signed, and as a header block has attributes of SOAP.
     parts = Children(element, *(str(name) for name in element.attrib if str(name).startswith("{")))
-    possession = canonical(parts.one("Possession"))
+    possession = read_if(canonical, parts.maybe("Possession"))
     delegation = read_if(canonical, parts.maybe("Delegation"))
     parts.end()
     return Authorization(possession, delegation)

@@ -344,10 +344,10 @@ class Possession:
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """What a request for a protected topic brings: a signed Possession, and a signed Delegation
-    unless the topic is its sender's own."""
+    """What a request for a protected topic brings: a signed Possession, unless a client certificate
+    of TLS stands for it, and a signed Delegation unless the topic is its sender's own."""
 
-    possession: bytes
+    possession: bytes | None
     delegation: bytes | None = None
 
 

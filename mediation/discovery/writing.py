@@ -244,7 +244,7 @@ def _possession(value: Possession) -> tuple[str, str]:
 
 
 def _authorization(value: Authorization) -> tuple[None, str]:
-    return None, value.possession.decode() + (value.delegation or b"").decode()
+    return None, ((value.possession or b"") + (value.delegation or b"")).decode()
 
 
 _WRITERS: Mapping[type, Callable[[Any], tuple[str | None, str]]] = {

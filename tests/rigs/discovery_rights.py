@@ -155,8 +155,8 @@ async def protected_topic(folder: Path, **settings: Any) -> AsyncIterator[Rig]:
     async with Consumers() as consumers, running(folder, **chosen) as run:
         made = made_topic()
         advertised = OWNER.advertisement(made, now())
-        path = f"/soap/topic/{quote(str(TOPICS), safe='')}"
-        await run.publish(advertised.decode(), path=path)
+        message = Notification(fresh_id(), "urn:owner", advertised, now(), TOPICS)
+        await run.gateway.adapter.publish([message])
         assert run.gateway.discovery is not None
         known = run.gateway.discovery.protected
         await run.until(lambda: bool(known))

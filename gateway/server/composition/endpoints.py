@@ -62,6 +62,7 @@ def serve_endpoints(
         frozenset(name.lower() for name in settings.hosts),
         networks(settings.trusted_proxies),
         settings.messenger_prefixes,
+        (settings.client_certificate_header or "").lower(),
     )
     soap = SoapEndpoint(
         answering.soap,

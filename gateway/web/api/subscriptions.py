@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from gateway.delivery import Entry
 from gateway.delivery.status import DeliveryStatus
-from gateway.http import HttpLimits, client_address
+from gateway.http import HttpLimits, client_address, client_certificate
 from gateway.security.resource_addresses import shown
 from gateway.store import Totals
 from gateway.subscriptions.explaining import Message
@@ -170,7 +170,8 @@ async def create_subscription(wanted: Create, request: Request, web: Parts) -> S
     `manager` is the public address at which it is shown, extended and ended; who has it, may."""
     principal = web.identification.identify(client_address(request.scope, web.http))
     # Who may ask here may make any number.
-    made = await make(web, wanted, replace(principal, trusted=True), web.base)
+    shown = client_certificate(request.scope, web.http)
+    made = await make(web, wanted, replace(principal, trusted=True), web.base, shown)
     for report in await web.reports.of([made.id]):
         return _view(report).model_copy(update={"manager": manager_of(made)})
     raise _not_found()

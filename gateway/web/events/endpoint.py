@@ -18,6 +18,7 @@ from gateway.http import (
     HttpRefusal,
     HttpSettings,
     client_address,
+    client_certificate,
     header_value,
     public_base,
     read_body,
@@ -134,6 +135,7 @@ class EventEndpoint:
             principal=principal,
             base=public_base(scope, self._settings),
             path=scope["path"],
+            certificate=client_certificate(scope, self._settings),
             hops=_header(headers, HOPS_HEADER),
             origin=_header(headers, ORIGIN_HEADER),
         )

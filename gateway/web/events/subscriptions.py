@@ -16,7 +16,7 @@ from filters import Expression, Filter, prefixes_in
 from filters.dialects import ATTRIBUTE_FILTERS, XPATH_1_0
 from gateway.delivery.batching import MOST_ELEMENTS
 from gateway.exchange import Inbound, Result
-from gateway.http import client_address, public_base
+from gateway.http import client_address, client_certificate, public_base
 from gateway.security.keys import public_id
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import key_in
@@ -175,13 +175,17 @@ router = APIRouter(
 async def create(wanted: Create, request: Request, response: Response, web: Parts) -> View:
     """Subscribe. The sink is asked whether it agrees (OPTIONS, `WebHook-Request-Origin`)."""
     base = public_base(request.scope, web.http)
-    subscription = await make(web, wanted, _principal(web, request), base)
+    shown = client_certificate(request.scope, web.http)
+    subscription = await make(web, wanted, _principal(web, request), base, shown)
     response.headers["Location"] = manager_of(subscription)
     return _view(subscription)
 
 
-async def make(web: Web, wanted: Create, principal: Principal, base: str) -> Subscription:
-    """Make the subscription that *principal* wants; *base* is the gateway's address.
+async def make(
+    web: Web, wanted: Create, principal: Principal, base: str, certificate: bytes | None
+) -> Subscription:
+    """Make the subscription that *principal* wants; *base* is the gateway's address, *certificate*
+    what it showed in TLS.
 
     Raises:
         Refused: It cannot be made.
@@ -198,7 +202,12 @@ async def make(web: Web, wanted: Create, principal: Principal, base: str) -> Sub
         delivery=_delivery(said),
     )
     inbound = Inbound(
-        octets=b"", principal=principal, base=base, path=PATH, proof=wanted.config.proof()
+        octets=b"",
+        principal=principal,
+        base=base,
+        path=PATH,
+        certificate=certificate,
+        proof=wanted.config.proof(),
     )
     context = Context(
         EventForm(said.mode), version=Version.CLOUDEVENTS, operation=Operation.SUBSCRIBE

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from filters import parse_clark
-from gateway.discovery.rights import TopicRights, authorization_in
+from gateway.discovery.rights import Brought, TopicRights, authorization_in
 from gateway.discovery.seals import AFTER, Seals
 from gateway.store import Store, secrets
 from mediation import Attachment, Notification
@@ -193,7 +193,7 @@ async def test_another_gateway_with_the_store_knows_the_seal(rig: Rig) -> None:
     header = rig.header(OWNER, Right.PUBLISH, request)
     envelope = f"<s:Envelope xmlns:s='urn:s'><s:Header>{header}</s:Header></s:Envelope>".encode()
     event = replace(EVENT, topic=rig.topic)
-    proof = authorization_in(envelope), request
+    proof = Brought(authorization_in(envelope), request)
     admitted = await gateway.rights.check_publisher(event, lambda: proof, address)
     came, late = carried(admitted), now() + timedelta(days=1)
     assert await rights(secret).may_be_delivered(came, came=late)
