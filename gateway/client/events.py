@@ -1,5 +1,6 @@
 """Subscribing and publishing in CloudEvents: `Client` of those who speak no SOAP."""
 
+import base64
 import json
 import ssl
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from filters import Topic, parse_clark
 from gateway.client.calling import Answer, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
 from gateway.client.grid_events import GridClient
-from gateway.client.messaging import LEASE, Client, Subscription, fresh_id
+from gateway.client.messaging import LEASE, Authorize, Client, Subscription, fresh_id
 from mediation import (
     SPECIFICATIONS,
     EndpointReference,
@@ -67,10 +68,12 @@ class EventClient(Speaker):
         namespaces: Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
         reliable: bool = False,
+        authorize: Authorize | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address, which gets the events one by one, structured.
 
         Args:
+            authorize: For a protected topic.
             reliable: False: CloudEvents are sent in no sequence.
         """
         if reliable:
@@ -83,6 +86,10 @@ class EventClient(Speaker):
         if namespaces and len(config) > 1:
             config["namespaces"] = dict(namespaces)
         url = f"{self._url}/events/subscriptions"
+        if authorize is not None:
+            proof = authorize(request := fresh_id(), url)
+            config["tdn_authorization"] = base64.b64encode(proof.encode()).decode()
+            config["tdn_request"] = request
         wanted = {"sink": consumer, "protocol": "HTTP", "config": config}
         return self._read(await self._call_json("POST", url, wanted), url)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from gateway.client.errors import GatewayError
-from gateway.client.events import AnyClient
+from gateway.client.events import AnyClient, EventClient
 from gateway.client.messaging import LEASE, Authorize, Client, Subscription
 
 RENEW_EVERY = 60.0
@@ -97,15 +97,16 @@ async def subscribed(
     """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
 
     *topic*, *xpath*, *lease* and *reliable* are as in `Client.subscribe`, *every* and *troubled* as
-    in `RenewedSubscription`. *authorize* is for a protected topic, which `Client` alone asks for.
+    in `RenewedSubscription`. *authorize* is for a protected topic, for which no `GridClient` can
+    ask.
 
     Raises:
         GatewayError: There is no subscription, or it was lost: then the body is cancelled.
     """
     subscribe = client.subscribe
     if authorize is not None:
-        if not isinstance(client, Client):
-            raise GatewayError("a right to a protected topic is proved in SOAP alone")
+        if not isinstance(client, Client | EventClient):
+            raise GatewayError("Grid SOAP Events have no place for a right to a protected topic")
         subscribe = partial(client.subscribe, authorize=authorize)
     granted = await subscribe(
         consumer,

@@ -22,6 +22,7 @@ from gateway.client.discovery.searching import ANSWERS_TIME, search
 from gateway.client.discovery.topics import CREATION_TIME
 from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient
+from gateway.client.grid_events import GridClient
 from gateway.client.messaging import Authorize, Client
 from gateway.client.renewal import RenewedSubscription, subscribed
 from mediation.discovery import (
@@ -255,7 +256,7 @@ class Entity:
         if where is None:
             raise GatewayError("the topic's events are marked by what they hold, not with a topic")
         if not isinstance(self._client, Client):
-            raise GatewayError("a right to a protected topic is proved in SOAP alone")
+            raise GatewayError("a right to publish on a protected topic is proved in SOAP alone")
         authorize = self.authorization(about.topic_id, Right.PUBLISH, delegation)
         return await self._client.publish(payload, topic=str(where), authorize=authorize)
 
@@ -318,23 +319,23 @@ async def entity(
     """An entity that hears what is answered to it, and advertises its topics, while the body runs.
 
     Args:
-        client: A `Client` proves that the entity's topic is its own; others a gateway lets listen
-            that trusts them.
+        client: What it speaks through; no `GridClient`, whose events are not documents.
         inbox: Where it hears; nothing else reads it.
         trust: Whose certificates are believed.
         name, institution: What it calls itself.
         answers: It hears queries to all creators, and answers those about its own topics.
 
     Raises:
-        GatewayError: Its inbox cannot be subscribed, or the subscription was lost: then the body is
-            cancelled.
+        GatewayError: It cannot be spoken through *client*, its inbox cannot be subscribed, or the
+            subscription was lost: then the body is cancelled.
     """
+    if isinstance(client, GridClient):
+        raise GatewayError("topic discovery cannot be spoken in Grid SOAP Events")
     id_ = credentials.identifier(Role.ENTITY)
     made = Entity(client, credentials, trust, Creator(id_, name, institution))
     # The topic of an entity has no advertisement: its id is what the identifier says of the key.
     own = made.authorization(UUID(hex=id_.removeprefix(Role.ENTITY.value)), Right.SUBSCRIBE)
-    proof = own if isinstance(client, Client) else None
-    there = subscribed(client, inbox.address, topic=str(topic_of(id_)), authorize=proof)
+    there = subscribed(client, inbox.address, topic=str(topic_of(id_)), authorize=own)
     async with there, _heard_by_all(client, inbox, answers):
         try:
             async with asyncio.TaskGroup() as group:
