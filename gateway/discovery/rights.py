@@ -381,7 +381,8 @@ class TopicRights:
 
     def _audiences(self, asking: Asking, named: str) -> frozenset[str]:
         """The addresses of this gateway, *named* among them where it is below one."""
-        own = any(named.startswith(f"{address}/") for address in self._addresses)
+        below = self._addresses | asking.audiences  # That of SOAP.TCP is known by what came alone.
+        own = any(named.startswith(f"{address}/") for address in below)
         return asking.audiences | {named} if own else asking.audiences
 
     def _known_as(self, address: str) -> frozenset[str]:
