@@ -6,6 +6,10 @@
      listen CHANNEL HANDBACK TYPE       subscribes, with TYPE as the filter ("" is none), and serves
      channel                            serves; whom it granted a lease gets what it is called with
 
+   Before these: --1999, of the schema's drafts of that year; --shared, values that are said once and
+   referred to, and the event of the base class itself, all of them behind the call; --embedded, where
+   they come first.
+
    Who serves prints its port (and the lease), then a line for each call, until its input ends. */
 
 #include <cinttypes>
@@ -19,7 +23,7 @@
 #include "EventListener.nsmap"
 
 static const char BINDING[] = "urn:gsoap-listener";
-static bool is_channel = false;
+static bool is_channel = false, is_shared = false;
 static std::vector<std::string> listeners;
 
 static char *text(const char *value)
@@ -134,6 +138,30 @@ static void fill(ns2__Event *event, const char *name, const char *type, LONG64 *
     event->message = text("waves of <9> metres & more");
 }
 
+/* Calls as soap_call_ns1__handleEvent does, with an event that is referred to twice: it is no part of
+   the call then, but behind it. */
+static int call_by_reference(struct soap *soap, const char *channel, ns2__Event *event)
+{
+    struct ns1__handleEvent call;
+    call.p1 = event;
+    struct ns1__handleEventResponse answer;
+    const char *tag = "ns1:handleEvent", *action = "urn:dragoman:grid-events:channel#handleEvent";
+    soap_begin(soap);
+    soap->encodingStyle = "http://schemas.xmlsoap.org/soap/encoding/";
+    soap_serializeheader(soap);
+    soap_serialize_ns1__handleEvent(soap, &call);
+    soap_serialize_ns1__handleEvent(soap, &call);
+    if (soap_begin_count(soap) || soap_envelope_begin_out(soap) || soap_body_begin_out(soap)
+        || soap_put_ns1__handleEvent(soap, &call, tag, "") || soap_body_end_out(soap)
+        || soap_envelope_end_out(soap) || soap_end_count(soap)
+        || soap_connect(soap, channel, action)
+        || soap_envelope_begin_out(soap) || soap_body_begin_out(soap)
+        || soap_put_ns1__handleEvent(soap, &call, tag, "") || soap_body_end_out(soap)
+        || soap_envelope_end_out(soap) || soap_end_send(soap))
+        return soap_closesock(soap);
+    return soap_recv_ns1__handleEvent(soap, answer);
+}
+
 static int publish(struct soap *soap, const char *channel, LONG64 number)
 {
     ns2__Event base;
@@ -151,9 +179,20 @@ static int publish(struct soap *soap, const char *channel, LONG64 number)
     run.iterations = 1234567890123LL;
     run.solver = text("LinearSolver");
     ns2__Event *events[] = {&base, &machine, &run};
+    if (is_shared) {
+        moment += number; /* The same number in sequence would be the same event. */
+        for (ns2__Event *event : events) {
+            event->message = event->source;
+            event->seqNo = event->timestamp;
+        }
+        run.solver = run.source;
+    }
     for (ns2__Event *event : events) {
         struct ns1__handleEventResponse answer;
-        check(soap, soap_call_ns1__handleEvent(soap, channel, NULL, event, answer), "handleEvent");
+        int result = is_shared && event == &base
+                         ? call_by_reference(soap, channel, event)
+                         : soap_call_ns1__handleEvent(soap, channel, NULL, event, answer);
+        check(soap, result, "handleEvent");
         printf("handleEvent %d\n", soap->status);
     }
     return 0;
@@ -204,12 +243,36 @@ static void serve(struct soap *soap)
     }
 }
 
+/* And understand no other: without the patterns of the table. */
+static void speak_of_1999()
+{
+    for (struct Namespace *one = namespaces; one->id; one++) {
+        const bool instance = !strcmp(one->id, "xsi");
+        if (!instance && strcmp(one->id, "xsd"))
+            continue;
+        one->ns = instance ? "http://www.w3.org/1999/XMLSchema-instance"
+                           : "http://www.w3.org/1999/XMLSchema";
+        one->in = NULL;
+    }
+}
+
 int main(int count, char **words)
 {
+    soap_mode graph = 0;
+    for (; count > 1 && !strncmp(words[1], "--", 2); count--, words++) {
+        if (!strcmp(words[1], "--1999"))
+            speak_of_1999();
+        else if (!strcmp(words[1], "--shared"))
+            is_shared = true;
+        else if (!strcmp(words[1], "--embedded"))
+            graph = SOAP_XML_GRAPH;
+        else
+            return 2;
+    }
     std::string mode = count > 1 ? words[1] : "";
     is_channel = mode == "channel";
     /* What is not in the classes is a fault, as the paper wants it for an unknown type. */
-    struct soap *soap = soap_new1(mode == "listen" ? SOAP_XML_STRICT : 0);
+    struct soap *soap = soap_new1(graph | (mode == "listen" ? SOAP_XML_STRICT : 0));
     soap->send_timeout = soap->recv_timeout = soap->connect_timeout = 10;
     soap->bind_flags = SO_REUSEADDR;
     if (mode == "publish" && count == 4)

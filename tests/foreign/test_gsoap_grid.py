@@ -10,7 +10,13 @@ import pytest
 import pytest_asyncio
 from lxml import etree
 
-from gateway.client.grid_events import Event, MachineUtilizationEvent, Publisher, subscribe_lease
+from gateway.client.grid_events import (
+    Event,
+    EventListener,
+    MachineUtilizationEvent,
+    Publisher,
+    subscribe_lease,
+)
 from mediation.grid_events import CHANNEL, Port
 from tests.rigs.consumers import Consumers, Receipt
 from tests.rigs.envelopes import S11, Speaker
@@ -104,6 +110,103 @@ async def test_its_events_reach_other_specifications(gateway: Running, consumer:
         }
         prefix, _, local = (run.payload.get(TYPE) or "").partition(":")
         assert (run.payload.nsmap[prefix], local) == (LAB, "RunEvent")
+
+
+WAYS = [
+    ("--1999",),
+    ("--shared",),
+    ("--shared", "--embedded"),
+    ("--shared", "--1999"),
+    ("--shared", "--embedded", "--1999"),
+]
+
+
+class Recorder(EventListener):
+    """A listener of ours, which keeps what comes."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda event: self.events.append(event))
+        self.octets: list[bytes] = []
+        self.events: list[Event] = []
+
+    async def answer(self, octets: bytes) -> tuple[int, bytes]:
+        self.octets.append(octets)
+        return await super().answer(octets)
+
+
+@pytest.mark.parametrize("options", WAYS, ids=lambda options: "".join(options))
+async def test_its_references_and_the_schema_of_1999(
+    gateway: Running, consumer: Consumers, options: tuple[str, ...]
+) -> None:
+    """Values that are said once, and an event that is no part of its call, arrive as others do."""
+    url, shared, number = consumer.fresh(), "--shared" in options, 40 + WAYS.index(options)
+    await gateway.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url))
+    assert await grid_publish(f"{gateway.url}/soap", number, *options) == ["handleEvent 200"] * 3
+    told, numbered = TOLD, {"seqNo": str(number)}
+    if shared:
+        moment = str(int(TOLD["timestamp"]) + number)
+        numbered = {"seqNo": moment}
+        told = {"source": TOLD["source"], "message": TOLD["source"], "timestamp": moment} | numbered
+    storm, machine, run = [(await consumer.next(url)).payload for _ in range(3)]
+    assert fields(storm) == {
+        **told, **numbered, "eventNamespace": LAB, "eventType": "storm.coast",
+    }  # fmt: skip
+    assert machine.tag == f"{{{UTILIZATION}/}}MachineUtilizationEvent"
+    assert fields(machine) == {
+        **told,
+        "eventNamespace": f"{UTILIZATION}#MachineUtilizationEvent",
+        "eventType": "resdata.machine.utilization",
+        "cpuUtilization": "0.88",
+        "memoryUsed": "123988",
+    }
+    # Of a type that the gateway does not know, too, nothing refers to what is elsewhere.
+    assert fields(run) == {
+        **told,
+        "eventNamespace": LAB,
+        "eventType": "run.done",
+        "iterations": "1234567890123",
+        "solver": told["source"] if shared else "LinearSolver",
+    }
+    assert not run.xpath("//@href | //@id")
+
+
+@pytest.mark.parametrize("options", WAYS, ids=lambda options: "".join(options))
+async def test_what_its_references_look_like(options: tuple[str, ...]) -> None:
+    """As gSOAP writes them, and as a listener of ours reads them."""
+    async with Recorder() as listener:
+        location = listener.port.location
+        with pytest.raises(AssertionError, match="RunEvent"):  # The listener has no class for it.
+            await grid_publish(location, 0, *options)
+    storm, machine, _ = listener.octets
+    assert (b"/1999/XMLSchema-instance" in storm) == ("--1999" in options)
+    assert (b"/2001/XMLSchema-instance" in storm) != ("--1999" in options)
+    shared, embedded = "--shared" in options, "--embedded" in options
+    assert (b"<message href=" in machine) == shared
+    assert (b"<p1 href=" in storm) == (shared and not embedded)
+    assert (b"</ns1:handleEvent><id " in machine) == (shared and not embedded)
+    first, second = listener.events
+    assert isinstance(second, MachineUtilizationEvent) and second.cpu_utilization == 0.88
+    assert (first.message == first.source) == shared
+    assert first.source == second.source == "bench7.example.org"
+    assert first.timestamp == second.timestamp == 982862312897
+
+
+async def test_it_listens_in_the_schema_of_1999(gateway: Running) -> None:
+    """Nothing in an event is null in the words of that year."""
+    async with grid_listener(f"{gateway.url}/soap", "--1999") as listener:
+        assert listener.lease == 60_000
+        async with Publisher(gateway.url) as publisher:
+            await publisher.publish(MachineUtilizationEvent(timestamp=17, memory_used=3))
+        assert await listener.called() == (
+            "MachineUtilizationEvent",
+            {
+                "eventNamespace": "null", "eventType": "null", "source": "null",
+                "timestamp": "17", "seqNo": "0", "message": "null", "handback": "h",
+                "cpuUtilization": "0.00", "memoryUsed": "3",
+            },
+        )  # fmt: skip
+        await gateway.quiet()
+        await listener.ended()
 
 
 async def test_it_listens(gateway: Running) -> None:

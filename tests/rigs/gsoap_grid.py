@@ -103,9 +103,9 @@ async def _start(*words: str) -> Process:
     )
 
 
-async def grid_publish(channel: str, number: int = 0) -> list[str]:
+async def grid_publish(channel: str, number: int = 0, *options: str) -> list[str]:
     """Publish an event of each class, the first with *number* in sequence; a line for each answer."""
-    process = await _start("publish", channel, str(number))
+    process = await _start(*options, "publish", channel, str(number))
     try:
         async with asyncio.timeout(DEADLINE):
             out, err = await process.communicate()
@@ -133,10 +133,10 @@ async def _serving(*words: str) -> AsyncIterator[Serving]:
 
 @asynccontextmanager
 async def grid_listener(
-    channel: str, *, handback: str = "h", event_type: str = ""
+    channel: str, *options: str, handback: str = "h", event_type: str = ""
 ) -> AsyncIterator[Serving]:
     """A listener that has subscribed itself, to *event_type* where there is one."""
-    async with _serving("listen", channel, handback, event_type) as serving:
+    async with _serving(*options, "listen", channel, handback, event_type) as serving:
         serving.lease = int(await serving.line())
         yield serving
 
