@@ -47,6 +47,13 @@ def insert(connection: Connection, subscription: Subscription, identity: str | N
     return True
 
 
+def identified(connection: Connection, identity: str) -> Subscription | None:
+    """The one subscription with this *identity*."""
+    query = select(subscriptions).where(subscriptions.c.identity == identity)
+    found = connection.execute(query).first()
+    return None if found is None else _read(found._mapping)
+
+
 _INSERTS: Mapping[str, Callable[..., Any]] = {
     "sqlite": sqlite.insert,
     "postgresql": postgresql.insert,

@@ -269,7 +269,10 @@ class Subscriptions:
             await self.learn()  # Another gateway was first.
             if (renewed := await renew(identity or "")) is not None:
                 return renewed
-            raise StoreUnavailable("The same subscription ends at this moment.")
+            await self._replication.clear(identity or "")
+            entry = Entry(subscription, prepare(subscription), target)
+            if not await self._put_in_force(entry, mailbox, principal, agreed, identity):
+                raise StoreUnavailable("The same subscription ends at this moment.")
         if agreed is not None:
             self._sequences.wake()
         _log.info(

@@ -14,6 +14,7 @@ from gateway.store import Store
 from gateway.store import subscriptions as rows
 from gateway.store.replicas import Added
 from gateway.subscriptions.consumers import Consumers
+from gateway.subscriptions.leftovers import drop_leftovers
 from gateway.subscriptions.table import SubscriptionTable
 from mediation import Subscription
 
@@ -98,6 +99,22 @@ class Replication:
                 await self._forget(key)
             self._version = learnt.version
             self._deliver(learnt.added)
+
+    async def clear(self, identity: str) -> None:
+        """End the subscription of the store with this *identity* where it has no entry here: its
+        consumer could not be sent to, and whoever asks for the same now would never get it.
+
+        Raises:
+            StoreUnavailable: The store cannot be asked.
+        """
+        found = await self._store.submit(partial(rows.identified, identity=identity))
+        if found is None or self._table.get(found.key) is not None:
+            return
+        over = self._lifecycle.is_over(found)
+        _log.warning("subscription.replaced", subscription=found.id, over=over)
+        deleting = partial(rows.delete, subscription=found, expired=over)
+        if (await self._store.submit(deleting)).left:
+            drop_leftovers(self._store, found.id, None, expired=over)
 
     async def _forget(self, key: str) -> None:
         entry = self._table.get(key)

@@ -1,12 +1,15 @@
 """Grid SOAP Events over sockets: publishers from templates, listeners with leases."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from lxml import etree
 
+from gateway.store import subscriptions as rows
 from tests.rigs.consumers import Consumers, Receipt, status
 from tests.rigs.envelopes import S11, WSE, Speaker
 from tests.rigs.gateways import Running, running
@@ -382,3 +385,25 @@ async def test_the_description(gateway: Running) -> None:
         assert addresses == [f"{gateway.url}/soap"]
     assert b"grid-events" in (await gateway.request("GET", "/soap?wsdl=nothing")).body
     assert (await gateway.request("GET", "/soap")).status == 405
+
+
+@pytest.mark.parametrize("over", [False, True])
+async def test_a_row_that_nobody_serves_is_replaced(
+    gateway: Running, consumer: Consumers, over: bool
+) -> None:
+    """The store has it, but its consumer could not be sent to when the gateway started."""
+    url, run = consumer.fresh(), gateway.gateway
+    await subscribe(gateway, url)
+    [entry] = [one for one in run.subscriptions.entries if one.target.url == url]
+    await run.subscriptions.has_ended(entry)
+    former = entry.subscription
+    if over:
+        lease = replace(former.lease, expires=datetime.now(UTC) - timedelta(hours=1))
+        ended = partial(rows.update, subscription=replace(former, lease=lease), former=former)
+        assert await run.store.submit(ended)
+    assert await subscribe(gateway, url) == 60000
+    assert await subscribe(gateway, url) == 60000, "which is one, and renewed"
+    await publish(gateway, storm(message="one"))
+    assert event_in((await consumer.next(url)).body).message == "one"
+    kept = [one.id for one in await run.store.submit(rows.load) if one.consumer.address == url]
+    assert len(kept) == 1 and kept != [former.id]
