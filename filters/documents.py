@@ -288,12 +288,10 @@ def _check_sizes(root: etree._Element, octets: bytes, limits: DocumentLimits) ->
     if limits.depth < _PARSER_DEPTH and _TOO_DEEP(root, limit=limits.depth):
         raise _too_complex("the document is nested too deeply")
     few, short = octets.count(b"=") <= limits.few, limits.short
-    if few and len(octets) <= limits.scope_octets and not _has_stretch(octets, short):
+    if few and len(octets) <= limits.scope_octets and not _may_have_long_tag(octets, short):
         return
     pieces = octets.split(b"<")
     longest = max([piece.rfind(b">") for piece in pieces if len(piece) > short], default=0)
-    if few and len(octets) <= limits.scope_octets and longest <= short:
-        return  # What is long was text.
     if (
         longest > limits.attributes * _SHORTEST_ATTRIBUTE
         and any(piece.count(b"=") > limits.attributes for piece in pieces)
@@ -322,13 +320,20 @@ def _check_sizes(root: etree._Element, octets: bytes, limits: DocumentLimits) ->
         _check_namespaces(root, limits)
 
 
-def _has_stretch(octets: bytes, length: int) -> bool:
-    """False only if no more than *length* octets stand between one `<` and the next: such a
-    stretch would fill a window of half its length."""
+def _may_have_long_tag(octets: bytes, length: int) -> bool:
+    """False only if no more than *length* octets stand between a `<` and the last `>` before the
+    next. More would fill a window of half their length, in which there is no `<`."""
     window = max(1, length // 2)
-    for start in range(0, len(octets) - window + 1, window):
-        if octets.find(b"<", start, start + window) < 0:
+    start, last = 0, len(octets) - window
+    while start <= last:
+        if octets.find(b"<", start, start + window) >= 0:
+            start += window
+            continue
+        begin, end = octets.rfind(b"<", 0, start), octets.find(b"<", start + window)
+        end = len(octets) if end < 0 else end
+        if octets.rfind(b">", max(begin, 0), end) - begin > length:
             return True
+        start = end  # All between was text.
     return False
 
 

@@ -203,6 +203,8 @@ def read(
             arrival = replace(arrival, learnt=learnt)
         read_as = specification.requests.read(operation, element, context, arrival)
         request = _packaged(_headed(read_as, envelope, layout), arrival)
+        if operation is Operation.PUBLISH:  # Nothing in its body names a subscription.
+            return Incoming(context, request, Named(_identifiers(envelope, layout), headers.to))
         return Incoming(context, request, _read_named(envelope, layout, element, headers.to))
     except Refused as refused:
         # The context has all that was known by then.
@@ -419,6 +421,8 @@ def _read_named(
 
 
 def _identifiers(envelope: Envelope, layout: Layout) -> tuple[str, ...]:
+    if not layout.identifiers:
+        return ()
     return tuple([text_of(envelope.headers[place]) for place in layout.identifiers])
 
 

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import TypeAlias
 
 from filters import Reason, quoted
 from mediation.model.errors import MediationError
+from mediation.model.values import checked_dataclass
 
 SPECVERSION = "1.0"
 REQUIRED = ("specversion", "id", "source", "type")
@@ -36,7 +36,7 @@ _SHORT = 256
 as checked."""
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class CloudEvent:
     """One event.
 
@@ -72,7 +72,8 @@ def read_attributes(attributes: Iterable[tuple[str, object]]) -> dict[str, Value
             found[name] = checked = _check_recurring(name, value)
         else:
             found[name] = checked = _check_value(name, value)
-        octets += len(name) + len(str(checked).encode())
+        text = checked if isinstance(checked, str) else str(checked)
+        octets += len(name) + (len(text) if text.isascii() else len(text.encode()))
         if octets > MAX_OCTETS or len(found) > MAX_ATTRIBUTES:
             raise MediationError(
                 Reason.TOO_LARGE,

@@ -6,8 +6,7 @@ Data that is JSON is carried as the text that it is: nothing in it is read and w
 import json
 from base64 import b64decode, b64encode
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from typing import Any
 
 from filters import Reason, quoted
@@ -28,7 +27,7 @@ def read_event(octets: bytes) -> CloudEvent:
     Raises:
         MediationError: ``MESSAGE_INVALID``, ``TOO_LARGE``, ``TOO_COMPLEX``.
     """
-    return _read(read_json(octets), lambda: read_members(octets))
+    return _read(read_json(octets), _Texts(octets))
 
 
 def read_batch(octets: bytes, most: int) -> tuple[CloudEvent, ...]:
@@ -43,14 +42,8 @@ def read_batch(octets: bytes, most: int) -> tuple[CloudEvent, ...]:
     if len(found) > most:
         raise MediationError(Reason.TOO_LARGE, f"A batch has {most} events at most.")
 
-    texts: list[Members | None] = []
-
-    def members(at: int) -> Members | None:
-        if not texts:
-            texts.extend(read_objects(octets) or ())
-        return texts[at]
-
-    return tuple([_read(one, partial(members, at)) for at, one in enumerate(found)])
+    texts = _Texts(octets)
+    return tuple([_read(one, texts, at) for at, one in enumerate(found)])
 
 
 def write_event(event: CloudEvent) -> bytes:
@@ -67,9 +60,27 @@ def write_batch(events: Iterable[CloudEvent]) -> bytes:
     return b"[" + b",".join(map(write_event, events)) + b"]"
 
 
-def _read(found: Any, members: Callable[[], Members | None]) -> CloudEvent:
-    """Read an event from the value that a parser *found*; the texts of its *members* are looked for
-    only where one of them is carried as it was written."""
+class _Texts:
+    """The texts of the members of events, which are looked for only where one of them is carried as
+    it was written."""
+
+    __slots__ = ("_found", "_octets")
+
+    def __init__(self, octets: bytes) -> None:
+        self._octets = octets
+        self._found: list[Members | None] = []
+
+    def of(self, at: int | None) -> Members | None:
+        """The members of the event at this place of the batch, or of the only one."""
+        if at is None:
+            return read_members(self._octets)
+        if not self._found:
+            self._found = read_objects(self._octets) or []
+        return self._found[at]
+
+
+def _read(found: Any, texts: _Texts, at: int | None = None) -> CloudEvent:
+    """Read an event from the value that a parser *found*."""
     if not isinstance(found, dict):
         raise MediationError(Reason.MESSAGE_INVALID, "An event is an object.")
     has_data, data, binary = (
@@ -86,9 +97,9 @@ def _read(found: Any, members: Callable[[], Members | None]) -> CloudEvent:
         return CloudEvent(attributes)
     media_type = str(attributes.setdefault("datacontenttype", "application/json"))
     if is_json(media_type):
-        texts = members()
-        assert texts is not None, "it is an object"
-        return CloudEvent(attributes, texts["data"].text.encode())
+        members = texts.of(at)
+        assert members is not None, "it is an object"
+        return CloudEvent(attributes, members["data"].text.encode())
     return CloudEvent(attributes, _data(data, media_type))
 
 

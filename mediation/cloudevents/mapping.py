@@ -120,7 +120,10 @@ def topic_of(event: CloudEvent) -> Topic | None:
         Refused: ``TOPIC_INVALID``.
     """
     named = event.attributes.get(TOPIC)
-    return None if named is None else _read_topic(text_of(named))
+    if named is None:
+        return None
+    text = text_of(named)
+    return _kept_topic(text) if len(text) <= _SHORT else _read_topic(text)
 
 
 def event_of(notification: Notification, data: DataForm = DataForm.AS_PUBLISHED) -> CloudEvent:
@@ -238,6 +241,9 @@ def _read_topic(text: str) -> Topic:
             f"The attribute {quoted(TOPIC)} is no topic in Clark notation, {{namespace}}name/name.",
         )
     return topic
+
+
+_kept_topic = lru_cache(maxsize=256)(_read_topic)  # The same few topics come with every event.
 
 
 def _source(notification: Notification) -> str:

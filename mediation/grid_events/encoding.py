@@ -156,7 +156,9 @@ class Encoded:
     def __init__(self, body: etree._Element) -> None:
         self._by_id: dict[str, etree._Element] = {}
         self._room = _Room()
-        for element in body.iter(etree.Element):
+        # Held, for lxml makes an object of an element each time when nobody holds it.
+        self._elements = list(body.iter(etree.Element))
+        for element in self._elements:
             id_ = element.get("id")
             if id_ is None:
                 continue

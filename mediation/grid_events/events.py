@@ -9,7 +9,6 @@ kept as they came.
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
@@ -34,6 +33,7 @@ from mediation.grid_events.encoding import (
 )
 from mediation.grid_events.types import BASE, BASE_FIELDS, EVENT_TYPES, EventType, type_called
 from mediation.model.errors import MediationError
+from mediation.model.values import checked_dataclass
 from mediation.soap.actions import payload_name
 from mediation.soap.addressing import LONGEST_CHARACTER
 from mediation.soap.envelopes import elements, xml_attribute, xml_text
@@ -67,7 +67,7 @@ class Further(NamedTuple):
     octets: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Event:
     """An event. A field without a value is None.
 
@@ -125,7 +125,7 @@ class Event:
         if not self.number:
             return None
         said = (self.source, self.namespace, self.type, self.timestamp, self.number)
-        text = "\0".join("" if part is None else str(part) for part in said)
+        text = "\0".join(["" if part is None else str(part) for part in said])
         return f"urn:dragoman:grid-event:{sha256(text.encode(errors='surrogatepass')).hexdigest()}"
 
 
@@ -168,9 +168,13 @@ def _read(encoded: Encoded, element: etree._Element, said: TypeName) -> Event:
         if name in text:
             continue  # Of two with one name the first counts.
         if name in _BASE_NAMES or name in own:
-            text[name] = _text(encoded, name, child)
+            value = encoded.text(child)
+            text[name] = value if not value or name in VERBATIM else value.strip(SPACE)
         else:
             kept.append(_kept(encoded, child, name, encoded.at(child)))
+    for name, longest in LONGEST.items():
+        if _is_longer(text.get(name) or "", longest):
+            raise _invalid(f"The field {name} is longer than {longest} octets.")
     event = Event(
         text.get("eventNamespace"),
         text.get("eventType"),
@@ -185,18 +189,6 @@ def _read(encoded: Encoded, element: etree._Element, said: TypeName) -> Event:
     if event.type is not None and event.type.count(".") >= MOST_PARTS:
         raise _invalid(f"An event's type has {MOST_PARTS} parts at most.")
     return event
-
-
-def _text(encoded: Encoded, name: str, value: etree._Element) -> str | None:
-    text = encoded.text(value)
-    if text is None:
-        return None
-    if name not in VERBATIM:
-        text = text.strip(SPACE)
-    longest = LONGEST.get(name)
-    if longest is not None and _is_longer(text, longest):
-        raise _invalid(f"The field {name} is longer than {longest} octets.")
-    return text
 
 
 def _is_longer(text: str, octets: int) -> bool:
@@ -274,9 +266,13 @@ def write_fields(event: Event, generation: Generation) -> tuple[str, str]:
     """Write the fields of *event* for a listener, each with its type: what stands before the
     handback, and behind it."""
     before = [
-        _field(name, kind, value, generation)
-        for (name, kind), value in zip(BASE_FIELDS, event.base, strict=True)
+        absent if value is None else f"{opened}{_text_of(value)}{closed}"
+        for (opened, closed, absent), value in zip(
+            field_tags(BASE, generation), event.base, strict=True
+        )
     ]
+    if not event.further:
+        return "".join(before[:-1]), ""
     kinds = dict(event.known_type.fields) if event.known_type is not None else {}
     behind = [
         field.octets.decode()
@@ -292,24 +288,28 @@ def write_handback(handback: str | None, generation: Generation) -> str:
     return _field("handback", "string", handback, generation)
 
 
+def _text_of(value: str | int) -> str | int:
+    return xml_text(value) if isinstance(value, str) else value
+
+
 def _field(name: str, kind: str, value: str | int | None, generation: Generation) -> str:
-    if value is None:
-        return absent_field(name, kind, generation)
-    opened, closed = field_tags(name, kind)
-    return f"{opened}{xml_text(value) if isinstance(value, str) else value}{closed}"
+    opened, closed, absent = _tags(name, kind, generation)
+    return absent if value is None else f"{opened}{_text_of(value)}{closed}"
 
 
-def field_tags(name: str, kind: str) -> tuple[str, str]:
-    """What stands before the value of a field in a call, and behind it."""
-    return f"<{name} xsi:type='xsd:{kind}'>", f"</{name}>"
+@lru_cache(maxsize=16)
+def field_tags(type_: EventType, generation: Generation) -> tuple[tuple[str, str, str], ...]:
+    """What stands in a call before the value of each field of a type, behind it, and in place of
+    one that has none. The fields are those of the base type, and its own."""
+    fields = BASE_FIELDS if type_ is BASE else (*BASE_FIELDS, *type_.fields)
+    return tuple(_tags(name, kind, generation) for name, kind in fields)
 
 
-def absent_field(name: str, kind: str, generation: Generation) -> str:
-    """A field of the base type that has no value, in a call."""
+def _tags(name: str, kind: str, generation: Generation) -> tuple[str, str, str]:
+    opened, closed = f"<{name} xsi:type='xsd:{kind}'>", f"</{name}>"
     if kind == "long":
-        opened, closed = field_tags(name, kind)
-        return f"{opened}0{closed}"  # Numbers of Java are never null.
-    return f"<{name} xsi:{generation.null}='1'/>"
+        return opened, closed, f"{opened}0{closed}"  # Numbers of Java are never null.
+    return opened, closed, f"<{name} xsi:{generation.null}='1'/>"
 
 
 # Topics.

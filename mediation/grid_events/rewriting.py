@@ -9,7 +9,6 @@ are taken over as they are, escaped as they are. What is not exactly of that for
 """
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 from mediation.grid_events.encoding import Generation
@@ -18,15 +17,15 @@ from mediation.grid_events.events import (
     MOST_PARTS,
     VERBATIM,
     Event,
-    absent_field,
     field_tags,
 )
 from mediation.grid_events.types import BASE_FIELDS, EVENT_TYPES, EventType
 from mediation.soap.addressing import LONGEST_CHARACTER
 
-_TEXT = r"(?:[^<>&\x00-\x08\x0b-\x1f\ufffe\uffff]++|&(?:amp|lt|gt);)*+"
-"""A text that is written anew as it was written: with the signs that we escape, escaped, and with
-no other character that is."""
+_TEXT = r"[^<>\x00-\x08\x0b-\x1f\ufffe\uffff]*+"
+"""A text without characters that are written anew as something else, but for escaped ones."""
+_ESCAPED = (b"&amp;", b"&lt;", b"&gt;")
+"""The signs that are escaped, and only they, are written anew as they were written."""
 _TRIMMED = rf"(?![ \t\n]){_TEXT}(?<![ \t\n])"
 _NUMBERS = {"timestamp": r"0|[1-9][0-9]{0,13}", "seqNo": r"0|-?[1-9][0-9]{0,17}"}
 """Numbers that are in their range, and written anew as they were written."""
@@ -67,7 +66,7 @@ def rewrite_payload(payload: bytes, generation: Generation) -> tuple[Event, str,
     """Make of a payload what `write_fields` makes of its event: an event of its type, without
     values, and the fields before the handback, and behind it. None where that takes a parser."""
     written = _STARTS.get(payload[: payload.find(b">") + 1])
-    if written is None:
+    if written is None or payload.count(b"&") != sum(map(payload.count, _ESCAPED)):
         return None
     try:
         found = written.pattern.fullmatch(payload.decode())
@@ -82,23 +81,17 @@ def rewrite_payload(payload: bytes, generation: Generation) -> tuple[Event, str,
     type_ = texts[_TYPE]
     if type_ is not None and type_.count(".") >= MOST_PARTS:
         return None
-    tags = _tags(written.type, generation)
     parts = [
-        absent if text is None else f"{start}{text}{end}"
-        for text, (start, end, absent) in zip(texts, tags, strict=True)
+        absent if text is None else f"{opened}{text}{closed}"
+        for text, (opened, closed, absent) in zip(
+            texts, field_tags(written.type, generation), strict=True
+        )
     ]
-    return _EVENTS[written.type.name], "".join(parts[:_HANDBACK]), "".join(parts[_BASE:])
+    behind = zip(
+        parts[_BASE:], texts[_BASE:], strict=True
+    )  # Of its own fields it says what it has.
+    further = [part for part, text in behind if text is not None]
+    return _EVENTS[written.type.name], "".join(parts[:_HANDBACK]), "".join(further)
 
 
 _EVENTS = {name: Event(type_name=name) for name in EVENT_TYPES}
-
-
-@lru_cache(maxsize=16)
-def _tags(type_: EventType, generation: Generation) -> tuple[tuple[str, str, str], ...]:
-    """What stands around the text of each field, and what stands where there is none: for a field
-    of a derived type, nothing."""
-    base = (
-        (*field_tags(name, kind), absent_field(name, kind, generation))
-        for name, kind in BASE_FIELDS
-    )
-    return (*base, *((*field_tags(name, kind), "") for name, kind in type_.fields))

@@ -8,7 +8,7 @@ place. Names of methods count without their namespace, which the answer repeats.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from lxml import etree
@@ -109,10 +109,9 @@ def _placed(
 ) -> Mapping[int, etree._Element]:
     """The parameters by their places."""
     called = [local_name(one) for one in parameters]
-    places: Iterable[int] = range(len(called))
-    if all(name in known for name in called):
-        places = [known[name] for name in called]
-    else:
+    places: Sequence[int] = [known[name] for name in called if name in known]
+    if len(places) != len(called):
+        places = range(len(called))
         numbers = [number for number in map(_NUMBERED.fullmatch, called) if number is not None]
         if len(numbers) == len(called):
             places = [int(number[1]) - 1 for number in numbers]

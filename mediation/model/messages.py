@@ -10,12 +10,13 @@ from types import MappingProxyType
 from filters import EVERYTHING, Filter, Topic
 from mediation.model.calling import Calling
 from mediation.model.delivery_modes import PUSH, DeliveryMode
+from mediation.model.values import checked_dataclass
 from mediation.model.versions import DataForm, Spec, Wsa
 
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class EndpointReference:
     """An endpoint reference in the WS-Addressing version that it was written in.
 
@@ -29,7 +30,7 @@ class EndpointReference:
     metadata: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class MessageHeaders:
     """The message addressing properties of one message; ``wsa`` None where it has none."""
 
@@ -65,7 +66,7 @@ class Packaging(Enum):
     DIME = "dime"
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Notification:
     """One event, independent of any specification.
 

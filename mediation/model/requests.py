@@ -24,6 +24,7 @@ from mediation.model.messages import (
     Packaging,
     Subscription,
 )
+from mediation.model.values import checked_dataclass
 from mediation.model.versions import DataForm, Form, Soap, Spec, Version, Wsa
 
 
@@ -144,7 +145,7 @@ class EndpointRules:
 ANYWHERE = EndpointRules()
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Arrival:
     """All that is known of a message besides its octets.
 
@@ -249,7 +250,7 @@ class Destroy:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Publish:
     """Events; their ``source`` and ``time`` are the caller's, given to `mediation.read`.
     ``answered``: the publisher waits for `Published`, as WS-Messenger's clients do.
@@ -430,7 +431,7 @@ Request = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Named:
     """The names of a subscription in a request, as the peer wrote them, the most trusted first.
 
@@ -460,7 +461,7 @@ class ManagementHeaders:
     machine: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Context:
     """All that an answer needs to know of a message, as far as the message could be read.
 
@@ -501,7 +502,7 @@ class Context:
         return Spec(self.version, self.form, self.wsa)
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Incoming:
     """One message, read."""
 
@@ -599,7 +600,7 @@ class Events:
     fixed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class PublisherRegistered:
     """The answer to RegisterPublisher: the addresses of the registration, and of where to send
     notifications. ``wsa`` is the version of the publisher's own reference, where it had one."""
@@ -609,7 +610,7 @@ class PublisherRegistered:
     wsa: Wsa | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Published:
     """The answer to a publication of WS-Messenger's clients: the id of its first event."""
 

@@ -17,6 +17,7 @@ from mediation.notification.topics import read_topics, received_topic, unsaid_to
 from mediation.soap.addressing import id_to_keep, read_epr, write_epr
 from mediation.soap.envelopes import (
     attributes_of,
+    children_of,
     elements,
     local_name,
     namespace_of,
@@ -56,14 +57,14 @@ def read_notify(
     Raises:
         Refused: ``MESSAGE_INVALID``, ``TOPIC_INVALID``.
     """
-    messages = [child for child in element if child.tag in _MESSAGES]
+    messages = [child for child in children_of(element) if child.tag in _MESSAGES]
     if not messages:
         raise MediationError(Reason.MESSAGE_INVALID, "Notify has no NotificationMessage.")
     check_number(len(messages))
     events, written = [], []
     for message in messages:
         parts: dict[str, etree._Element] = {}
-        for child in message:
+        for child in children_of(message):
             if (part := _PARTS.get(child.tag)) is not None:
                 parts.setdefault(part, child)
         content = parts.get("Message")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import DocumentLimits, FilterError, Reason, parse_document
+from filters.documents import _may_have_long_tag
 from tests.rigs.corpus import families, messages
 from tests.rigs.pace import pace, unit
 
@@ -517,3 +518,24 @@ def test_real_messages(material: Path) -> None:
         for octets in messages(material, family, every=7):
             root = parse_document(octets)
             assert etree.tostring(root) == etree.tostring(etree.fromstring(octets))
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [b"<", b">", b"a", b" " * 3, b"x" * 9, b"x" * 20, b"<a>", b"<a " + b"b" * 9]
+        )
+    ).map(b"".join),
+    st.integers(1, 24),
+)
+def test_a_long_tag_is_never_missed(octets: bytes, length: int) -> None:
+    """A tag reaches from one `<` to the last `>` before the next; between them all is text."""
+    longest = max(piece.rfind(b">") + 1 for piece in octets.split(b"<"))
+    assert _may_have_long_tag(octets, length) or longest <= length
+
+
+def test_long_texts_are_no_long_tags() -> None:
+    text = b"<a b='c'>" + b"x" * 5000 + b"<b/>" + b"y" * 5000 + b"</a>" + b" " * 1000
+    assert not _may_have_long_tag(text, 640)
+    assert _may_have_long_tag(text + b">", 640)
+    assert _may_have_long_tag(b"<a>" + b"x" * 100 + b"<b c='" + b"d" * 640 + b"'/></a>", 640)
