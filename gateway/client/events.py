@@ -4,6 +4,7 @@ import base64
 import json
 import ssl
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -20,7 +21,7 @@ from mediation import (
     Wsa,
     format_duration,
 )
-from mediation.cloudevents import STRUCTURED, event_of, write_event
+from mediation.cloudevents import STRUCTURED, event_of, read_attributes, write_event
 from mediation.packaging.data import xml_payload
 
 SOURCE = "urn:dragoman:client"
@@ -34,7 +35,12 @@ class EventClient(Speaker):
         """Return: what was published was answered."""
 
     async def publish(
-        self, payload: bytes, *, topic: str | None = None, action: str | None = None
+        self,
+        payload: bytes,
+        *,
+        topic: str | None = None,
+        action: str | None = None,
+        attributes: Mapping[str, str] | None = None,
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. Its id.
 
@@ -42,10 +48,12 @@ class EventClient(Speaker):
             payload: One XML element, as a document.
             topic: A name, a path, or Clark notation.
             action: The type; without one it is made from the payload's name.
+            attributes: Extension attributes, by name.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
-            Refused: *payload* is not one acceptable XML element.
+            Refused: *payload* is not one acceptable XML element, or an attribute none that an event
+                may have.
         """
         notification = Notification(
             id=fresh_id(),
@@ -55,7 +63,11 @@ class EventClient(Speaker):
             topic=_topic(topic),
             action=action,
         )
-        body = write_event(event_of(notification))
+        event = event_of(notification)
+        if attributes:
+            every = read_attributes([*event.attributes.items(), *attributes.items()])
+            event = replace(event, attributes=every)
+        body = write_event(event)
         await self._call("POST", f"{self._url}/events", body, STRUCTURED)
         return notification.id
 
@@ -69,10 +81,12 @@ class EventClient(Speaker):
         lease: timedelta = LEASE,
         reliable: bool = False,
         authorize: Authorize | None = None,
+        exact: Mapping[str, str] | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address, which gets the events one by one, structured.
 
         Args:
+            exact: Attributes that an event must have, with their values.
             authorize: For a protected topic.
             reliable: False: CloudEvents are sent in no sequence.
         """
@@ -90,7 +104,9 @@ class EventClient(Speaker):
             proof = authorize(request := fresh_id(), url)
             config["tdn_authorization"] = base64.b64encode(proof.encode()).decode()
             config["tdn_request"] = request
-        wanted = {"sink": consumer, "protocol": "HTTP", "config": config}
+        wanted: dict[str, Any] = {"sink": consumer, "protocol": "HTTP", "config": config}
+        if exact:
+            wanted["filters"] = [{"exact": dict(exact)}]
         return self._read(await self._call_json("POST", url, wanted), url)
 
     async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> Subscription:

@@ -93,12 +93,13 @@ async def subscribed(
     troubled: Callable[[GatewayError], None] = lambda _: None,
     reliable: bool = False,
     authorize: Authorize | None = None,
+    exact: Mapping[str, str] | None = None,
 ) -> AsyncIterator[RenewedSubscription]:
     """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
 
     *topic*, *xpath*, *lease* and *reliable* are as in `Client.subscribe`, *every* and *troubled* as
     in `RenewedSubscription`. *authorize* is for a protected topic, for which no `GridClient` can
-    ask.
+    ask, and *exact* as in `EventClient.subscribe`.
 
     Raises:
         GatewayError: There is no subscription, or it was lost: then the body is cancelled.
@@ -108,6 +109,10 @@ async def subscribed(
         if not isinstance(client, Client | EventClient):
             raise GatewayError("Grid SOAP Events have no place for a right to a protected topic")
         subscribe = partial(client.subscribe, authorize=authorize)
+    if exact is not None:
+        if not isinstance(client, EventClient):
+            raise GatewayError("events are asked for by their attributes in CloudEvents alone")
+        subscribe = partial(client.subscribe, exact=exact)
     granted = await subscribe(
         consumer,
         topic=topic,

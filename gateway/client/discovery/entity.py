@@ -16,12 +16,13 @@ from gateway.client.discovery import offers as nodes_there
 from gateway.client.discovery import topics
 from gateway.client.discovery.exchange import LIFE, Exchange, Inbox, now
 from gateway.client.discovery.found import Findings, Found, advertisement_of
+from gateway.client.discovery.marks import UUID_NAME, check_marked, marks_of
 from gateway.client.discovery.offers import AGAIN_AFTER, OFFERS_TIME, Offer
 from gateway.client.discovery.own import Advertising
 from gateway.client.discovery.searching import ANSWERS_TIME, search
 from gateway.client.discovery.topics import CREATION_TIME
 from gateway.client.errors import GatewayError
-from gateway.client.events import AnyClient
+from gateway.client.events import AnyClient, EventClient
 from gateway.client.grid_events import GridClient
 from gateway.client.messaging import Authorize, Client
 from gateway.client.renewal import RenewedSubscription, subscribed
@@ -222,7 +223,7 @@ class Entity:
         Raises:
             Refused: The topic is not what it says.
             GatewayError: As `gateway.client.subscribed`; the topic is encrypted, or its events are
-                told from others by properties, which no client here can ask for.
+                told from others by properties, which an `EventClient` alone can ask for.
         """
         about = advertisement_of(topic)
         selection = selection_of(about.synopsis, about.topic_id)
@@ -235,9 +236,12 @@ class Entity:
                 authorize=authorize,
                 troubled=troubled,
             )
-        if about.synopsis.document is None:
-            raise GatewayError("the topic's events are marked with properties, not with a topic")
-        return subscribed(self._client, consumer, xpath=selection.expression, troubled=troubled)
+        marks = marks_of(about)
+        if marks is None:
+            return subscribed(self._client, consumer, xpath=selection.expression, troubled=troubled)
+        # The UUID alone tells the topic from all others.
+        uuid = {UUID_NAME: marks[UUID_NAME]}
+        return subscribed(self._client, consumer, exact=uuid, troubled=troubled)
 
     async def publish(
         self,
@@ -246,19 +250,26 @@ class Entity:
         *,
         delegation: bytes | None = None,
     ) -> str:
-        """Publish an event of a topic, as `Client.publish`.
+        """Publish an event of a topic, as `Client.publish`, marked as the topic's synopsis says.
 
         Raises:
-            GatewayError: Also where a topic is not all that its events are marked with.
+            GatewayError: Also where the client has no place for a mark or a proof, or *payload*
+                does not hold what tells the topic's events from others.
         """
         about = advertisement_of(topic)
         where = selection_of(about.synopsis, about.topic_id).topic
-        if where is None:
-            raise GatewayError("the topic's events are marked by what they hold, not with a topic")
-        if not isinstance(self._client, Client):
-            raise GatewayError("a right to publish on a protected topic is proved in SOAP alone")
-        authorize = self.authorization(about.topic_id, Right.PUBLISH, delegation)
-        return await self._client.publish(payload, topic=str(where), authorize=authorize)
+        if where is not None:
+            if not isinstance(self._client, Client):
+                raise GatewayError("a right to publish on a topic is proved in SOAP alone")
+            authorize = self.authorization(about.topic_id, Right.PUBLISH, delegation)
+            return await self._client.publish(payload, topic=str(where), authorize=authorize)
+        marks = marks_of(about)
+        if marks is None:
+            check_marked(payload, about)
+            return await self._client.publish(payload)
+        if not isinstance(self._client, EventClient):
+            raise GatewayError("events are marked with attributes in CloudEvents alone")
+        return await self._client.publish(payload, attributes=marks)
 
     def authorization(
         self, topic_id: UUID, right: Right, delegation: bytes | None = None
