@@ -1,8 +1,9 @@
 """Asks the questions of `benchmarks.discovery`.
 
-    .venv/bin/python -m benchmarks.discovery exchange [--runs 100] [--types path tags]
+    .venv/bin/python -m benchmarks.discovery exchange [--runs 100] [--types path] [--away 0 20]
     .venv/bin/python -m benchmarks.discovery shares [--charts FOLDER]
     .venv/bin/python -m benchmarks.discovery intake [--advertisements 5000] [--stores sqlite]
+    .venv/bin/python -m benchmarks.discovery catalogue [--known 100000] [--most 10]
     .venv/bin/python -m benchmarks.discovery all
 
 The node is a process on the first core, programs are one on the second.
@@ -13,12 +14,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.discovery import exchange, intake, shares
+from benchmarks.discovery import catalogue, exchange, intake, shares
 from benchmarks.discovery.charts import chart
 from benchmarks.machine import describe, pin
+from benchmarks.queries import DIALECTS
 from mediation.discovery import SynopsisType
 
-QUESTIONS = ("exchange", "shares", "intake")
+QUESTIONS = ("exchange", "shares", "intake", "catalogue")
 STORES = ("sqlite", "postgresql")
 
 
@@ -30,9 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=exchange.RUNS)
     parser.add_argument("--sizes", type=int, nargs="+", default=exchange.SIZES)
     parser.add_argument("--types", nargs="+", default=[kind.value for kind in SynopsisType])
+    parser.add_argument("--away", type=float, nargs="+", default=exchange.AWAY, help="ms one way")
     parser.add_argument("--charts", type=Path, help="the folder to draw charts into")
     parser.add_argument("--advertisements", type=int, default=5000)
     parser.add_argument("--stores", nargs="+", choices=STORES, default=STORES)
+    parser.add_argument("--known", type=int, default=catalogue.KNOWN, help="of the catalogue")
+    parser.add_argument("--most", type=int, default=10, help="topics in an answer")
+    parser.add_argument("--query-time", type=float, default=0.9, help="seconds of one query")
+    parser.add_argument("--dialects", nargs="+", choices=list(DIALECTS), default=list(DIALECTS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", default=".", help="the disk of the node's data")
     options = parser.parse_args(arguments)
@@ -42,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pin(1)
     if "exchange" in asked:
         kinds = [SynopsisType(kind) for kind in options.types]
-        exchange.tables(kinds, options.runs, options.sizes, options.folder)
+        exchange.report(kinds, options.away, options.runs, options.sizes, options.folder)
     if "shares" in asked:
         found = shares.measure(options.runs, options.sizes)
         print("\nMilliseconds of processor time\n")
@@ -53,6 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             (options.charts / "discovery-shares.svg").write_text(drawn)
     if "intake" in asked:
         intake.report(options.advertisements, options.stores, options.rounds, options.folder)
+    if "catalogue" in asked:
+        catalogue.report(
+            options.stores, options.known, options.dialects, options.runs, options.most,
+            options.query_time, options.folder,
+        )  # fmt: skip
     print("load average after:", *(f"{load:.1f}" for load in os.getloadavg()))
 
 

@@ -10,6 +10,7 @@ signature it has checked; with ``checked`` also when both signatures of each top
 
 import asyncio
 import math
+import os
 import statistics
 import time
 from collections.abc import Sequence
@@ -23,8 +24,8 @@ from tests.rigs.discovery_keys import parties
 
 RUNS = 100
 SIZES = (1, 10, 100)
-AWAY = 0.02
-"""Seconds in each direction, where the node is away."""
+AWAY = (0.0, 20.0)
+"""Milliseconds to the node, and as many back."""
 WARM_UP = 5
 PATIENCE = 100
 ASKED = {"creation": 30.0, "1 found": 10.0, "10 found": 15.0, "100 found": 60.0}
@@ -118,16 +119,24 @@ async def _discover(spoken: Spoken, text: str, size: int, rows: Rows) -> list[Fo
     return found
 
 
-def tables(kinds: Sequence[SynopsisType], runs: int, sizes: Sequence[int], folder: str) -> None:
-    """Measure and print all tables."""
-    for away in (0.0, AWAY):
+def report(
+    kinds: Sequence[SynopsisType],
+    ways: Sequence[float],
+    runs: int,
+    sizes: Sequence[int],
+    folder: str,
+) -> None:
+    """Measure and print a table for each of *kinds*, at each distance in milliseconds."""
+    for away in ways:
         for kind in kinds:
-            where = f"{away * 1000:.0f} ms away" if away else "on this machine"
-            print(f"\nSynopses of type {kind.value}, the node {where}; ms, {runs} runs\n")
+            where = f"{away:.0f} ms away" if away else "on this machine"
+            load = os.getloadavg()[0]
+            print(f"\nSynopses of type {kind.value}, the node {where}; ms, {runs} runs")
+            print(f"(load {load:.1f})\n")
             print("| | mean | deviation | largest | smallest | error |\n|---|---|---|---|---|---|")
             with node(folder=folder) as running:
-                rows = asyncio.run(measure(running, kind, away=away, runs=runs, sizes=sizes))
-            print("\n".join(rows.shown()))
+                rows = asyncio.run(measure(running, kind, away=away / 1000, runs=runs, sizes=sizes))
+            print("\n".join(rows.shown()), flush=True)
             for name, asked in ASKED.items() if not away else ():
                 if name in rows.runs and statistics.mean(rows.runs[name]) > asked:
                     print(f"{name}: {asked:.0f} ms are asked")

@@ -20,7 +20,9 @@ def relay(target: int, seconds: float) -> Iterator[int]:
     async def listen() -> asyncio.Server:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             there, back = await asyncio.open_connection("127.0.0.1", target)
-            await asyncio.gather(_pass(reader, back, seconds), _pass(there, writer, seconds))
+            # What is cancelled at the end is no error of the stream's.
+            with suppress(asyncio.CancelledError):
+                await asyncio.gather(_pass(reader, back, seconds), _pass(there, writer, seconds))
 
         return await asyncio.start_server(accept, "127.0.0.1", 0)
 

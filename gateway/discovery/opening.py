@@ -128,6 +128,7 @@ def settings_limits(settings: DiscoverySettings) -> NodeLimits:
     return NodeLimits(
         creations=settings.creations_per_minute,
         queries=float(settings.queries_per_second),
+        query_time=settings.query_time,
         longest_life=settings.longest_life,
     )
 

@@ -61,6 +61,7 @@ class DiscoverySettings(BaseModel):
         refused: Identifiers that are refused, whatever their certificates say.
         revoked: Ids of delegations that are not believed any more.
         longest_life: Of a topic.
+        query_time: Seconds that one query may take; then what was found so far is the answer.
         xquery: Whether queries in XQuery are evaluated (the extra ``xquery``).
     """
 
@@ -82,5 +83,6 @@ class DiscoverySettings(BaseModel):
     advertisements_per_creator: int = Field(1_000, ge=1)
     creations_per_minute: int = Field(10, ge=1)
     queries_per_second: int = Field(100, ge=1)
+    query_time: float = Field(0.1, gt=0.0, le=10.0)
     xquery: bool = False
     policy: DiscoveryPolicy = DiscoveryPolicy()
