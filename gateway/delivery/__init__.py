@@ -1,6 +1,7 @@
 """Delivery: one ordered, bounded outbox a subscription; what waits lies in the store."""
 
 from gateway.delivery.attempt import Attempts
+from gateway.delivery.called_back import CalledBack
 from gateway.delivery.dispatcher import NEVER_AGREED, Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.in_sequence import SequenceSending, handshake
@@ -26,6 +27,7 @@ __all__ = [
     "WINDOW",
     "Attempts",
     "BlackList",
+    "CalledBack",
     "Conservation",
     "Dispatcher",
     "Dispatchers",

@@ -25,6 +25,7 @@ from sqlalchemy import Connection
 
 from filters import Refused
 from gateway.delivery import numbering
+from gateway.delivery.called_back import CalledBack, base_of, word_on
 from gateway.delivery.numbering import Numbered
 from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.outbox import Outbox, PendingDelivery
@@ -32,7 +33,7 @@ from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.schedule import DELIVERED, NOT_ACKNOWLEDGED, Outcome, Verdict, failed, judge
 from gateway.egress import Answer, Request, SendFailed, Target, Transport
 from gateway.parsing import Parsing
-from gateway.reliability.party import anonymous
+from gateway.reliability.party import anonymous, is_callable
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.source import SourceFull
 from gateway.reliability.storage import StorageManager
@@ -61,6 +62,8 @@ T = TypeVar("T")
 REFUSED = "The consumer makes no sequence"
 AHEAD = 32
 """Deliveries that get their numbers in one operation: as many as are in memory for an outbox."""
+CALLED_BACK = 5.0
+"""Seconds that an attempt waits for the acknowledgement of a consumer that sends it elsewhere."""
 SHORTEST = timedelta(minutes=1)
 """The shortest life of a sequence: one that ends sooner would have a successor with every few
 deliveries, and each is remembered for an hour."""
@@ -71,13 +74,24 @@ class SequenceSending:
 
     Args:
         parsing: Where consumers' answers are parsed.
+        calls_back: Whether a consumer acknowledges at an address of the gateway.
 
     Attributes:
+        called_back: Has what comes there.
         messages: What became of messages in sequences.
     """
 
-    def __init__(self, store: Store, transport: Transport, parsing: Parsing) -> None:
+    def __init__(
+        self,
+        store: Store,
+        transport: Transport,
+        parsing: Parsing,
+        *,
+        calls_back: Callable[[Target], bool] = lambda _: False,
+    ) -> None:
         self._store = store
+        self._calls_back = calls_back
+        self.called_back = CalledBack()
         self._transport = transport
         self._parsing = parsing
         self.messages = dict.fromkeys(("acknowledged", "repeated", "unacknowledged"), 0)
@@ -92,7 +106,7 @@ class SequenceSending:
 
     async def _send(self, pending: PendingDelivery, request: Request) -> tuple[Outcome, int]:
         outbox = pending.outbox
-        subscription, share = outbox.entry.subscription, outbox.owner.share
+        share = outbox.owner.share
         message_id, ahead = request.message_id or "", self._ahead(outbox)
         place = ahead.take(message_id, time.time())
         if place is None:
@@ -111,24 +125,47 @@ class SequenceSending:
                     return opened, 0
                 sequence = opened
             try:
-                answer = await self._transport.send(_in_sequence(request, sequence, place.number))
+                answer, said = await self._exchange(request, sequence, place.number)
             except SendFailed as error:
                 if error.connecting:
                     await self._unsent(sequence, place, share)
                 self.messages["unacknowledged"] += 1
                 return failed(error), 0
-            said = await self.read(answer.body)
             ended = outbox.entry.ended  # Then nobody would have it noted later.
             if said is not None and not ended and ahead.hear(place, said, time.time()):
                 return self._judge(answer, said, replace(place, delivered=True)), answer.dropped
             given = (place.number, message_id)
-            place = await self._answered(subscription, share, given, said, place, ahead)
+            place = await self._answered(outbox, given, said, place, ahead)
             if _keeps_silent(answer, said, place):
                 closing = await self._close(sequence, request, ahead)
-                place = await self._answered(subscription, share, given, closing, place, ahead)
+                place = await self._answered(outbox, given, closing, place, ahead)
             if not place.again:
                 return self._judge(answer, said, place), answer.dropped
         return Outcome(Verdict.RETRY, why=NOT_ACKNOWLEDGED), 0
+
+    async def _exchange(
+        self, request: Request, sequence: OutgoingSequence, number: int
+    ) -> tuple[Answer, ReliableMessage | None]:
+        """Send message *number*: the answer, and what the consumer says of it there, or elsewhere.
+
+        Raises:
+            SendFailed: There was no answer.
+        """
+        sent = _in_sequence(request, sequence, number)
+        if sequence.acks_to is None or not is_callable(sequence.acks_to):
+            answer = await self._transport.send(sent)
+            return answer, await self.read(answer.body)
+        with self.called_back.expect(sequence) as queue:
+            answer = await self._transport.send(sent)
+            said = await self.read(answer.body)
+            if said is None and 200 <= answer.status < 300:
+                said = await word_on(queue, sequence, number, CALLED_BACK)
+            return answer, said
+
+    def base(self, subscription: Subscription, target: Target) -> str | None:
+        """The gateway's address where the consumer of *subscription* acknowledges at one; None
+        where it does on connections."""
+        return base_of(subscription) if self._calls_back(target) else None
 
     def _judge(self, answer: Answer, said: ReliableMessage | None, place: Numbered) -> Outcome:
         if place.delivered:
@@ -159,7 +196,7 @@ class SequenceSending:
     async def _number(self, outbox: Outbox, message_id: str, ahead: NumbersAhead) -> Numbered:
         subscription, share = outbox.entry.subscription, outbox.owner.share
         partition, now, unnoted = share.partition, time.time(), ahead.unnoted()
-        following = _following(outbox)
+        following, base = _following(outbox), self.base(subscription, outbox.entry.target)
 
         def work(storage: StorageManager, connection: Connection) -> Numbered:
             return numbering.number(
@@ -171,6 +208,7 @@ class SequenceSending:
                 now,
                 following=following,
                 unnoted=unnoted,
+                base=base,
             )
 
         place = await self._run(share, ahead.key, work)
@@ -179,8 +217,7 @@ class SequenceSending:
 
     async def _answered(
         self,
-        subscription: Subscription,
-        share: PartitionShare,
+        outbox: Outbox,
         message: tuple[int, str],
         said: ReliableMessage | None,
         place: Numbered,
@@ -189,11 +226,21 @@ class SequenceSending:
         """*place* after what the consumer said of it, if it said anything."""
         if said is None or place.sequence is None or said.rm is not place.sequence.wire.rm:
             return place
+        subscription, share = outbox.entry.subscription, outbox.owner.share
         partition, now, unnoted = share.partition, time.time(), ahead.unnoted()
+        base = self.base(subscription, outbox.entry.target)
 
         def work(storage: StorageManager, connection: Connection) -> Numbered:
             return numbering.answered(
-                storage, connection, subscription, partition, message, said, now, unnoted=unnoted
+                storage,
+                connection,
+                subscription,
+                partition,
+                message,
+                said,
+                now,
+                unnoted=unnoted,
+                base=base,
             )
 
         after = await self._run(share, ahead.key, work)
@@ -212,8 +259,9 @@ class SequenceSending:
         self, sequence: OutgoingSequence, request: Request, share: PartitionShare
     ) -> OutgoingSequence | Outcome:
         """Have the consumer make the sequence; it as it is then, or how that failed."""
+        acks_to = sequence.acks_to or anonymous(sequence.wire.wsa)
         response = await self.create(
-            sequence.wire, sequence.target, sequence.create_id or "", request
+            sequence.wire, sequence.target, sequence.create_id or "", request, acks_to
         )
         if isinstance(response, Outcome):
             return response
@@ -247,17 +295,23 @@ class SequenceSending:
         return await self.read(answer.body)
 
     async def create(
-        self, wire: Wire, consumer: EndpointReference, create_id: str, like: Request
+        self,
+        wire: Wire,
+        consumer: EndpointReference,
+        create_id: str,
+        like: Request,
+        acks_to: EndpointReference,
     ) -> CreateSequenceResponse | Outcome:
         """Ask *consumer* to make a sequence: its response, or how that failed. A refusal is broken.
 
         Args:
             like: A request to the same consumer: its target, and what is asked before anything is
                 written to it.
+            acks_to: Where the consumer acknowledges.
         """
         to = anonymous(wire.wsa)
         action, envelope = write_message(
-            wire, CreateSequence(to), to=consumer, message_id=create_id, reply_to=to
+            wire, CreateSequence(acks_to), to=consumer, message_id=create_id, reply_to=to
         )
         try:
             answer = await self._transport.send(_own(like, wire, action, envelope))

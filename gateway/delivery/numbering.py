@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, func, select, update
 
+from gateway.delivery.called_back import address_of
 from gateway.reliability import source
 from gateway.reliability.opening import created
 from gateway.reliability.party import Party, anonymous
@@ -35,7 +36,7 @@ from gateway.reliability.values import Outgoing
 from gateway.security.keys import message_urn, public_id
 from gateway.store import sequence_deliveries
 from gateway.store.schema import subscriptions
-from mediation import SPECIFICATIONS, Subscription
+from mediation import SPECIFICATIONS, EndpointReference, Subscription
 from mediation.reliable_messaging import (
     NO_NUMBERS,
     Acknowledgement,
@@ -154,11 +155,13 @@ def number(
     *,
     following: Sequence[str] = (),
     unnoted: Unnoted | None = None,
+    base: str | None = None,
 ) -> Numbered:
     """Give a delivery its number, or find it: it is about to be sent.
 
     Args:
         following: The message ids of deliveries that are sent after it, in order.
+        base: The gateway's address, at which the consumer acknowledges; None: on connections.
     """
     key = key_of(subscription.id, partition)
     with begin(party_in(storage), now) as step:
@@ -185,7 +188,7 @@ def number(
         if sequence is None:
             if not _is_there(connection, subscription):
                 return Numbered(None, broken=_ENDED)
-            sequence = _fresh(step, key, subscription)
+            sequence = _fresh(step, key, subscription, base)
         if unnoted is not None:  # Else it would come behind them.
             source.take_back(step, key, unnoted.unsent)
             sequence = step.tx.outgoing.find(key) or sequence
@@ -307,18 +310,25 @@ def _is_there(connection: Connection, subscription: Subscription) -> bool:
     return connection.execute(query).first() is not None
 
 
-def _fresh(step: Step, key: str, subscription: Subscription) -> OutgoingSequence:
-    wire = wire_of(subscription)
+def _fresh(step: Step, key: str, subscription: Subscription, base: str | None) -> OutgoingSequence:
+    wire, create_id = wire_of(subscription), step.party.new_id()
     return OutgoingSequence(
         key,
         subscription.consumer,
         wire,
         SourceState.WAITING,
-        acks_to=anonymous(wire.wsa),
-        create_id=step.party.new_id(),
+        acks_to=acks_to(wire, create_id, base),
+        create_id=create_id,
         owner=subscription.owner,
         created_at=step.now,
     )
+
+
+def acks_to(wire: Wire, create_id: str, base: str | None) -> EndpointReference:
+    """Where acknowledgements come to: at an address of the gateway at *base*, or on connections."""
+    if base is None:
+        return anonymous(wire.wsa)
+    return EndpointReference(address_of(base, create_id), wire.wsa)
 
 
 def made(
@@ -327,6 +337,7 @@ def made(
     create_id: str,
     response: CreateSequenceResponse,
     now: float,
+    base: str | None = None,
 ) -> None:
     """Keep the sequence that the consumer made when it was asked at Subscribe.
 
@@ -334,13 +345,14 @@ def made(
         Taken: Another sequence has its identifier.
     """
     with begin(party_in(storage), now) as step:
-        sequence = _fresh(step, key_of(subscription.id, None), subscription)
+        sequence = _fresh(step, key_of(subscription.id, None), subscription, base)
         lifetime = response.expires.total_seconds() if response.expires else None
         step.tx.outgoing.put(
             replace(
                 sequence,
                 state=SourceState.IDLE,
                 create_id=create_id,
+                acks_to=acks_to(sequence.wire, create_id, base),
                 identifier=response.identifier,
                 expires_at=now + lifetime if lifetime else None,
                 last_acked_at=now,
@@ -371,6 +383,7 @@ def answered(
     now: float,
     *,
     unnoted: Unnoted | None = None,
+    base: str | None = None,
 ) -> Numbered:
     """Take what a consumer answered to the *message* with this number and id. Numbers of what was
     not sent yet are taken back: what it said may be the end of the sequence."""
@@ -386,7 +399,7 @@ def answered(
         own = step.tx.outgoing.message(key, message[0])
         if own is not None and _got_nothing(sequence, own, said):
             step.tx.outgoing.remove(key)
-            first = _first_in(step, _fresh(step, key, subscription), message[1])
+            first = _first_in(step, _fresh(step, key, subscription, base), message[1])
             return replace(first, again=True, taken_back=True)
         waiting = [own] if own is not None else []
         if sequence.count > 1:
@@ -505,6 +518,31 @@ def came_back(
             sequence = step.tx.outgoing.find(key)
             if sequence is not None and said.rm is sequence.wire.rm:
                 source.answered(step, key, said, sequence.owner)
+
+
+def made_by(connection: Connection, create_id: str) -> str | None:
+    """The key of the sequence that was made with this message id of CreateSequence."""
+    query = select(outgoing.c.key).where(outgoing.c.create_id == create_id)
+    found = connection.execute(query).scalar()
+    return None if found is None else str(found)
+
+
+def told(
+    storage: StorageManager, connection: Connection, key: str, said: ReliableMessage, now: float
+) -> None:
+    """Take what a consumer said of a sequence beside any connection. While deliveries go in it what
+    is acknowledged counts, and nothing else: they hear the rest on their own connections."""
+    with begin(party_in(storage), now) as step:
+        sequence = step.tx.outgoing.find(key)
+        if sequence is None or said.rm is not sequence.wire.rm:
+            return
+        if not source.takes_messages(sequence):
+            source.answered(step, key, said, sequence.owner)
+            return
+        for one in said.acknowledgements:
+            if one.identifier == sequence.identifier:
+                heard = Unnoted(one.identifier, one.ranges)
+                _note(step, connection, subscription_of(key) or "", key, heard)
 
 
 def next_due(connection: Connection) -> float | None:

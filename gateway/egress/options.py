@@ -62,6 +62,8 @@ class Consumer(BaseModel):
         attachments: How they go to it, whatever the subscriber spoke.
         via: Where to connect instead; the envelope keeps the consumer's address.
         max_message: Octets of envelope and attachments; what is larger is undeliverable.
+        acknowledgements: Whether it acknowledges what comes in a sequence on the connections, or at
+            an address of the gateway.
         ca: The only authorities trusted with it.
         server_name: The name asked for and verified in TLS, instead of the host.
     """
@@ -74,6 +76,7 @@ class Consumer(BaseModel):
     attachments: Packaging | None = None
     via: Annotated[str, AfterValidator(_is_via)] | None = None
     max_message: int | None = Field(None, ge=1)
+    acknowledgements: Literal["connection", "address"] = "connection"
     client_certificate: Path | None = None
     client_key: Path | None = None
     ca: Path | None = None
@@ -92,6 +95,7 @@ class Options:
 
     Attributes:
         tls: The context for it; None for that of everybody.
+        calls_back: It acknowledges at an address of the gateway.
     """
 
     http: str = "1.1"
@@ -100,6 +104,7 @@ class Options:
     max_message: int | None = None
     tls: ssl.SSLContext | None = None
     server_name: str | None = None
+    calls_back: bool = False
 
 
 PLAIN = Options()
@@ -183,4 +188,5 @@ def _options(row: Consumer, ca: Path | None) -> Options:
     known = SENDING.get(row.profile or "", Sending())
     http = row.http or known.http or "1.1"
     attachments = row.attachments if row.attachments is not None else known.attachments
-    return Options(http, attachments, via, row.max_message, tls, row.server_name)
+    calls_back = row.acknowledgements == "address"
+    return Options(http, attachments, via, row.max_message, tls, row.server_name, calls_back)

@@ -5,6 +5,7 @@
     /mailboxes/KEY                                   a mailbox, for JSON and Server-Sent Events
     /publishers/KEY                                  a publisher's registration
     /sources/KEY                                     what a producer sends to a source of ours
+    /sequences/KEY                                   acknowledgements of a subscriber's sequence
     /soap/channel/NAME                               a channel with a name
     /axis2/services/MsgBoxService[/clientid/KEY]     WS-Messenger's message box
     /msgbox[/clientid/KEY]                           the same, shorter
@@ -56,6 +57,7 @@ class ResourceKind(Enum):
     MAILBOX = "/mailboxes/"
     SOURCE = "/sources/"
     PUBLISHER = "/publishers/"
+    SEQUENCE = "/sequences/"
     CHANNEL = "/soap/channel/"
     MESSAGE_BOX_2011 = "/axis2/services/MsgBoxService/clientid/"
     MESSAGE_BOX_2004 = "/MsgBox/"
@@ -89,6 +91,7 @@ _RESOURCES = (
     (ResourceKind.MAILBOX, re.compile(rf"/mailboxes/{_ANY}/?$")),
     (ResourceKind.SOURCE, re.compile(rf"/sources/{_ANY}/?$")),
     (ResourceKind.PUBLISHER, re.compile(rf"/publishers/{_ANY}/?$")),
+    (ResourceKind.SEQUENCE, re.compile(rf"/sequences/({_KEY})/?$")),
     (ResourceKind.CHANNEL, re.compile(rf"/soap/channel/{_ANY}/?$")),
     (
         ResourceKind.MESSAGE_BOX_2011,

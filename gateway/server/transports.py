@@ -36,12 +36,14 @@ class Transports:
     Attributes:
         soap_tcp: That of SOAP.TCP, whose connections messages also come in on.
         guarded: Those with bounds around them.
+        options: What consumers need.
     """
 
     by_scheme: TransportByScheme
     schemes: Schemes
     soap_tcp: SoapTcpTransport
     guarded: tuple[GuardedTransport, ...]
+    options: ConsumerOptions
 
 
 def make_transports(
@@ -74,6 +76,7 @@ def make_transports(
         ),
         soap_tcp=tcp,
         guarded=tuple(guarded.values()),
+        options=dialer.options,
     )
 
 

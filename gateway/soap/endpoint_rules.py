@@ -7,7 +7,9 @@ from gateway.security.resource_addresses import (
     EVENTING_SERVICE,
     NOTIFICATION_SERVICE,
     TOPIC_PATHS,
+    ResourceKind,
     is_endpoint,
+    resource_at,
 )
 from mediation import (
     ANYWHERE,
@@ -28,6 +30,8 @@ _ROWS: Mapping[str, EndpointRules] = {
 """WS-Messenger's clients (Apache Airavata 0.11) wait for an envelope in answer to every event."""
 
 
+_ACKNOWLEDGEMENTS = replace(ANYWHERE, sequences=Sequences.OFFERED)
+"""The rules where consumers acknowledge what they got in sequences."""
 _WITHOUT_LEXICAL_NAMES = {path: replace(row, lexical_names=False) for path, row in _ROWS.items()}
 
 
@@ -36,18 +40,28 @@ def rules_at(path: str, *, lexical_names: bool = True) -> EndpointRules:
     for endpoint, rules in (_ROWS if lexical_names else _WITHOUT_LEXICAL_NAMES).items():
         if path == endpoint or path.startswith(f"{endpoint}/"):
             return rules
-    return ANYWHERE
+    return _ACKNOWLEDGEMENTS if _takes_acknowledgements(path) else ANYWHERE
+
+
+def _takes_acknowledgements(path: str) -> bool:
+    if ResourceKind.SEQUENCE.value not in path:
+        return False
+    resource = resource_at(path)
+    return resource is not None and resource.kind is ResourceKind.SEQUENCE
 
 
 def with_sequences(
     rules: Callable[[str], EndpointRules], mode: Sequences, at: Mapping[str, Sequences]
 ) -> Callable[[str], EndpointRules]:
     """*rules* with what each endpoint does with sequences: *mode*, or what *at* says of its path or
-    of the longest one above it. Addresses of resources, such as mailboxes, have none."""
+    of the longest one above it. Addresses of resources, such as mailboxes, have none, but those for
+    acknowledgements."""
     rows = sorted(at.items(), key=lambda row: -len(row[0]))
     known: dict[tuple[int, Sequences], EndpointRules] = {}
 
     def mode_at(path: str) -> Sequences:
+        if _takes_acknowledgements(path):
+            return Sequences.OFFERED
         if path and not is_endpoint(path) and not path.startswith(TOPIC_PATHS):
             return Sequences.OFF
         for above, said in rows:

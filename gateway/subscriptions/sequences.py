@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy import Connection
 
 from filters import Reason, Refused
-from gateway.delivery import Probations, SequenceSending, handshake, numbering
+from gateway.delivery import CalledBack, Probations, SequenceSending, handshake, numbering
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.schedule import Outcome, Verdict
 from gateway.egress import Request, SendFailed, Target, Transport
@@ -50,6 +50,8 @@ class Agreed:
     subscription: Subscription
     create_id: str
     response: CreateSequenceResponse
+    base: str | None
+    """The gateway's address, where the consumer acknowledges at one."""
 
     def keep(self, connection: Connection) -> None:
         """Keep it, in the operation that inserts the subscription.
@@ -63,6 +65,7 @@ class Agreed:
             create_id=self.create_id,
             response=self.response,
             now=time.time(),
+            base=self.base,
         )
         try:
             run_joined(connection, keep)
@@ -138,7 +141,9 @@ class SubscriberSequences:
             )
         like = handshake(target, self._probations.gate_for(target.destination, owner, clock))
         create_id = message_urn()
-        creating = self._sending.create(wire, subscription.consumer, create_id, like)
+        base = self._sending.base(subscription, target)
+        acks_to = numbering.acks_to(wire, create_id, base)
+        creating = self._sending.create(wire, subscription.consumer, create_id, like, acks_to)
         try:
             response = await asyncio.wait_for(creating, PATIENCE)
         except TimeoutError:
@@ -146,8 +151,13 @@ class SubscriberSequences:
                 Reason.CONSUMER_ADDRESS, "The consumer did not answer CreateSequence in time."
             ) from None
         if isinstance(response, CreateSequenceResponse):
-            return Agreed(subscription, create_id, response)
+            return Agreed(subscription, create_id, response, base)
         raise _unanswered(subscription, response)
+
+    @property
+    def called_back(self) -> CalledBack:
+        """Has what consumers send to addresses of the gateway."""
+        return self._sending.called_back
 
     # What operators ask for.
 

@@ -28,7 +28,10 @@ _WITH_BODY = {
     Kind.CREATE_SEQUENCE: Operation.CREATE_SEQUENCE,
     Kind.CLOSE_SEQUENCE: Operation.CLOSE_SEQUENCE,
     Kind.TERMINATE_SEQUENCE: Operation.TERMINATE_SEQUENCE,
+    Kind.CLOSE_SEQUENCE_RESPONSE: Operation.ACKNOWLEDGE_SEQUENCE,
+    Kind.TERMINATE_SEQUENCE_RESPONSE: Operation.ACKNOWLEDGE_SEQUENCE,
 }
+"""The responses come where a sequence of ours is acknowledged: what they have is its last word."""
 _EMPTY = {
     Kind.LAST_MESSAGE: Operation.LAST_MESSAGE,
     Kind.ACK_REQUESTED: Operation.REQUEST_ACKNOWLEDGEMENT,

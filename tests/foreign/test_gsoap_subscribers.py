@@ -1,6 +1,6 @@
 """gSOAP's WS-ReliableMessaging is the consumer of notifications in sequences, over a net that loses
 requests, and with 1.1 answers. gSOAP acknowledges on connections once, and to nobody who asks, but when
-it is closed."""
+it is closed; at an address of ours it does until it is understood."""
 
 import asyncio
 from pathlib import Path
@@ -25,6 +25,7 @@ LOSING = {
     Rm.V1_0: {Mishap.LOSE_REQUEST: 0.25, Mishap.LATE: 0.1},
     Rm.V1_1: {Mishap.LOSE_REQUEST: 0.2, Mishap.LOSE_ANSWER: 0.2, Mishap.LATE: 0.1},
 }
+ELSEWHERE = {Mishap.LOSE_REQUEST: 0.2, Mishap.LOSE_ANSWER: 0.3}
 SETTINGS = {"adapter": "embedded:", "retry_delays": ",".join(["0.1"] * 30)}
 
 
@@ -53,4 +54,27 @@ async def test_its_service(tmp_path: Path, rm: Rm, soap: Soap) -> None:
                     lambda: any(b"TerminateSequenceResponse" in o for _, o in between.passed)
                 )
             assert between.counts[Mishap.LOSE_REQUEST]
+            assert peer.got == [str(number) for number in range(1, COUNT + 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rm", Rm)
+async def test_its_service_that_acknowledges_elsewhere(tmp_path: Path, rm: Rm) -> None:
+    """Answers are lost with 1.0, too."""
+    [port] = free_ports(1)
+    speaker = Speaker(S11)
+    rows = [{"address": "*", "acknowledgements": "address"}]
+    async with running(tmp_path, consumers=rows, **SETTINGS) as run:
+        with peer_running(rm, "serve", str(port)) as peer, relay({}, seed=4) as between:
+            between.target = f"http://127.0.0.1:{await asyncio.to_thread(peer.port)}"
+            body = speaker.wse_subscribe(f"{between.url}/sink")
+            asked = body.replace("</e:Delivery>", f"{policy(rm)}</e:Delivery>")
+            await run.subscribe(speaker, asked)
+            between.odds = ELSEWHERE
+            for number in range(1, COUNT + 1):
+                note = f'<p:note xmlns:p="urn:gsoap-peer"><p:text>{number}</p:text></p:note>'
+                await run.publish(note, action="urn:gsoap-peer:note")
+            await until(lambda: len(peer.got) >= COUNT)
+            await run.quiet()
+            assert between.counts[Mishap.LOSE_ANSWER]
             assert peer.got == [str(number) for number in range(1, COUNT + 1)]

@@ -10,7 +10,7 @@ from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Party
 from gateway.reliability.storage import Transaction
 from gateway.reliability.stores.memory import MemoryStore
-from gateway.reliability.values import Delivered
+from gateway.reliability.values import Delivered, Outgoing
 from mediation.reliable_messaging import ReliableMessage, Rm, read_message
 from mediation.reliable_messaging.policy import Policy
 from tests.rigs.consumers import Connection, Receipt
@@ -49,6 +49,7 @@ class ReliableConsumer:
         sent: What came, as it was lost or not; in its order.
         numbers: The numbers of messages as they came, by sequence, with repeats.
         ids: The message ids that came under each number of each sequence.
+        elsewhere: What it has to send, beside its answers.
     """
 
     lifetime: float | None = None
@@ -58,6 +59,7 @@ class ReliableConsumer:
     sent: list[ReliableMessage] = field(default_factory=list)
     numbers: dict[str, list[int]] = field(default_factory=dict)
     ids: dict[tuple[str, int], set[str]] = field(default_factory=dict)
+    elsewhere: list[Outgoing] = field(default_factory=list)
     _names: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
@@ -112,7 +114,7 @@ class ReliableConsumer:
             return
         now = time.time()
         reply = self.endpoint.received(receipt.body, now)
-        self.endpoint.due(now)
+        self.elsewhere += [*reply.outgoing, *self.endpoint.due(now)]
         if lost == "answer":
             connection.transport.abort()
         elif reply.answer is None:

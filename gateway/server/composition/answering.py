@@ -51,6 +51,7 @@ from gateway.sources.registrations import Registrations
 from gateway.sources.resources import RegistrationResources
 from gateway.sources.sources import Sources
 from gateway.sources.windows import SourceBookmarks, WantedEvents, WindowsOperations
+from gateway.subscriptions.acknowledging import AcknowledgementOperations
 from gateway.subscriptions.management import ManagementOperations
 from gateway.subscriptions.operations import MailboxFeeds, SubscriptionOperations
 from gateway.subscriptions.resources import SubscriptionResources
@@ -159,7 +160,10 @@ def answer_requests(
         registry = Registry(
             *(room.handlers() for room in rooms),
             running,
-            at={ResourceKind.SOURCE: taking_in.handlers()},
+            at={
+                ResourceKind.SOURCE: taking_in.handlers(),
+                ResourceKind.SEQUENCE: _acknowledging(storage, sending, subscribing).handlers(),
+            },
             instead={
                 ResourceKind.CHANNEL: ChannelOperations(channels, publishing, managing).handlers()
             },
@@ -178,6 +182,19 @@ def answer_requests(
     return Answering(
         topics, intake, deposits, publishing, holding, synchronizing, soap, sequences, channels
     )
+
+
+def _acknowledging(
+    storage: Storage, sending: Sending, subscribing: Subscribing
+) -> AcknowledgementOperations:
+    def noted(id_: str) -> None:
+        """Go on with a subscription of which something is acknowledged."""
+        entry = subscribing.subscriptions.by_id(id_)
+        if entry is not None:
+            sending.dispatchers.hasten(entry)
+        sending.sequences.wake()
+
+    return AcknowledgementOperations(storage.store, sending.sequences.called_back, noted)
 
 
 def _rules(settings: Settings) -> Callable[[str], EndpointRules]:

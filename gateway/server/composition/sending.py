@@ -46,7 +46,12 @@ def prepare_sending(
         limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
         by_address=settings.egress_proxy is None,
     )
-    in_sequence = SequenceSending(storage.store, transports.by_scheme, parsing)
+    in_sequence = SequenceSending(
+        storage.store,
+        transports.by_scheme,
+        parsing,
+        calls_back=lambda target: transports.options.of(target).calls_back,
+    )
     attempts = Attempts(
         transports.by_scheme,
         producer=peers.producer,

@@ -143,6 +143,7 @@ class TestPatterns:
             {"address": "host.example", "max_message": 0},
             {"address": "host.example", "client_key": "key.pem"},
             {"address": "host.example", "server_name": "a b"},
+            {"address": "host.example", "acknowledgements": "nowhere"},
             {"address": "host.example", "htttp": "1.0"},
             {"http": "1.0"},
         ],

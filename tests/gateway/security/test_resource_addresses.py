@@ -24,6 +24,8 @@ ADDRESSES = [
     ("/soap/topic/soap/channel/a", None),
     (f"/mailboxes/{KEY}", ResourceAddress(ResourceKind.MAILBOX, KEY)),
     (f"/sources/{KEY}", ResourceAddress(ResourceKind.SOURCE, KEY)),
+    (f"/sequences/{KEY}", ResourceAddress(ResourceKind.SEQUENCE, KEY)),
+    ("/api/v1/sequences/5b1f0c9a3e77-0", None),
     (f"/publishers/{KEY.upper()}/", ResourceAddress(ResourceKind.PUBLISHER, KEY)),
     ("/axis2/services/MsgBoxService", ResourceAddress(BOX_2011)),
     ("/axis2/services/MsgBoxService/", ResourceAddress(BOX_2011)),

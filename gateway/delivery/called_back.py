@@ -1,0 +1,80 @@
+"""Acknowledgements that a consumer sends to an address of the gateway, beside the connections of
+its messages: `CalledBack` brings them to the attempts that wait for them.
+
+The address is of one sequence, and is made of the message id of its CreateSequence: who knows it
+has been asked to acknowledge there.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gateway.reliability.records import OutgoingSequence
+from gateway.security.resource_addresses import ResourceKind
+from mediation import Subscription
+from mediation.reliable_messaging import ReliableMessage
+
+WAITING = 8
+"""Messages to one address that an attempt has not looked at yet: more are noted in the store."""
+_URN = "urn:uuid:"
+
+
+def base_of(subscription: Subscription) -> str:
+    """The gateway's address as the subscriber of *subscription* was told it."""
+    kind = ResourceKind.SUBSCRIPTION
+    return subscription.manager.removesuffix(f"{kind.value}{subscription.key}")
+
+
+def address_of(base: str, create_id: str) -> str:
+    """The address for the acknowledgements of a sequence, by its message id of CreateSequence."""
+    return ResourceKind.SEQUENCE.address(base, create_id.removeprefix(_URN))
+
+
+def create_id_of(key: str) -> str:
+    """The message id of CreateSequence, by the key in an address."""
+    return f"{_URN}{key}"
+
+
+class CalledBack:
+    """The attempts that wait for an acknowledgement, by sequence."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, asyncio.Queue[ReliableMessage]] = {}
+
+    @contextmanager
+    def expect(self, sequence: OutgoingSequence) -> Iterator["asyncio.Queue[ReliableMessage]"]:
+        """What comes for *sequence* meanwhile; one attempt at a time waits for that."""
+        create_id = sequence.create_id or ""
+        queue = self._waiting[create_id] = asyncio.Queue(WAITING)
+        try:
+            yield queue
+        finally:
+            if self._waiting.get(create_id) is queue:
+                del self._waiting[create_id]
+
+    def tell(self, create_id: str, said: ReliableMessage) -> bool:
+        """Tell the attempt that waits what came. Returns whether there is one."""
+        queue = self._waiting.get(create_id)
+        if queue is None or queue.full():
+            return False
+        queue.put_nowait(said)
+        return True
+
+
+async def word_on(
+    queue: "asyncio.Queue[ReliableMessage]", sequence: OutgoingSequence, number: int, seconds: float
+) -> ReliableMessage | None:
+    """The first of *queue* that decides on message *number*; None: none within *seconds*."""
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                said = await queue.get()
+                if _decides(said, sequence, number):
+                    return said
+    except TimeoutError:
+        return None
+
+
+def _decides(said: ReliableMessage, sequence: OutgoingSequence, number: int) -> bool:
+    told = [one for one in said.acknowledgements if one.identifier == sequence.identifier]
+    return said.fault is not None or any(one.final or number in one.ranges for one in told)
