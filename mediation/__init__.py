@@ -10,6 +10,7 @@ URI) and `mediation.wsdl`. All else is found through them.
 """
 
 from mediation.client import (
+    LEASED,
     SPECS,
     AnsweredFault,
     Ended,
@@ -18,6 +19,7 @@ from mediation.client import (
     ending_in,
     expiry_text,
     is_response,
+    leasing_in,
     read_answer,
     read_granted,
     read_received,
@@ -156,7 +158,14 @@ from mediation.model.requests import (
     TerminationTime,
     Unsubscribe,
 )
-from mediation.model.specification import Fault, LeaseRules, PropertyDocument, Specification
+from mediation.model.specification import (
+    Fault,
+    LeaseOptions,
+    LeaseRules,
+    Leasing,
+    PropertyDocument,
+    Specification,
+)
 from mediation.model.versions import DataForm, EventForm, Family, Form, Soap, Spec, Version, Wsa
 from mediation.names import WSA_NONE
 from mediation.notification.document_metadata import minimal_form
@@ -195,6 +204,7 @@ from mediation.specifications import SPECIFICATIONS, properties_in
 __all__ = [
     "ANYWHERE",
     "AROUND_EVENTS",
+    "LEASED",
     "MESSENGER_FAULT_TEXTS",
     "NEVER",
     "NO_HEADERS",
@@ -253,7 +263,9 @@ __all__ = [
     "Identify",
     "Incoming",
     "Lease",
+    "LeaseOptions",
     "LeaseRules",
+    "Leasing",
     "ListSubscriptions",
     "MailboxMade",
     "MailboxService",
@@ -341,6 +353,7 @@ __all__ = [
     "id_to_keep",
     "is_anonymous",
     "is_response",
+    "leasing_in",
     "minimal_form",
     "parse_date_time",
     "parse_expiry",

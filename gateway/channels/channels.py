@@ -13,6 +13,7 @@ from gateway.channels.selecting import Evaluate, Selector
 from gateway.model.channels import CHANNEL_PROPERTY, Channel, Selection
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.parsing import Parsing
+from gateway.publishing.operations import Select
 from gateway.security.quotas import QuotaExceeded
 from gateway.store import Store, StoreUnavailable
 from gateway.store import channels as rows
@@ -170,6 +171,15 @@ class Channels:
         return True
 
     # What comes.
+
+    async def selecting(self, name: str, *, trusted: bool = True) -> Select:
+        """What makes of notifications those that are published at a channel.
+
+        Raises:
+            ChannelUnknown: There is none.
+        """
+        channel = await self.named(name)
+        return partial(self.select, channel.name, trusted=trusted)
 
     async def select(
         self, name: str, notifications: tuple[Notification, ...], *, trusted: bool

@@ -1,8 +1,6 @@
 """Handlers of what is asked at the address of a channel with a name: to publish, and to subscribe.
 Everything else is asked there as anywhere."""
 
-from functools import partial
-
 from gateway.channels.channels import Channels
 from gateway.exchange import Handlers, Inbound
 from gateway.publishing.operations import PublishingOperations
@@ -44,8 +42,8 @@ class ChannelOperations:
         self, request: Publish, incoming: Incoming, inbound: Inbound
     ) -> Published | Acknowledged | None:
         """Publish what passes the channel's filter; the publisher is not told what that is."""
-        name = await self._named(incoming, inbound)
-        select = partial(self._channels.select, name, trusted=inbound.principal.trusted)
+        name, trusted = await self._named(incoming, inbound), inbound.principal.trusted
+        select = await self._channels.selecting(name, trusted=trusted)
         return await self._publishing.publish(request, incoming, inbound, select)
 
     async def subscribe(

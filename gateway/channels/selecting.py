@@ -19,34 +19,15 @@ from filters import (
     Reason,
     Refused,
     compile,
-    quoted,
 )
 from gateway.model.channels import Selection
 from gateway.parsing import Parsing
 from mediation import PAYLOAD_PATHS, Notification, event
-from mediation.grid_events import Event, filter_of
+from mediation.grid_events import example_of, filter_of
 
-FIELDS = ("eventNamespace", "eventType", "source", "message")
-"""The fields that an example may have."""
 Evaluate = Callable[[str, Sequence[Question]], Awaitable[Evaluated | None]]
 """`XPathFilterAdapter.evaluate`."""
 _log = structlog.get_logger("dragoman.channels")
-
-
-def example_of(selection: Selection) -> Event | None:
-    """The event that is the example of *selection*; None where there is none.
-
-    Raises:
-        Refused: ``FILTER_INVALID``: it has a field that there is not.
-    """
-    fields = {name: value for name, value in selection.example if value}
-    if unknown := fields.keys() - set(FIELDS):
-        text = f"An example has {', '.join(FIELDS)}, and no {quoted(min(unknown))}."
-        raise Refused(Reason.FILTER_INVALID, text)
-    if not fields:
-        return None
-    namespace, type_, source, message = map(fields.get, FIELDS)
-    return Event(namespace, type_, source, message=message)
 
 
 def filter_for(selection: Selection) -> Filter:
@@ -55,7 +36,7 @@ def filter_for(selection: Selection) -> Filter:
     Raises:
         Refused: It is none.
     """
-    example, filter_ = example_of(selection), EVERYTHING
+    example, filter_ = example_of(dict(selection.example)), EVERYTHING
     if example is not None:
         filter_ = filter_of(example)
     if selection.xpath:

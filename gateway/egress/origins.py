@@ -49,15 +49,18 @@ class Origins:
         source: str,
         notifications: Sequence[Notification],
         take: Callable[[], Awaitable[None]],
+        *,
+        was_here: bool = True,
     ) -> bool:
         """Have *notifications*, which came from *source* with *origin*, taken by *take*, unless
         they were; whether they are now. While others of the same origin are being taken, it waits
-        for what becomes of them: what fails is not remembered.
+        for what becomes of them: what fails is not remembered. *was_here*: what has an origin of
+        ours was where these came to; between two channels of ours it was elsewhere.
 
         Raises:
             Whatever *take* does.
         """
-        if origin.startswith(f"{self._ours}."):
+        if was_here and origin.startswith(f"{self._ours}."):
             return False
         loop = asyncio.get_running_loop()
         key = _key(origin, source, notifications)

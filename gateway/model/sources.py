@@ -58,6 +58,10 @@ class Source:
         actions: The actions that are subscribed to; none means any.
         resource: The URI of the resource of WS-Management that is subscribed to.
         mode: How its deliveries are made there.
+        channel: The name of the channel that its events are published at, empty: at none with a
+            name; None: it is no link of a channel.
+        example: The fields of an event that is an example of what is wanted.
+        made_by: Where a link comes from, if an operator did not make it.
     """
 
     id: str
@@ -77,6 +81,9 @@ class Source:
     actions: tuple[str, ...] = ()
     resource: str | None = None
     mode: Mode = Mode.PUSH
+    channel: str | None = None
+    example: tuple[tuple[str, str], ...] = ()
+    made_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from filters import DEFAULT_TOPIC, Reason, Refused, topic_dialects
 from gateway.egress.hops import HOPS_PROPERTY, ORIGIN_PROPERTY, read_hops, read_origin
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers, Inbound
-from gateway.model.channels import CHANNEL_PROPERTY
+from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.observing.samples import Sample, counter
 from gateway.publishing.event_copies import Copies
 from gateway.publishing.spool import Publisher
@@ -33,6 +33,7 @@ from mediation import (
     Publish,
     Published,
 )
+from mediation.grid_events import VIA_PROPERTY
 from mediation.packaging.records import check_references, has_references
 
 Select = Callable[[tuple[Notification, ...]], Awaitable[tuple[Notification, ...]]]
@@ -59,6 +60,7 @@ class PublishingOperations:
         looks: Counts requests to be told of topics.
         mailboxes_each: How many mailboxes a stranger may have, for DescribeEvents.
         longest_lease: How long a stranger's subscription lasts at most, in the same way.
+        endpoint: The address of the channel without a name.
         copies: Copies what was accepted; None where nothing is copied.
         check: Refuses what nobody registered to publish; None where none need.
         note: Keeps what a message that was published says of its publisher.
@@ -75,11 +77,13 @@ class PublishingOperations:
         looks: PrincipalRate,
         mailboxes_each: int,
         longest_lease: timedelta,
+        endpoint: str = "",
         copies: Copies | None = None,
         check: Callable[[Sequence[Notification]], Awaitable[None]] | None = None,
         note: Callable[[Incoming, Inbound], Awaitable[None]] | None = None,
         prove: Callable[[Publish, Incoming, Inbound], Awaitable[Publish]] | None = None,
     ) -> None:
+        self._endpoint = endpoint
         self._check = check
         self._note = note
         self._prove = prove
@@ -181,6 +185,7 @@ class PublishingOperations:
             _sender(inbound, notifications),
             notifications,
             lambda: self.accept(notifications),
+            was_here=self._were_here(notifications),
         ):
             self.repeated += len(notifications)
         if request.acknowledged:
@@ -188,6 +193,14 @@ class PublishingOperations:
         if request.answered:
             return Published(request.notifications[0].id)
         return None
+
+    def _were_here(self, notifications: Sequence[Notification]) -> bool:
+        """Whether what has passed this gateway was at the channel that *notifications* are for: the
+        addresses that they passed say it, if they have any."""
+        properties = notifications[0].properties
+        passed = properties.get(VIA_PROPERTY)
+        own = channel_address(self._endpoint, properties.get(CHANNEL_PROPERTY, ""))
+        return passed is None or own in passed.split()
 
     async def accept(self, notifications: Sequence[Notification]) -> None:
         """Publish what was admitted; it is durable on return."""

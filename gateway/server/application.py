@@ -83,7 +83,7 @@ class Application:
         self.channels = answering.channels
         self._demand = answering.holding.demand
         self.naming = answering.holding.naming
-        self.parent = answering.holding.parent
+        self.links = answering.holding.links
         self.synchronizing = answering.synchronizing
         self.soap = answering.soap
         self.sequences = answering.sequences
@@ -152,6 +152,7 @@ class Application:
             self.subscriptions.run,
             self._subscriber_sequences.run,
             self._keeper.run,
+            self.links.run,
             self.registrations.run,
             self._demand.run,
             partial(keep_house, self.store, self.dead_letters, self.dispatchers, sharing),
@@ -167,8 +168,6 @@ class Application:
             works.append(self.sequences.run)
         if self.naming is not None:
             works.append(self.naming.run)
-        if self.parent is not None:
-            works.append(self.parent.run)
         if self.spool is not None:
             works.append(self.spool.run)
         if self.discovery is not None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from adapters import Capabilities, XPathFilterAdapter
 from gateway.channels.channels import Channels
+from gateway.channels.links import Links
 from gateway.channels.naming import Naming
-from gateway.channels.parent import ParentLink
 from gateway.delivery import (
     Dispatcher,
     Dispatchers,
@@ -150,14 +150,14 @@ class Subscribing:
 @dataclass(frozen=True, slots=True)
 class Holding:
     """The sources, what keeps them, the publishers that registered; our entry in a directory, if
-    it has one."""
+    it has one; the links of channels."""
 
     sources: Sources
     keeper: Keeper
     registrations: Registrations
     demand: Demand
     naming: Naming | None
-    parent: ParentLink | None
+    links: Links
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ from gateway.settings.tables import (
     ChannelRow,
     Directory,
     GridEvents,
+    LinkRow,
     NamedCertificate,
     Relay,
     WindowsEvents,
@@ -219,6 +220,8 @@ class Settings(BaseSettings):
     """The directory in which the gateway's channel is found; without it there is none."""
     channels: tuple[ChannelRow, ...] = Field((), max_length=1000)
     """Channels with names."""
+    links: tuple[LinkRow, ...] = Field((), max_length=500)
+    """Where channels are subscribed."""
     relays: tuple[Relay, ...] = Field((), max_length=1000)
     """Ways to listeners behind a firewall."""
     discovery_node: bool = False

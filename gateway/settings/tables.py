@@ -11,7 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, fi
 from filters import Refused, parse_document
 from gateway.model.channels import Selection
 from gateway.settings.values import Length, is_base
-from mediation import CallRules
+from mediation import LEASED, SPECS, CallRules, Version
+from mediation.grid_events import CHANNEL
 
 
 class NamedCertificate(BaseModel):
@@ -116,6 +117,43 @@ class ChannelRow(SelectionTable):
     """A row of ``channels``: a channel with a name."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
+
+
+class LinkRow(BaseModel):
+    """A row of ``links``: a channel of ours subscribed at one of others, or at another producer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str = Field(pattern=r"^https?://[^\s]+$", max_length=4096)
+    channel: str = Field("", pattern=r"^([a-z0-9][a-z0-9._-]{0,63})?$")
+    """Ours; the one without a name where there is none."""
+    spec: str = Version.GRID_EVENTS.value
+    example: dict[str, str] = {}
+    topic: str | None = Field(None, min_length=1, max_length=8192)
+    xpath: str | None = Field(None, min_length=1, max_length=8192)
+    namespaces: dict[str, str] = {}
+    lease: Length = timedelta(minutes=10)
+    publish_on: str | None = Field(None, min_length=1, max_length=8192)
+    profile: str = "standard"
+    binding: str = Field(CHANNEL, max_length=1024)
+
+    @field_validator("spec")
+    @classmethod
+    def _is_spec(cls, value: str) -> str:
+        offered = [version.value for version in (*LEASED, *SPECS)]
+        if value not in offered:
+            raise ValueError(f"must be one of {', '.join(offered)}")
+        return value
+
+    @property
+    def version(self) -> Version:
+        """The version that is spoken."""
+        return Version(self.spec)
+
+    @property
+    def selection(self) -> Selection:
+        """What is wanted."""
+        return Selection(_pairs(self.example), self.xpath, _pairs(self.namespaces))
 
 
 class Directory(BaseModel):

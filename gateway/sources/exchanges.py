@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from filters import Refused
+from filters import Reason, Refused
 from gateway.egress import (
     AddressPolicy,
     AddressRefused,
@@ -23,6 +23,7 @@ from gateway.egress import (
     Transport,
     parse_target,
 )
+from gateway.model.channels import channel_address
 from gateway.model.sources import Source
 from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
@@ -31,10 +32,13 @@ from gateway.sources.admission import Admission, Visit
 from gateway.sources.profiles import PROFILES, Profile
 from gateway.sources.states import Granted
 from mediation import (
+    LEASED,
     SPECS,
     WSA_NONE,
     AnsweredFault,
     EndpointReference,
+    LeaseOptions,
+    Leasing,
     Mode,
     SourceOptions,
     Spec,
@@ -44,6 +48,7 @@ from mediation import (
     http_headers,
     is_anonymous,
     is_response,
+    leasing_in,
     parse_date_time,
     parse_expiry,
     read_answer,
@@ -56,6 +61,7 @@ from mediation import (
     write_unsubscribe,
 )
 from mediation import Granted as GrantedAnswer
+from mediation.grid_events import channel_reference
 from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSMAN_EVENTS, WSMAN_PUSH_WITH_ACK
 
 SECONDS = 20.0
@@ -63,6 +69,8 @@ SECONDS = 20.0
 SHORTEST_OF_STRANGERS = 30.0
 """Seconds of a lease of strangers' sources, at least: what is granted for less is held for as long,
 so that nobody has it renewed more often than each quarter of a minute or so."""
+SHORTEST_BY_CALL = 3.0
+"""Seconds that a lease of one who is asked by a call is believed to last, at least."""
 INVALID_BOOKMARK = "InvalidBookmark"
 """The subcode of the fault about a bookmark (DSP0226 1.2, section 14.6)."""
 MODES: Mapping[Mode, str | None] = {
@@ -95,6 +103,8 @@ class Exchanges:
     Args:
         base: The gateway's URL, without a slash at its end: producers send there.
         admission: Says which exchanges may begin.
+        endpoint: The address of the SOAP endpoint, as channels of others are told it; those with
+            names are below it.
     """
 
     def __init__(
@@ -105,8 +115,10 @@ class Exchanges:
         *,
         base: str,
         admission: Admission | None = None,
+        endpoint: str | None = None,
         seconds: float = SECONDS,
     ) -> None:
+        self._endpoint = endpoint or f"{base}/soap"
         self._transport = transport
         self._policy = policy
         self._parsing = parsing
@@ -122,6 +134,9 @@ class Exchanges:
             BookmarkRefused
             ProducerRefused, ProducerUnreachable: as every method here.
         """
+        leasing = leasing_in(source.spec)
+        if leasing is not None:
+            return await self._lease(source, leasing, source.lease)
         at = time.time()
         written = subscribe_request(source, self._base, key, at, bookmark)
         answered = await self._ask(source, source.url, written, read_granted)
@@ -131,6 +146,9 @@ class Exchanges:
 
     async def renew(self, source: Source, manager: EndpointReference) -> Granted:
         """Renew for as long as was asked for at first."""
+        leasing = leasing_in(source.spec)
+        if leasing is not None:
+            return await self._lease(source, leasing, source.lease)
         at = time.time()
         written = write_renew(
             _spec(source, manager),
@@ -144,14 +162,14 @@ class Exchanges:
 
     async def check(self, source: Source, manager: EndpointReference) -> None:
         """Ask whether the subscription is still there."""
-        if not PROFILES[source.profile].checks:
+        if not PROFILES[source.profile].checks or leasing_in(source.spec) is not None:
             raise ProducerRefused("It cannot be asked.")
         written = write_get_status(_spec(source, manager), manager, message_id=message_urn())
         await self._ask(source, manager.address, written, read_answer)
 
     async def pause(self, source: Source, manager: EndpointReference) -> None:
         """Have the producer send nothing for a while."""
-        if not PROFILES[source.profile].pauses:
+        if not PROFILES[source.profile].pauses or leasing_in(source.spec) is not None:
             raise ProducerRefused("It cannot pause.")
         try:
             written = write_pause(_spec(source, manager), manager, message_id=message_urn())
@@ -165,10 +183,23 @@ class Exchanges:
         await self._ask(source, manager.address, written, read_answer)
 
     async def unsubscribe(self, source: Source, manager: EndpointReference) -> None:
-        """End the subscription."""
+        """End the subscription; where there is no request for that, by a lease that is as short as
+        can be."""
+        leasing = leasing_in(source.spec)
+        if leasing is not None:
+            await self._lease(source, leasing, 0.0)
+            return
         spec, options = _spec(source, manager), _options(source)
         written = write_unsubscribe(spec, manager, message_id=message_urn(), source=options)
         await self._ask(source, manager.address, written, read_answer)
+
+    async def _lease(self, source: Source, leasing: Leasing, seconds: float) -> Granted:
+        """Subscribe, or renew, by the call that does both."""
+        at = time.time()
+        written = lease_request(source, self._endpoint, seconds)
+        granted = await self._ask(source, source.url, written, leasing.read_granted)
+        length = max(SHORTEST_BY_CALL, min(granted, seconds))
+        return Granted(at, length, producer_of(source))
 
     async def _ask(
         self, source: Source, address: str, written: Written, read: Callable[[bytes], T]
@@ -207,7 +238,8 @@ class Exchanges:
 
     async def _send(self, source: Source, target: Target, written: Written, visit: Visit) -> Answer:
         action, envelope = written
-        headers = http_headers(source.spec.soap, "" if source.spec.wsa is None else action)
+        said = source.spec.wsa is not None or leasing_in(source.spec) is not None
+        headers = http_headers(source.spec.soap, action if said else "")
         request = Request(
             target,
             envelope,
@@ -276,6 +308,8 @@ def checked(address: str, policy: AddressPolicy) -> Target:
 
 def spoken(version: Version, profile: Profile) -> Spec:
     """The versions in which a producer of *profile* is spoken to."""
+    if version in LEASED:
+        return LEASED[version]
     spec = SPECS[version]
     if profile.soap is not None:
         spec = replace(spec, form=profile.soap)
@@ -292,6 +326,11 @@ def subscribe_request(
     Raises:
         Refused: It cannot be written.
     """
+    if leasing_in(source.spec) is not None:
+        return lease_request(source, f"{base}/soap", source.lease)
+    if source.example:
+        text = "An example is a filter of Grid SOAP Events alone; others take a topic or XPath."
+        raise Refused(Reason.FILTER_DIALECT, text)
     address = ResourceKind.SOURCE.address(base, key)
     consumer = EndpointReference(address, source.spec.wsa or Wsa.V2005_08)
     return write_subscribe(
@@ -308,6 +347,30 @@ def subscribe_request(
         mode=MODES[source.mode],
         source=_options(source, bookmark),
     )
+
+
+def lease_request(source: Source, endpoint: str, seconds: float) -> Written:
+    """The call by which the channel of *source*, below *endpoint*, subscribes for *seconds*.
+
+    Raises:
+        Refused: It cannot be written.
+    """
+    if source.topic or source.xpath or source.actions:
+        text = "Grid SOAP Events has filters by example alone: no topics, XPath and actions."
+        raise Refused(Reason.FILTER_DIALECT, text)
+    leasing = leasing_in(source.spec)
+    if leasing is None:
+        raise ValueError(f"nobody calls {source.spec.version.value} so")
+    location = channel_address(endpoint, source.channel or "")
+    wanted = LeaseOptions(
+        producer_of(source), channel_reference(location), seconds, dict(source.example)
+    )
+    return leasing.subscribe(wanted)
+
+
+def producer_of(source: Source) -> EndpointReference:
+    """The producer of *source*."""
+    return source.reference or channel_reference(source.url)
 
 
 def _spec(source: Source, to: EndpointReference | None) -> Spec:

@@ -50,7 +50,7 @@ from gateway.sources.states import (
 )
 from gateway.store import StoreUnavailable
 from gateway.store.replicas import Fenced
-from mediation import EndpointReference
+from mediation import EndpointReference, leasing_in
 
 ROUND = 1.0
 """Seconds from one round to the next, at most."""
@@ -306,7 +306,10 @@ class Keeper:
 
     def _dismiss(self, entry: Entry, manager: EndpointReference) -> None:
         """End a subscription that is not wanted any more; if that fails, its lease ends, and what
-        it sends until then is refused."""
+        it sends until then is refused. Where there is one subscription only, however often it is
+        asked for, the later one would end, too."""
+        if leasing_in(entry.source.spec) is not None:
+            return
         if self._dismissals < DISMISSALS:
             self._dismissals += 1
             self._spawn(self._end(entry, manager))
@@ -319,7 +322,10 @@ class Keeper:
             self._dismissals -= 1
 
     def _moment(self, entry: Entry) -> Moment:
-        timing = replace(self._timing, lease=entry.source.lease, silence=entry.source.silence)
+        source, timing = entry.source, self._timing
+        timing = replace(timing, lease=source.lease, silence=source.silence)
+        if leasing_in(source.spec) is not None:
+            timing = replace(timing, renew_at=2 / 3)
         return Moment(entry.row.wanted, timing, self._clock(), self._chance(), entry.heard)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gateway.exchange import Handlers, Inbound
 from gateway.model.sources import EndTold
+from gateway.publishing.operations import Select
 from gateway.security.resource_addresses import addressed
 from gateway.sources.profiles import PROFILES
 from gateway.sources.sources import Entry, Sources, SourceUnknown
@@ -21,7 +22,11 @@ from mediation import (
     ending_in,
 )
 
-Publishing = Callable[[Publish, Incoming, Inbound], Awaitable[Published | Acknowledged | None]]
+Publishing = Callable[
+    [Publish, Incoming, Inbound, Select | None], Awaitable[Published | Acknowledged | None]
+]
+AtChannel = Callable[[str], Awaitable[Select]]
+"""What makes of events those that are published at the channel of a name."""
 
 
 class SourceOperations:
@@ -30,9 +35,17 @@ class SourceOperations:
     Args:
         publish: Publishes, as for any publisher: what comes from sources of registrations.
         take_in: The same, on whatever topic: what an operator asked for.
+        at_channel: What selects for channels, of sources that are their links; None: none is.
     """
 
-    def __init__(self, sources: Sources, publish: Publishing, take_in: Publishing) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        publish: Publishing,
+        take_in: Publishing,
+        at_channel: AtChannel | None = None,
+    ) -> None:
+        self._at_channel = at_channel
         self._sources = sources
         self._publish = publish
         self._take_in = take_in
@@ -89,10 +102,14 @@ class SourceOperations:
             trusted=inbound.principal.trusted or source.registration is None,
         )
         publish = self._take_in if source.registration is None else self._publish
+        select = None
+        if source.channel and self._at_channel is not None:
+            select = await self._at_channel(source.channel)
         answer = await publish(
             replace(request, notifications=notifications),
             incoming,
             replace(inbound, principal=principal),
+            select,
         )
         self._sources.heard(entry, len(events))
         return answer

@@ -30,7 +30,7 @@ from gateway.sources.profiles import PROFILES, Profile
 from gateway.sources.topics import filter_of, topic_named
 from gateway.store import Store, StoreUnavailable, bookmarks
 from gateway.store import sources as rows
-from mediation import SPECS, EndpointReference, Mode, Spec, Version
+from mediation import LEASED, SPECS, EndpointReference, Mode, Spec, Version
 
 MOST = 1000
 """Sources, of operators and of registrations together."""
@@ -81,6 +81,9 @@ class NewSource:
     actions: tuple[str, ...] = ()
     resource: str | None = None
     mode: Mode = Mode.PUSH
+    channel: str | None = None
+    example: tuple[tuple[str, str], ...] = ()
+    made_by: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -239,12 +242,12 @@ class Sources:
             source=source.id,
             producer=shown(source.url),
             spec=source.spec.version.value,
-            by="registration" if source.registration else "operator",
+            by="registration" if source.registration else source.made_by or "operator",
         )
         return entry
 
     def _made(self, wanted: NewSource, principal: Principal, registration: str | None) -> Source:
-        if wanted.version not in SPECS:
+        if wanted.version not in SPECS and wanted.version not in LEASED:
             raise Refused(Reason.MESSAGE_INVALID, "The specification has no subscribers.")
         profile = PROFILES.get(wanted.profile)
         if profile is None:
@@ -274,6 +277,9 @@ class Sources:
             wanted.actions,
             wanted.resource,
             wanted.mode,
+            wanted.channel,
+            wanted.example,
+            wanted.made_by,
         )
         filter_of(source, self._base)
         return source

@@ -114,12 +114,14 @@ class Timing:
         silence: Without a sign of life after which the producer is asked; 0 never asks.
         first: From a failure to the next attempt; twice as many after each further one.
         longest: From one attempt to the next, at most.
+        renew_at: The part of a lease after which it is renewed, about.
     """
 
     lease: float = 3600.0
     silence: float = 0.0
     first: float = 1.0
     longest: float = 300.0
+    renew_at: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +259,8 @@ def _renewed(standing: Standing, event: Event, moment: Moment) -> Step:
 
 
 def _leased(standing: Standing, event: Granted, moment: Moment, state: State) -> Standing:
-    """A lease is renewed at about its half."""
     length = moment.timing.lease if event.length is None else event.length
-    renew = event.at + max(SHORTEST, length * (0.45 + 0.1 * moment.chance))
+    renew = event.at + max(SHORTEST, length * (moment.timing.renew_at - 0.05 + 0.1 * moment.chance))
     return _into(
         standing,
         state,

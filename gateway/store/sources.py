@@ -184,6 +184,9 @@ def _write_source(source: Source) -> str:
             "actions": source.actions,
             "resource": source.resource,
             "mode": source.mode.value,
+            "channel": source.channel,
+            "example": source.example,
+            "made_by": source.made_by,
         }
     )
 
@@ -196,6 +199,7 @@ def _read_source(text: str, id_: str, registration: str | None) -> Source:
     namespaces = tuple((prefix, uri) for prefix, uri in value.pop("namespaces"))
     reference = value.pop("reference")
     value["reference"] = read_reference(reference) if reference else None
-    value["actions"] = tuple(value.get("actions", ()))  # Older rows have none of these three.
+    value["actions"] = tuple(value.get("actions", ()))  # Older rows have none of these.
+    value["example"] = tuple((name, text) for name, text in value.get("example", ()))
     value["mode"] = Mode(value.get("mode", Mode.PUSH.value))
     return Source(id_, spec=spec, namespaces=namespaces, registration=registration, **value)

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from starlette.types import ASGIApp
 
 from gateway.channels.channels import Channels
+from gateway.channels.links import Links
 from gateway.http import HttpSettings
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.parsing import Parsing
@@ -68,6 +69,7 @@ class Web:
     mailboxes: Mailboxes
     sources: Sources
     channels: Channels
+    links: Links
     sequences: Sequences | None
     subscriber_sequences: SubscriberSequences
     service: SoapService

@@ -15,8 +15,10 @@ from mediation.client.reading import (
     read_received,
 )
 from mediation.client.writing import (
+    LEASED,
     SPECS,
     expiry_text,
+    leasing_in,
     write_destroy,
     write_get_current_message,
     write_get_resource_property,
@@ -31,6 +33,7 @@ from mediation.client.writing import (
 )
 
 __all__ = [
+    "LEASED",
     "SPECS",
     "AnsweredFault",
     "Ended",
@@ -39,6 +42,7 @@ __all__ = [
     "ending_in",
     "expiry_text",
     "is_response",
+    "leasing_in",
     "read_answer",
     "read_events",
     "read_granted",

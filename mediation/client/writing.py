@@ -9,8 +9,8 @@ from mediation.model.delivery_modes import SourceOptions
 from mediation.model.expiry import format_duration, format_seconds
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
-from mediation.model.specification import Client, RequestParts, SubscribeOptions
-from mediation.model.versions import Spec, Version
+from mediation.model.specification import Client, Leasing, RequestParts, SubscribeOptions
+from mediation.model.versions import Soap, Spec, Version
 from mediation.soap.addressing import reference_headers, write_headers
 from mediation.soap.envelopes import octets_of, write_envelope
 from mediation.specifications import SPECIFICATIONS
@@ -22,6 +22,18 @@ SPECS: Mapping[Version, Spec] = {
 }
 """The versions that our clients speak, each with the SOAP and WS-Addressing that they use by
 default."""
+
+LEASED: Mapping[Version, Spec] = {
+    version: Spec(version, Soap.V1_1, None)
+    for version, specification in SPECIFICATIONS.items()
+    if specification.leasing is not None
+}
+"""The versions in which the gateway subscribes with the call that renews, too (`Leasing`)."""
+
+
+def leasing_in(spec: Spec) -> Leasing | None:
+    """What writes and reads that call; None where subscriptions are renewed otherwise."""
+    return SPECIFICATIONS[spec.version].leasing
 
 
 def expiry_text(spec: Spec, lease: timedelta, now: datetime) -> str:

@@ -5,6 +5,7 @@ from mediation.grid_events.description import QUERY, asks_for_description, write
 from mediation.grid_events.encoding import Generation, TypeName, long_of
 from mediation.grid_events.events import Event, Further, read_payload, write_payload
 from mediation.grid_events.filters import filter_of
+from mediation.grid_events.leasing import EXAMPLE_FIELDS, example_of
 from mediation.grid_events.making import made_event
 from mediation.grid_events.references import (
     CHANNEL,
@@ -34,6 +35,7 @@ __all__ = [
     "BASE_FIELDS",
     "CHANNEL",
     "EVENT_TYPES",
+    "EXAMPLE_FIELDS",
     "QUERY",
     "TYPE_DOCUMENTS",
     "VIA_PROPERTY",
@@ -50,6 +52,7 @@ __all__ = [
     "asks_for_description",
     "channel_reference",
     "class_of",
+    "example_of",
     "filter_of",
     "long_of",
     "made_event",

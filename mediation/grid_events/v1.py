@@ -20,6 +20,7 @@ from mediation.grid_events.events import (
     write_fields,
     write_handback,
 )
+from mediation.grid_events.leasing import GridLeasing
 from mediation.grid_events.making import made_event
 from mediation.grid_events.references import port_of
 from mediation.grid_events.rewriting import rewrite_payload
@@ -202,6 +203,7 @@ SPECIFICATION = Specification(
     calls=CALLS,
     faults=FAULTS,
     bodies=GridBodies(),
+    leasing=GridLeasing(),
     leases=LeaseRules(shortens=True, endless=False),
     identity=identity_of,
 )

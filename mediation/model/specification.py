@@ -330,6 +330,40 @@ class SubscribeOptions:
     source: SourceOptions | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseOptions:
+    """A subscription that is asked for, renewed and given up by one call.
+
+    Attributes:
+        producer: Whom it is asked of.
+        seconds: The lease; the shortest that there is gives it up.
+        example: The fields of an event that is an example of what is wanted, by name.
+    """
+
+    producer: EndpointReference
+    consumer: EndpointReference
+    seconds: float
+    example: Mapping[str, str] = field(default_factory=dict)
+
+
+class Leasing(Protocol):
+    """Our own side as a subscriber in a version where one call subscribes, and renews."""
+
+    def subscribe(self, wanted: LeaseOptions) -> tuple[str, bytes]:
+        """Write the call: its action, and its envelope in SOAP 1.1.
+
+        Raises:
+            MediationError: It cannot be written.
+        """
+
+    def read_granted(self, octets: bytes) -> float:
+        """Read the seconds that were granted.
+
+        Raises:
+            Refused: It does not say.
+        """
+
+
 class UnwrappedEvent(NamedTuple):
     """One event of a wrapped message: its topic, its payload, the address of the manager of the
     subscription that it is for, and its own action, as far as the message tells them."""
@@ -581,7 +615,8 @@ class Specification:
         termination: The namespace of the WS-ResourceLifetime whose TerminationNotification a
             consumer can subscribe for; empty where there is none.
         identifiers: Expanded names of elements in a request that name the subscription.
-        notifications, bodies, ending, client, properties: None where the specification has none.
+        notifications, bodies, ending, client, leasing, properties: None where the specification has
+            none.
         handshake: Whether consumers are asked if they agree, before anything is sent to them.
         repeats: Whether a Subscribe that is the same as that of a subscription renews it, instead
             of making another; None: never.
@@ -612,3 +647,4 @@ class Specification:
     calls: Mapping[str, Operation] = field(default_factory=dict)
     identity: Callable[[Subscription], str] | None = None
     sequences: bool = False
+    leasing: Leasing | None = None

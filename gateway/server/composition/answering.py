@@ -6,9 +6,9 @@ from functools import partial
 
 from gateway.channels.channels import Channels
 from gateway.channels.directory import Directory, DirectoryOptions
+from gateway.channels.links import Link, Links
 from gateway.channels.naming import Naming
 from gateway.channels.operations import ChannelOperations
-from gateway.channels.parent import ParentLink
 from gateway.delivery import resend
 from gateway.mailboxes.deposits import Deposits
 from gateway.mailboxes.operations import MailboxOperations
@@ -36,6 +36,7 @@ from gateway.server.parts import (
     Subscribing,
 )
 from gateway.settings.settings import Settings
+from gateway.settings.tables import LinkRow
 from gateway.soap.endpoint_rules import rules_at, with_calls, with_sequences
 from gateway.soap.registry import Registry
 from gateway.soap.reliable import SequenceStep
@@ -57,7 +58,7 @@ from gateway.subscriptions.operations import MailboxFeeds, SubscriptionOperation
 from gateway.subscriptions.resources import SubscriptionResources
 from mediation import EndpointRules
 from mediation import Sequences as Sequenced
-from mediation.grid_events import channel_reference, port_of
+from mediation.grid_events import channel_reference
 from mediation.reliable_messaging.policy import Policy
 
 
@@ -73,7 +74,7 @@ def answer_requests(
     topics = TopicsSeen(read_namespaces(settings.topic_namespaces, fixed=settings.fixed_topic_set))
     looks, intake = look_rate(), Intake(storage.reserve.take)
     deposits = Deposits(sending.mailboxes, sending.parsing, intake)
-    sources, keeper = _sources(storage, messaging, sending, peers)
+    sources, keeper = _sources(settings, storage, messaging, sending, peers)
     registrations = Registrations(
         storage.store,
         sources,
@@ -92,6 +93,7 @@ def answer_requests(
         looks=looks,
         mailboxes_each=sending.mailboxes.most,
         longest_lease=subscribing.subscriptions.longest_lease,
+        endpoint=peers.producer,
         copies=messaging.copies,
         check=registrations.check if settings.requires_registration else None,
         note=marks.note if events_wanted else None,
@@ -140,7 +142,9 @@ def answer_requests(
         [Channel(row.name, row.selection, configured=True) for row in settings.channels],
         shared=messaging.sharing.shared,
     )
-    taking_in = SourceOperations(sources, publishing.publish, publishing.take_in)
+    taking_in = SourceOperations(
+        sources, publishing.publish, publishing.take_in, channels.selecting
+    )
     if settings.mailboxes_only:
         registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
     else:
@@ -177,8 +181,16 @@ def answer_requests(
         rules=rules,
     )
     demand = Demand(sources, messaging.table, base=peers.base)
-    naming, parent = _naming(settings, sending, peers)
-    holding = Holding(sources, keeper, registrations, demand, naming, parent)
+    directory = settings.directory
+    links = Links(
+        sources,
+        channels,
+        messaging.sharing,
+        map(_link, settings.links),
+        follows=directory is not None and directory.subscribe,
+    )
+    naming = _naming(settings, links, peers)
+    holding = Holding(sources, keeper, registrations, demand, naming, links)
     return Answering(
         topics, intake, deposits, publishing, holding, synchronizing, soap, sequences, channels
     )
@@ -234,40 +246,53 @@ def _sequences(
 
 
 def _sources(
-    storage: Storage, messaging: Messaging, sending: Sending, peers: Peers
+    settings: Settings, storage: Storage, messaging: Messaging, sending: Sending, peers: Peers
 ) -> tuple[Sources, Keeper]:
     """The sources, and what keeps them."""
+    directory = settings.directory
     exchanges = Exchanges(
         sending.transport,
         peers.policy,
         sending.parsing,
         base=peers.base,
         admission=Admission(sending.probations, asyncio.get_running_loop().time),
+        endpoint=directory.location if directory is not None else None,
     )
     sharing = messaging.sharing
     sources = Sources(storage.store, peers.policy, shared=sharing.shared, base=peers.base)
     return sources, Keeper(sources, exchanges, sharing)
 
 
-def _naming(
-    settings: Settings, sending: Sending, peers: Peers
-) -> tuple[Naming | None, ParentLink | None]:
-    """What keeps the gateway's entry in a directory, and its subscription at the parent; None where
-    they are not wanted."""
+def _link(row: LinkRow) -> Link:
+    wanted = row.selection
+    return Link(
+        row.url,
+        row.channel,
+        row.version,
+        wanted.example,
+        row.topic,
+        wanted.xpath,
+        wanted.namespaces,
+        row.lease.total_seconds(),
+        row.publish_on,
+        row.profile,
+        row.binding or None,
+    )
+
+
+def _naming(settings: Settings, links: Links, peers: Peers) -> Naming | None:
+    """What keeps the gateway's entry in a directory, and tells *links* of the parent; None where it
+    is not wanted."""
     asked = settings.directory
     if asked is None:
-        return None, None
-    own, parent = channel_reference(asked.location or peers.producer), None
-    if asked.subscribe:
-        parent = ParentLink(sending.transport, peers.policy, sending.parsing, port_of(own))
+        return None
     options = DirectoryOptions(
         asked.url, asked.start_tls, asked.ca, asked.user, asked.password.get_secret_value()
     )
-    naming = Naming(
+    return Naming(
         Directory(options),
         asked.name,
-        own,
+        channel_reference(asked.location or peers.producer),
         interval=asked.interval.total_seconds(),
-        found=parent.follow if parent is not None else lambda _: None,
+        found=links.follow if asked.subscribe else lambda _: None,
     )
-    return naming, parent

@@ -105,6 +105,7 @@ def serve_endpoints(
         mailboxes=sending.mailboxes,
         sources=answering.holding.sources,
         channels=answering.channels,
+        links=answering.holding.links,
         sequences=answering.sequences,
         subscriber_sequences=sending.sequences,
         service=answering.soap,
@@ -192,8 +193,6 @@ def _metrics(
         sources.append(answering.sequences.metrics)
     if answering.holding.naming is not None:
         sources.append(answering.holding.naming.metrics)
-    if answering.holding.parent is not None:
-        sources.append(answering.holding.parent.metrics)
     if messaging.archive is not None:
         sources.append(messaging.archive.metrics)
     if messaging.rights is not None:

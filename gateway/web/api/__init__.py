@@ -1,11 +1,12 @@
-"""The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, channels, sequences,
-dead letters and topics."""
+"""The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, channels, links,
+sequences, dead letters and topics."""
 
 from fastapi import APIRouter
 
 from gateway.web.api import (
     channels,
     dead_letters,
+    links,
     mailboxes,
     sequences,
     sources,
@@ -16,5 +17,5 @@ from gateway.web.api import (
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1")
-for _part in (subscriptions, mailboxes, sources, channels, sequences, dead_letters, topics):
+for _part in (subscriptions, mailboxes, sources, channels, links, sequences, dead_letters, topics):
     router.include_router(_part.router)

@@ -6,21 +6,22 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from gateway.channels.channels import ChannelUnknown
-from gateway.channels.selecting import FIELDS
 from gateway.model.channels import Channel, Selection
 from gateway.security.resource_addresses import ResourceKind
 from gateway.web.api.sources import Prefix, Text
 from gateway.web.parts import PAGE, Parts
 from gateway.web.validation import JsonRoute
+from mediation.grid_events import EXAMPLE_FIELDS
 
 router = APIRouter(prefix="/channels", tags=["channels"], route_class=JsonRoute)
+_FIELDS = ", ".join(EXAMPLE_FIELDS)
 
 
 class SelectionRequest(BaseModel, extra="forbid"):
     """What a channel takes; all of it must hold, and nothing takes everything."""
 
     example: dict[str, Text] = Field(
-        {}, max_length=10, description=f"The fields of an event as an example: {', '.join(FIELDS)}."
+        {}, max_length=10, description=f"The fields of an event as an example: {_FIELDS}."
     )
     xpath: Text | None = Field(None, description="XPath 1.0 over the payload.")
     namespaces: dict[Prefix, Text] = Field({}, max_length=100, description="Its prefixes.")

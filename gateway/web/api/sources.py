@@ -25,6 +25,7 @@ _CHARACTERS = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+$"
 Text = Annotated[str, Field(pattern=_CHARACTERS, max_length=8192)]
 Action = Annotated[str, Field(pattern=r"^[!-~]+$", max_length=1024)]
 Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=100)]
+LeaseText = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text
 
 
 class SourceRequest(BaseModel, extra="forbid"):
@@ -41,9 +42,7 @@ class SourceRequest(BaseModel, extra="forbid"):
         "no topic and no XPath.",
     )
     namespaces: dict[Prefix, Text] = Field({}, max_length=100, description="Prefixes of both.")
-    lease: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text = Field(
-        "PT1H", description="To ask for: seconds, or an xsd:duration."
-    )
+    lease: LeaseText = Field("PT1H", description="To ask for: seconds, or an xsd:duration.")
     publish_on: Text | None = Field(
         None, description="The topic of events that come without one; else `topic`, if it is one."
     )
@@ -65,6 +64,7 @@ class SourceView(BaseModel, extra="forbid"):
     spec: str
     topic: str | None
     xpath: str | None
+    channel: str | None = Field(description="Of a link: the channel that it is of; else none.")
     actions: list[str]
     lease: float
     publish_on: str | None
@@ -72,7 +72,7 @@ class SourceView(BaseModel, extra="forbid"):
     profile: str
     resource: str | None
     mode: str
-    added_by: str = Field(description="operator, or the id of a publisher's registration.")
+    added_by: str = Field(description="operator, settings, directory, or the id of a registration.")
     created: datetime
     state: str = Field(
         description="idle, subscribing, live, renewing, checking, pausing, paused, resuming, lost, "
@@ -127,7 +127,7 @@ async def add_source(asked: SourceRequest, web: Parts) -> SourceView:
         asked.topic,
         asked.xpath,
         tuple(sorted(asked.namespaces.items())),
-        _seconds(asked.lease),
+        lease_seconds(asked.lease),
         asked.publish_on,
         asked.silence,
         asked.profile,
@@ -164,7 +164,8 @@ def _mode(name: str) -> Mode:
     raise HTTPException(422, f"mode: {name!r} is not offered; there are {_MODES}.")
 
 
-def _seconds(lease: float | str) -> float:
+def lease_seconds(lease: float | str) -> float:
+    """The seconds of a lease in a request."""
     if isinstance(lease, float):
         return lease
     try:
@@ -187,26 +188,28 @@ def _view(web: Parts, entry: Entry) -> SourceView:
         topic=source.topic,
         xpath=source.xpath,
         actions=list(source.actions),
+        channel=source.channel,
         lease=source.lease,
         publish_on=source.publish_on,
         silence=source.silence,
         profile=source.profile,
         resource=source.resource,
         mode=source.mode.value,
-        added_by=source.registration or "operator",
+        added_by=source.registration or source.made_by or "operator",
         created=datetime.fromtimestamp(source.created, UTC),
         state=entry.state,
         since=datetime.fromtimestamp(standing.since, UTC),
-        next=_at(standing.due),
-        expires=_at(standing.expires),
+        next=at_moment(standing.due),
+        expires=at_moment(standing.expires),
         manager=None if standing.manager is None else shown(standing.manager.address),
         failures=standing.failures,
         last_error=standing.error or None,
-        last_error_at=_at(standing.error_at),
+        last_error_at=at_moment(standing.error_at),
         events=events,
-        last_event=_at(last),
+        last_event=at_moment(last),
     )
 
 
-def _at(moment: float | None) -> datetime | None:
+def at_moment(moment: float | None) -> datetime | None:
+    """A POSIX time as answers have it."""
     return None if moment is None else datetime.fromtimestamp(moment, UTC)

@@ -211,10 +211,13 @@ async def test_a_hierarchy_of_three(server: Slapd, authority: Authority, tmp_pat
             )
             for number, name in enumerate(names)
         ]
-        links = [one.gateway.parent for one in gateways]
-        assert links[0] is not None and links[1] is not None and links[2] is not None
-        await until(lambda: all(one is not None and one.outcomes["granted"] for one in links[1:]))
-        assert not links[0].outcomes["granted"]
+        links = [one.gateway.links for one in gateways]
+        await until(
+            lambda: all(
+                found and found[0].state == "live" for found in (one.links for one in links[1:])
+            )
+        )
+        assert not links[0].links
         listener = consumers.at("/bottom")
         port = f"<endpoint><location>{listener.url}</location></endpoint>"
         assert (await gateways[2].post(lease(port=port))).status == 200
@@ -225,8 +228,8 @@ async def test_a_hierarchy_of_three(server: Slapd, authority: Authority, tmp_pat
         for one in gateways:
             await one.quiet()
         assert listener.count == 2
-        metrics = await gateways[2].admin("GET", "/metrics")
-        assert b'dragoman_parent_total{outcome="granted"} 1.0' in metrics.body
+        (link,) = links[2].links
+        assert (link.source.made_by, link.source.url) == ("directory", f"{gateways[1].url}/soap")
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from gateway.delivery.partition_share import everything
 from gateway.egress import AddressPolicy
 from gateway.exchange import Inbound
 from gateway.model.sources import Standing, State
+from gateway.publishing.operations import Select
 from gateway.security.keys import new_key
 from gateway.security.principals import Principal
 from gateway.sources.operations import SourceOperations
@@ -35,7 +36,7 @@ async def test_an_end_is_noted_behind_the_events_that_came_with_it(store: Store)
     away = True
 
     async def publish(
-        request: Publish, _incoming: Incoming, _inbound: Inbound
+        request: Publish, _incoming: Incoming, _inbound: Inbound, _select: Select | None
     ) -> Published | Acknowledged | None:
         if away:
             raise AdapterUnavailable("The broker is away.")

@@ -1,0 +1,228 @@
+"""Links: channels of ours that are subscribed at channels, and other producers, of others.
+
+    of the settings     they are there while the settings have them
+    of operators        they are there until they are removed
+    the parent          of the channel in the directory, while that is where it is
+
+A link is a source (`gateway.sources`), which is kept, renewed and told that it is not wanted any
+more as all of them are.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from filters import Reason, Refused
+from gateway.channels.channels import Channels
+from gateway.delivery import WorkSharing
+from gateway.egress import AddressRefused
+from gateway.model.sources import Source, Wanted
+from gateway.security.resource_addresses import shown
+from gateway.sources.sources import OPERATOR, Entry, NewSource, Sources, SourceUnknown
+from gateway.store import StoreUnavailable
+from mediation import LEASED, EndpointReference, Version
+from mediation.grid_events import CHANNEL, Port, port_of, port_reference
+
+ROUND = 5.0
+"""Seconds after which it is looked again whether all links are there that are to be."""
+LEASE = timedelta(minutes=10)
+SETTINGS, DIRECTORY = "settings", "directory"
+"""Where links come from, beside operators."""
+_log = structlog.get_logger("dragoman.channels")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link as it is asked for.
+
+    Attributes:
+        url: The address of the channel, or of another producer.
+        channel: The name of ours; empty: the one that has none.
+        example: What is wanted, in Grid SOAP Events; other versions take a topic or XPath.
+        binding: The name of the channel's service, in Grid SOAP Events.
+    """
+
+    url: str
+    channel: str = ""
+    version: Version = Version.GRID_EVENTS
+    example: tuple[tuple[str, str], ...] = ()
+    topic: str | None = None
+    xpath: str | None = None
+    namespaces: tuple[tuple[str, str], ...] = ()
+    lease: float = LEASE.total_seconds()
+    publish_on: str | None = None
+    profile: str = "standard"
+    binding: str | None = CHANNEL
+
+    def as_source(self, made_by: str) -> NewSource:
+        """The source that it is."""
+        called = self.version in LEASED
+        return NewSource(
+            self.url,
+            self.version,
+            self.topic,
+            self.xpath,
+            self.namespaces,
+            self.lease,
+            self.publish_on,
+            0.0 if called else 300.0,
+            self.profile,
+            reference=port_reference(Port(self.url, self.binding)) if called else None,
+            channel=self.channel,
+            example=self.example,
+            made_by=made_by,
+        )
+
+
+def link_of(source: Source) -> Link:
+    """The link that *source* is."""
+    binding = CHANNEL
+    if source.reference is not None:
+        binding = port_of(source.reference).binding or ""
+    return Link(
+        source.url,
+        source.channel or "",
+        source.spec.version,
+        source.example,
+        source.topic,
+        source.xpath,
+        source.namespaces,
+        source.lease,
+        source.publish_on,
+        source.profile,
+        binding or None,
+    )
+
+
+class Links:
+    """Makes and removes links.
+
+    Args:
+        configured: Those of the settings.
+        follows: Whether the directory's parent is one; `follow` tells where it is.
+    """
+
+    def __init__(
+        self,
+        sources: Sources,
+        channels: Channels,
+        sharing: WorkSharing,
+        configured: Iterable[Link] = (),
+        *,
+        follows: bool = False,
+    ) -> None:
+        self._sources, self._channels, self._sharing = sources, channels, sharing
+        self._configured = tuple(configured)
+        self._known = not follows
+        self._parent: Link | None = None
+        self._changed = asyncio.Event()
+        self._told: set[Link] = set()
+
+    @property
+    def links(self) -> list[Entry]:
+        """All links, in the order of their ids."""
+        found = [one for one in self._sources.entries if one.source.channel is not None]
+        return sorted(found, key=lambda entry: entry.id)
+
+    def by_id(self, id_: str) -> Entry | None:
+        """The link with this id."""
+        entry = self._sources.by_id(id_)
+        return entry if entry is not None and entry.source.channel is not None else None
+
+    async def link(self, link: Link) -> Entry:
+        """Make a link, for an operator; it is in the store on return.
+
+        Raises:
+            Refused: There is no such channel, or such a link already; the address may not be sent
+                to; the filter cannot be said.
+            QuotaExceeded: There are too many.
+        """
+        if any(link_of(one.source) == link for one in self._wanted()):
+            raise Refused(Reason.NOT_ALLOWED, "There is such a link already.")
+        return await self._add(link, "")
+
+    async def unlink(self, entry: Entry) -> None:
+        """Have a link removed; its producer is told.
+
+        Raises:
+            Refused: It is not an operator's.
+        """
+        if entry.source.made_by == SETTINGS:
+            raise Refused(Reason.NOT_ALLOWED, "The link is one of the settings: remove it there.")
+        if entry.source.made_by == DIRECTORY:
+            text = "The link leads to the channel's parent: unset subscribe in [directory]."
+            raise Refused(Reason.NOT_ALLOWED, text)
+        await self._sources.want(entry.id, Wanted.REMOVED)
+
+    def follow(self, parent: EndpointReference | None) -> None:
+        """Have the channel without a name linked to *parent* from now on; None: to none."""
+        link = None
+        if parent is not None:
+            port = port_of(parent)
+            link = Link(port.location, binding=port.binding)
+        if link != self._parent or not self._known:
+            self._parent, self._known = link, True
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Have the links of the settings and of the directory there, and no others of theirs."""
+        while True:
+            self._changed.clear()
+            if self._sharing.keeps_house:
+                try:
+                    await self._settle()
+                except StoreUnavailable:
+                    pass  # It is done the next time.
+                except Exception:
+                    _log.exception("links.error")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ROUND):
+                    await self._changed.wait()
+
+    async def _settle(self) -> None:
+        """Make what is missing, and remove what is too many.
+
+        Raises:
+            StoreUnavailable
+        """
+        wanted = {(SETTINGS, link) for link in self._configured}
+        if self._parent is not None:
+            wanted.add((DIRECTORY, self._parent))
+        for entry in self._wanted():
+            made_by = entry.source.made_by
+            if not made_by or (made_by == DIRECTORY and not self._known):
+                continue
+            there = made_by, link_of(entry.source)
+            if there in wanted:
+                wanted.discard(there)
+            else:
+                with contextlib.suppress(SourceUnknown):
+                    await self._sources.want(entry.id, Wanted.REMOVED)
+        for made_by, link in wanted:
+            try:
+                await self._add(link, made_by)
+            except StoreUnavailable:
+                raise
+            except Refused as refused:
+                if link not in self._told:
+                    self._told.add(link)
+                    _log.warning("link.refused", producer=shown(link.url), why=refused.text)
+
+    async def _add(self, link: Link, made_by: str) -> Entry:
+        if link.channel:
+            await self._channels.named(link.channel)
+        try:
+            return await self._sources.add(link.as_source(made_by), OPERATOR)
+        except AddressRefused as refused:
+            advice = f"; {refused.allowed_by} can allow it" if refused.allowed_by else ""
+            text = f"Nothing may be sent to {shown(link.url)}{advice}."
+            raise Refused(refused.reason, text) from refused
+
+    def _wanted(self) -> Iterator[Entry]:
+        for entry in self.links:
+            if entry.row.wanted is not Wanted.REMOVED:
+                yield entry

@@ -1,0 +1,144 @@
+"""``/api/v1/links``: channels of this gateway that are subscribed at others, and at producers."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, HTTPException, Query
+from pydantic import BaseModel, Field
+
+from gateway.channels.links import LEASE, Link
+from gateway.security.resource_addresses import shown
+from gateway.sources.sources import Entry
+from gateway.web.api.sources import LeaseText, Prefix, Text, at_moment, lease_seconds
+from gateway.web.parts import PAGE, Parts
+from gateway.web.validation import JsonRoute
+from mediation import LEASED, SPECS, Version
+from mediation.grid_events import CHANNEL, EXAMPLE_FIELDS
+
+router = APIRouter(prefix="/links", tags=["channels"], route_class=JsonRoute)
+_SPECS = ", ".join(version.value for version in (*LEASED, *SPECS))
+_FIELDS = ", ".join(EXAMPLE_FIELDS)
+
+
+class LinkRequest(BaseModel, extra="forbid"):
+    """A channel to subscribe at."""
+
+    url: Annotated[str, Field(min_length=1, max_length=4096)]
+    channel: str = Field("", max_length=64, description="Ours; empty: the one without a name.")
+    spec: str = Field(Version.GRID_EVENTS.value, description=f"What to speak: {_SPECS}.")
+    example: dict[str, Text] = Field(
+        {}, max_length=10, description=f"What is wanted, in grid-events: {_FIELDS}."
+    )
+    topic: Text | None = Field(None, description="A topic expression, in all others.")
+    xpath: Text | None = Field(None, description="XPath 1.0 to filter by, in all others.")
+    namespaces: dict[Prefix, Text] = Field({}, max_length=100, description="Prefixes of both.")
+    lease: LeaseText = Field(
+        LEASE.total_seconds(), description="To ask for: seconds, or an xsd:duration."
+    )
+    publish_on: Text | None = Field(None, description="The topic of events without one.")
+    profile: str = Field("standard", description="The kind of producer, as for sources.")
+    binding: str = Field(
+        CHANNEL, max_length=1024, description="The binding name of the channel's reference."
+    )
+
+
+class LinkView(BaseModel, extra="forbid"):
+    """A link."""
+
+    id: str
+    channel: str
+    url: str
+    spec: str
+    example: dict[str, str]
+    topic: str | None
+    xpath: str | None
+    lease: float
+    made_by: str = Field(description="operator, settings, or directory.")
+    state: str = Field(description="As of sources: live, while the other one knows it.")
+    since: datetime = Field(description="When it came into that state.")
+    expires: datetime | None = Field(description="When the lease that was granted ends.")
+    failures: int = Field(description="Exchanges that failed, in a row.")
+    last_error: str | None
+
+
+class LinkPage(BaseModel, extra="forbid"):
+    links: list[LinkView]
+    next: str | None = Field(None, description="Pass it as `after` for the next page.")
+
+
+async def _named(id: str, web: Parts) -> Entry:
+    entry = web.links.by_id(id)
+    if entry is None:
+        raise HTTPException(404, "There is no such link.")
+    return entry
+
+
+Named = Annotated[Entry, Depends(_named)]
+
+
+@router.get("")
+async def list_links(
+    web: Parts,
+    after: Annotated[str, Query(pattern="^[ -~]{0,64}$")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> LinkPage:
+    """Links in the order of their ids."""
+    listed = [one for one in web.links.links if one.id > after][: limit + 1]
+    views = [_view(one) for one in listed[:limit]]
+    return LinkPage(links=views, next=views[-1].id if len(listed) > limit else None)
+
+
+@router.post("", status_code=201)
+async def add_link(asked: LinkRequest, web: Parts) -> LinkView:
+    """Subscribe a channel at another one, now and for as long as the link is there. Whether that
+    is granted is what `state` says, soon."""
+    offered = {version.value: version for version in (*LEASED, *SPECS)}
+    if asked.spec not in offered:
+        raise HTTPException(422, f"spec: {asked.spec!r} is not offered; there are {_SPECS}.")
+    link = Link(
+        asked.url,
+        asked.channel,
+        offered[asked.spec],
+        tuple(sorted(asked.example.items())),
+        asked.topic,
+        asked.xpath,
+        tuple(sorted(asked.namespaces.items())),
+        lease_seconds(asked.lease),
+        asked.publish_on,
+        asked.profile,
+        asked.binding or None,
+    )
+    return _view(await web.links.link(link))
+
+
+@router.get("/{id}")
+async def show_link(entry: Named) -> LinkView:
+    """One link."""
+    return _view(entry)
+
+
+@router.delete("/{id}", status_code=204)
+async def remove_link(entry: Named, web: Parts) -> None:
+    """Remove a link: the other channel is asked for the shortest lease, for it knows no other end,
+    or is told; then the link is gone."""
+    await web.links.unlink(entry)
+
+
+def _view(entry: Entry) -> LinkView:
+    source, standing = entry.source, entry.standing
+    return LinkView(
+        id=source.id,
+        channel=source.channel or "",
+        url=shown(source.url),
+        spec=source.spec.version.value,
+        example=dict(source.example),
+        topic=source.topic,
+        xpath=source.xpath,
+        lease=source.lease,
+        made_by=source.made_by or "operator",
+        state=entry.state,
+        since=datetime.fromtimestamp(standing.since, UTC),
+        expires=at_moment(standing.expires),
+        failures=standing.failures,
+        last_error=standing.error or None,
+    )
