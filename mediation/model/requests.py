@@ -250,7 +250,8 @@ class Destroy:
     pass
 
 
-@checked_dataclass(frozen=True, slots=True)
+# Frozen at run time, too: `PublishInSequence`, which is frozen, could not be made of it otherwise.
+@dataclass(frozen=True, slots=True)
 class Publish:
     """Events; their ``source`` and ``time`` are the caller's, given to `mediation.read`.
     ``answered``: the publisher waits for `Published`, as WS-Messenger's clients do.
