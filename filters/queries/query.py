@@ -1,6 +1,7 @@
 """Queries: a text in a dialect, compiled, and what it is true of."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import TypeAlias
 
 from filters.dialects import QUERY_REGEX, QUERY_SQL, QUERY_STRING, QUERY_XQUERY, XPATH_1_0
@@ -52,10 +53,13 @@ def query_dialects(xquery: XQueryWorker | None = None) -> tuple[str, ...]:
     )
 
 
-def compile_query(dialect: str, text: str, *, xquery: XQueryWorker | None = None) -> Query:
+def compile_query(
+    dialect: str, text: str, *, xquery: XQueryWorker | None = None, seconds: float = inf
+) -> Query:
     """Compile *text*.
 
     Args:
+        seconds: The time for that; only XQuery takes any.
         xquery: What evaluates XQuery, and goes on doing so for the query; None is nothing.
 
     Raises:
@@ -72,14 +76,14 @@ def compile_query(dialect: str, text: str, *, xquery: XQueryWorker | None = None
             names=offered,
         )
     try:
-        return Query(dialect, text, _compile(dialect, text, xquery))
+        return Query(dialect, text, _compile(dialect, text, xquery, seconds))
     except FilterError as exc:
         if exc.reason in (Reason.FILTER_INVALID, Reason.FILTER_COSTLY):
             raise FilterError(Reason.QUERY_INVALID, exc.text, value=text) from exc
         raise
 
 
-def _compile(dialect: str, text: str, xquery: XQueryWorker | None) -> Compiled:
+def _compile(dialect: str, text: str, xquery: XQueryWorker | None, seconds: float) -> Compiled:
     if dialect == QUERY_STRING:
         return parse_words(text)
     if dialect == QUERY_REGEX:
@@ -89,4 +93,4 @@ def _compile(dialect: str, text: str, xquery: XQueryWorker | None) -> Compiled:
     if dialect == XPATH_1_0:
         return TreeQuery(text)
     assert xquery is not None
-    return XQuery(text, xquery)
+    return XQuery(text, xquery, seconds)

@@ -5,19 +5,13 @@ in a process of its own (`filters.queries.xquery_main`), which has a limit of me
 nothing, and is killed when a query's time is over. The next query gets a new one.
 """
 
-import contextlib
 import importlib.util
-import os
-import select
-import signal
-import subprocess
-import sys
 import time
-import weakref
 from collections.abc import Sequence
 from math import inf
 
 from filters.extras import how_to_install
+from filters.processes import Broken, Killable, NotStarted
 from filters.queries.xquery_main import (
     ANSWER,
     LENGTH,
@@ -29,23 +23,17 @@ from filters.queries.xquery_main import (
 from filters.reasons import FilterError, Reason
 
 MAX_CHARACTERS = 4096
-START = 30.0
-"""Seconds in which a process must have started."""
 MOST = 10.0
 """Seconds that one request may take, if its caller has more."""
 LEAST = 0.1
 """Seconds that each request has: a process that is not stuck outlives the end of a query's time."""
 COMPILING = 1.0
-"""Seconds in which a query must be found to be valid; one that takes longer is tried again with
-documents, within their time."""
+"""Seconds in which a query must be found to be valid, if its caller has more; one that takes longer
+is tried again with documents, within their time."""
 GRACE = 0.2
 """Seconds within which a process ends that has used up its time, before it is killed."""
 MAX_SAID = 160
 _SAMPLE = b"<none/>"
-
-
-class _Broken(Exception):
-    """The process has ended, or does not answer in time."""
 
 
 def is_installed() -> bool:
@@ -66,14 +54,13 @@ class XQueryWorker:
             raise FilterError(
                 Reason.QUERY_DIALECT, f"XQuery needs a library: {how_to_install('xquery')}"
             )
-        self._process: subprocess.Popen[bytes] | None = None
-        self._finalizer: weakref.finalize[..., XQueryWorker] | None = None
-        self._received = bytearray()
+        # Nothing of ours for a query to read.
+        self._process = Killable("filters.queries.xquery_main", {}, ANSWER.pack(READY, 0))
 
     @property
     def pid(self) -> int | None:
         """The id of the process; None while there is none."""
-        return None if self._process is None else self._process.pid
+        return self._process.pid
 
     def evaluate(
         self, text: str, documents: Sequence[bytes], seconds: float
@@ -90,79 +77,40 @@ class XQueryWorker:
         parts = [REQUEST.pack(max(1, int(seconds * 1e6)), len(query), len(documents)), query]
         for document in documents:
             parts += (LENGTH.pack(len(document)), document)
-        self._start()
+        if self._process.has_died():
+            self._process.close()
+        try:
+            self._process.start()
+        except NotStarted as exc:
+            raise FilterError(
+                Reason.UNAVAILABLE, "the process that evaluates XQuery does not start"
+            ) from exc
         deadline = time.monotonic() + seconds + GRACE
         try:
-            self._write(b"".join(parts), deadline)
+            self._process.write(b"".join(parts), deadline - time.monotonic())
             while len(verdicts) < len(documents):
                 answer, length = ANSWER.unpack(self._read(ANSWER.size, deadline))
                 if answer == REFUSED:
                     return self._read(length, deadline).decode(errors="replace")
                 verdicts.append(answer == TRUE)
-        except (_Broken, OSError):
+        except (Broken, OSError):
             self.close()
         return verdicts + [None] * (len(documents) - len(verdicts))
 
     def close(self) -> None:
         """End the process."""
-        if self._finalizer is not None:
-            self._finalizer()
-        self._finalizer = self._process = None
-        self._received.clear()
-
-    def _start(self) -> None:
-        if self._process is not None:
-            if self._process.poll() is None:
-                return
-            self.close()
-        try:
-            self._process = process = subprocess.Popen(
-                [sys.executable, "-m", "filters.queries.xquery_main"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                # Nothing of ours for a query to read.
-                env={"PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))},
-                process_group=0,
-            )
-        except OSError as exc:
-            raise _unavailable() from exc
-        assert process.stdin is not None
-        os.set_blocking(process.stdin.fileno(), False)
-        self._finalizer = weakref.finalize(self, _end, process)
-        try:
-            answer, _ = ANSWER.unpack(self._read(ANSWER.size, time.monotonic() + START))
-        except (_Broken, OSError) as exc:
-            self.close()
-            raise _unavailable() from exc
-        assert answer == READY
-
-    def _write(self, octets: bytes, deadline: float) -> None:
-        assert self._process is not None and self._process.stdin is not None
-        stream = self._process.stdin.fileno()
-        view = memoryview(octets)
-        while view:
-            _wait(stream, select.POLLOUT, deadline)
-            view = view[os.write(stream, view) :]
+        self._process.close()
 
     def _read(self, octets: int, deadline: float) -> bytes:
-        assert self._process is not None and self._process.stdout is not None
-        stream = self._process.stdout.fileno()
-        while len(self._received) < octets:
-            _wait(stream, select.POLLIN, deadline)
-            piece = os.read(stream, 65536)
-            if not piece:
-                raise _Broken
-            self._received += piece
-        taken = bytes(self._received[:octets])
-        del self._received[:octets]
-        return taken
+        return self._process.read(octets, deadline - time.monotonic())
 
 
 class XQuery:
     """A query of XQuery 3.1, as a boolean (its effective boolean value), with the root element of a
     document as context item.
+
+    Args:
+        seconds: The time in which it may be found to be valid.
 
     Raises:
         FilterError: ``FILTER_INVALID``, ``FILTER_COSTLY``; ``UNAVAILABLE`` as the worker.
@@ -170,12 +118,12 @@ class XQuery:
 
     __slots__ = ("_text", "_worker")
 
-    def __init__(self, text: str, worker: XQueryWorker) -> None:
+    def __init__(self, text: str, worker: XQueryWorker, seconds: float = inf) -> None:
         if len(text) > MAX_CHARACTERS:
             raise FilterError(
                 Reason.FILTER_COSTLY, f"the query has more than {MAX_CHARACTERS} characters"
             )
-        wrong = worker.evaluate(text, [_SAMPLE], COMPILING)
+        wrong = worker.evaluate(text, [_SAMPLE], min(seconds, COMPILING))
         if isinstance(wrong, str):
             shown = "".join(one if one.isprintable() else " " for one in wrong)
             shown = " ".join(shown.split())[:MAX_SAID]
@@ -202,23 +150,3 @@ def _any(verdicts: list[bool | None]) -> bool | None:
     if True in verdicts:
         return True
     return None if None in verdicts else False
-
-
-def _wait(stream: int, events: int, deadline: float) -> None:
-    poll = select.poll()
-    poll.register(stream, events)
-    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-        raise _Broken
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            stream.close()
-    process.wait()
-
-
-def _unavailable() -> FilterError:
-    return FilterError(Reason.UNAVAILABLE, "the process that evaluates XQuery does not start")

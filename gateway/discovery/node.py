@@ -328,7 +328,8 @@ class Node:
             return self.refuse(asked, Fault.INVALID_QUERY, text, now=now)
         # A query in XQuery can take all of its time: only of those who are known.
         xquery = None if asked.checked.signer is None else self._xquery
-        query = compile_query(request.query.dialect, request.query.text, xquery=xquery)
+        dialect, text = request.query.dialect, request.query.text
+        query = compile_query(dialect, text, xquery=xquery, seconds=left())
         most = min(request.max_results or DEFAULT_RESULTS, self.policy.most_results)
         if asked.checked.signer is None:
             most = min(most, self.limits.stranger_results)

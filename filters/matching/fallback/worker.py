@@ -4,18 +4,11 @@ This is the client's side; `filters.matching.fallback.worker_main` is the proces
 time, so that a loaded machine makes no expression exceed its budget.
 """
 
-import contextlib
 import json
 import os
-import select
-import signal
 import struct
-import subprocess
-import sys
-import time
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 from filters.events import View
 from filters.filter import Expression
@@ -29,6 +22,7 @@ from filters.matching.fallback.worker_main import (
     SPENT,
     TRUE,
 )
+from filters.processes import Broken, Killable, NotStarted
 
 ONE = 0.05
 """Seconds of processor time for one expression on one document."""
@@ -38,8 +32,6 @@ expression."""
 STUCK = 5.0
 """Seconds without any answer after which the process counts as stuck. A machine so loaded that the
 process gets less than 50 ms of processor time in them evaluates nothing anyway."""
-START = 30.0
-"""Seconds within which the process is ready."""
 LARGEST = MEMORY // 64
 """The most bytes of a document, whose tree takes a multiple of them."""
 AT_ONCE = 4096
@@ -52,10 +44,6 @@ Question: TypeAlias = tuple[Sequence[Expression], Mapping[View, bytes]]
 
 class WorkerUnavailable(Exception):
     """The process cannot be started: the machine has no more processes, or memory."""
-
-
-class _WorkerBroken(Exception):
-    """The process ended, or does not answer."""
 
 
 class Budget:
@@ -77,15 +65,15 @@ class Worker:
     def __init__(self, *, one: float = ONE, stuck: float = STUCK) -> None:
         self._one = one
         self._stuck = stuck
-        self._process: subprocess.Popen[bytes] | None = None
-        self._received = bytearray()
-        self._finalizer: weakref.finalize[..., Worker] | None = None
+        self._process = Killable(
+            "filters.matching.fallback.worker_main", _environment(), ANSWER.pack(READY, 0)
+        )
 
     @property
     def pid(self) -> int | None:
         """The id of the process, which leads a process group of its own; None while it does not
         run."""
-        return self._process.pid if self._process is not None else None
+        return self._process.pid
 
     def evaluate(
         self, document: bytes, expressions: Sequence[Expression], budget: Budget | None = None
@@ -112,10 +100,7 @@ class Worker:
 
     def close(self) -> None:
         """End the process."""
-        if self._finalizer is not None:
-            self._finalizer()
-            self._finalizer = self._process = None
-            self._received.clear()
+        self._process.close()
 
     def _evaluate(
         self, document: bytes, expressions: Sequence[Expression], budget: Budget
@@ -128,7 +113,7 @@ class Worker:
             asked = [expressions[index] for index in left]
             try:
                 order = self._begin(document, asked, budget.left, in_order)
-            except (_WorkerBroken, OSError):
+            except (Broken, OSError):
                 self.close()
                 budget.left -= self._one
                 del left[
@@ -157,7 +142,7 @@ class Worker:
                     return verdicts
                 budget.left -= value / 1e6
                 verdicts.append(kind == TRUE)
-        except (_WorkerBroken, OSError):
+        except (Broken, OSError):
             self.close()
             budget.left -= self._one
         return verdicts
@@ -168,7 +153,7 @@ class Worker:
         """Send a request, and return the places of *expressions* in the order of the answers.
 
         Raises:
-            _WorkerBroken, OSError: It is not to be had, by a new process either.
+            Broken, OSError: It is not to be had, by a new process either.
         """
         text = json.dumps([[one.text, one.namespaces] for one in expressions]).encode()
         limits = int(seconds * 1e6), int(self._one * 1e6)
@@ -179,98 +164,40 @@ class Worker:
                 kind, number = ANSWER.unpack(self._read(ANSWER.size))
                 if kind == ORDER:
                     return struct.unpack(f"!{number}I", self._read(4 * number))
-            except (_WorkerBroken, OSError):
+            except (Broken, OSError):
                 if attempt:
                     raise
             self.close()  # The process died since the last request.
-        raise _WorkerBroken
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        """Return the process, started if there is none.
-
-        Raises:
-            WorkerUnavailable: It cannot be.
-        """
-        if self._process is not None:
-            return self._process
-        try:
-            self._process = process = subprocess.Popen(
-                [sys.executable, "-m", "filters.matching.fallback.worker_main"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                env=_environment(),
-                process_group=0,
-            )
-        except OSError as exc:
-            raise WorkerUnavailable from exc
-        assert process.stdin is not None
-        os.set_blocking(process.stdin.fileno(), False)
-        self._finalizer = weakref.finalize(self, _end, process)
-        try:
-            kind, _ = ANSWER.unpack(self._read(ANSWER.size, START))
-        except (_WorkerBroken, OSError) as exc:
-            self.close()
-            raise WorkerUnavailable from exc
-        assert kind == READY
-        return process
+        raise Broken
 
     def _write(self, octets: bytes) -> None:
         """Send *octets*.
 
         Raises:
-            _WorkerBroken: Nothing is read at the other end.
+            Broken, OSError: Nothing is read at the other end.
+            WorkerUnavailable: There is no process to read it.
         """
-        stream = self._running().stdin
-        assert stream is not None
-        view = memoryview(octets)
-        while view:
-            if not _ready(stream, select.POLLOUT, self._stuck):
-                raise _WorkerBroken
-            view = view[os.write(stream.fileno(), view) :]
+        try:
+            self._process.write(octets, self._stuck, each=True)
+        except NotStarted as exc:
+            raise WorkerUnavailable from exc
 
-    def _read(self, octets: int, seconds: float | None = None) -> bytes:
-        """Receive *octets* bytes, within *seconds*.
+    def _read(self, octets: int) -> bytes:
+        """Receive *octets* bytes.
 
         Raises:
-            _WorkerBroken: No more comes.
+            Broken, OSError: No more comes.
+            WorkerUnavailable: There is no process to send them.
         """
-        stream = self._running().stdout
-        assert stream is not None
-        deadline = time.monotonic() + (self._stuck if seconds is None else seconds)
-        while len(self._received) < octets:
-            readable = _ready(stream, select.POLLIN, deadline - time.monotonic())
-            piece = os.read(stream.fileno(), 65536) if readable else b""
-            if not piece:
-                raise _WorkerBroken
-            self._received += piece
-        taken = bytes(self._received[:octets])
-        del self._received[:octets]
-        return taken
+        try:
+            return self._process.read(octets, self._stuck)
+        except NotStarted as exc:
+            raise WorkerUnavailable from exc
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment without the settings, which hold secrets; packages are found where we
-    find them."""
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("DRAGOMAN_")}
-    return kept | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-
-
-def _ready(stream: IO[bytes], events: int, seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(stream, events)
-    return bool(poll.poll(max(0.0, seconds) * 1000))
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and its evaluator, and wait for it."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            stream.close()
-    process.wait()
+    """Return our environment without the settings, which hold secrets."""
+    return {name: text for name, text in os.environ.items() if not name.startswith("DRAGOMAN_")}
 
 
 def evaluate_questions(worker: Worker, questions: Sequence[Question]) -> list[bool | None]:

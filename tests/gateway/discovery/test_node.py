@@ -1,5 +1,6 @@
 """What a node makes of messages: the exchange, its policy, its limits, what it is attacked with."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -362,6 +363,28 @@ def test_strangers_have_nothing_evaluated_in_xquery() -> None:
         assert len(found(CONSUMER, rig.ask(CONSUMER.query(NOW, *asked))).advertisements) == 1
         dropped = rig.dropped(Speaker(None).query(NOW, *asked), Way.OWN)
         assert dropped == "unsupported-dialect"
+
+
+def test_a_query_is_compiled_within_its_time() -> None:
+    pytest.importorskip("saxonche", reason="the extra xquery is not installed")
+    given: list[float] = []
+
+    class Noting(XQueryWorker):
+        def evaluate(
+            self, text: str, documents: Sequence[bytes], seconds: float
+        ) -> list[bool | None] | str:
+            given.append(seconds)
+            return super().evaluate(text, documents, seconds)
+
+    with closing(Noting()) as worker:
+        rig = Rig(xquery=worker)
+        rig.advertise()
+        asked = rig.tell(CONSUMER.query(NOW, "true()", Dialect.XQUERY), Way.OWN)
+        assert isinstance(asked, Asked)
+        rig.node.answer(asked, seconds_left=lambda: 0.25, now=NOW)
+        assert given == [0.25, 0.25], "to compile it, and to evaluate it"
+        rig.ask(CONSUMER.query(NOW, "false()", Dialect.XQUERY))
+        assert given[2] == 1.0, "a caller that sets no time"
 
 
 def test_strangers_get_little() -> None:
