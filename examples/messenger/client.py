@@ -1,9 +1,12 @@
-"""A person of the messenger. What is typed as "bob: hello" is said to bob; /quit ends.
+"""A person of the messenger. What is typed as "bob: hello" is said to bob, and "#lobby: hello" to
+all that are in that room; /quit ends.
 
 Usage: client.py NAME --folder FOLDER --directory ldap://HOST[:PORT] [--home SERVER]
                  [--buddies bob,carol] [--through-servers] [--every SECONDS]
+                 [--channel GATEWAY --rooms lobby,lab]
 
-What bob says is printed as "bob: hello", once, in his order, and is in the file NAME.db.
+What bob says is printed as "bob: hello", once, in his order, and is in the file NAME.db; what he
+says in a room as "#lobby bob: hello".
 """
 
 import argparse
@@ -16,7 +19,9 @@ from pathlib import Path
 
 from carrying import Carriers
 from names import Names
+from rooms import stay_in
 from said import (
+    LONGEST_TEXT,
     NAMESPACE,
     SECONDS,
     Buddies,
@@ -25,6 +30,7 @@ from said import (
     Missed,
     Presence,
     is_name,
+    is_room,
     kind_for,
     show,
     tell,
@@ -40,7 +46,7 @@ from mediation.grid_events import Port
 
 MISSED = 4
 """Heart-beats that have to be missing before a client asks its server: servers are sooner."""
-_LINE = re.compile(r"\s*([a-z0-9-]+)\s*:\s*(.*\S)\s*")
+_LINE = re.compile(r"\s*(#?[a-z0-9-]+)\s*:\s*(.*\S)\s*")
 
 
 class Person:
@@ -49,6 +55,7 @@ class Person:
     Args:
         home: The server to register at, if it is there.
         direct: Whether buddies may call this listener; otherwise what they say comes by servers.
+        channel: The URL of the gateway that is the channel of *rooms*.
     """
 
     def __init__(
@@ -61,10 +68,13 @@ class Person:
         buddies: tuple[str, ...],
         direct: bool,
         every: float,
+        channel: str | None,
+        rooms: tuple[str, ...],
     ) -> None:
         self._name, self._names, self._store = name, names, store
         self._home, self._buddies, self._direct = home, buddies, direct
         self._every = every
+        self._channel, self._rooms = channel, rooms
         self._listener = EventListener(self._hear, binding="urn:example:messenger:client")
         self._carriers = Carriers(store, self._carry, pause=every)
         self._server: tuple[str, Port] | None = None
@@ -77,6 +87,9 @@ class Person:
         """Register, and say what is typed, until it ends and all of it is handed over."""
         async with self._listener, self._carriers:
             tasks = [asyncio.create_task(one) for one in (self._stay(), self._watch())]
+            if self._channel is not None and self._rooms:
+                staying = stay_in(self._rooms, self._channel, self._listener.port)
+                tasks.append(asyncio.create_task(staying))
             try:
                 await self._read(lines)
             finally:
@@ -96,17 +109,23 @@ class Person:
         while line := await lines.get():
             if line.strip() == "/quit":
                 break
-            said = _LINE.fullmatch(line.rstrip("\n"))
-            if said is None or not is_name(said[1]):
+            # Of what is typed, XML and terminals can show what is printable.
+            said = _LINE.fullmatch("".join(filter(str.isprintable, line)))
+            if said is None or not (is_name(said[1]) or said[1] in self._rooms):
                 if line.strip():
-                    warn('say "NAME: TEXT" or /quit')
-                continue
-            self._store.say(self._name, said[1], said[2])
-            self._carriers.wake(said[1])
+                    warn('say "NAME: TEXT", "#ROOM: TEXT" of a room that you are in, or /quit')
+            elif len(said[2]) > LONGEST_TEXT:
+                warn(f"that is too long: a message has {LONGEST_TEXT} characters at most")
+            else:
+                self._store.say(self._name, said[1], said[2])
+                self._carriers.wake(said[1])
         await self._carriers.finish()
 
     async def _carry(self, chat: Chat) -> bool:
-        """Hand a message to its recipient, or to the own server; whether they have it."""
+        """Hand a message to its recipient, or to the own server, that of a room to its channel;
+        whether they have it."""
+        if is_room(chat.recipient):
+            return self._channel is not None and await tell(self._channel, chat) is None
         friend = self._friends.get(chat.recipient)
         if friend is not None:
             error = await tell(friend, chat)
@@ -125,6 +144,9 @@ class Person:
             case Chat() if event.recipient == self._name:
                 if self._store.hear(event):
                     show(f"{event.source}: {event.message}")
+            case Chat() if event.recipient in self._rooms:
+                if self._store.hear_in_room(event) and event.source != self._name:
+                    show(f"{event.recipient} {event.source}: {event.message}")
             case Presence() if event.recipient == self._name:
                 self._know(event)
             case Heartbeat():
@@ -208,7 +230,8 @@ async def talk(options: argparse.Namespace) -> None:
     store = Store(options.folder / f"{options.name}.db")
     person = Person(
         options.name, Names(options.directory), store, home=options.home, every=options.every,
-        buddies=tuple(filter(None, options.buddies.split(","))), direct=not options.through_servers,
+        buddies=_names(options.buddies), direct=not options.through_servers,
+        channel=options.channel, rooms=tuple(f"#{name}" for name in _names(options.rooms)),
     )  # fmt: skip
     running = asyncio.create_task(person.run(typed()))
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -216,6 +239,10 @@ async def talk(options: argparse.Namespace) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         await running
     store.close()
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
 
 
 if __name__ == "__main__":
@@ -228,8 +255,12 @@ if __name__ == "__main__":
     parser.add_argument("--home", help="the server to register at")
     parser.add_argument("--buddies", default="", help="names, with commas between them")
     parser.add_argument("--through-servers", action="store_true", help="nobody can reach us")
+    parser.add_argument("--channel", help="the URL of the gateway that is the channel of rooms")
+    parser.add_argument("--rooms", default="", help="to be in: names, with commas between them")
     parser.add_argument("--every", type=float, default=2.0, help="seconds between heart-beats")
     chosen = parser.parse_args()
     if not is_name(chosen.name):
         parser.error("a name has small letters, digits and hyphens")
+    if not all(map(is_name, (*_names(chosen.buddies), *_names(chosen.rooms)))):
+        parser.error("buddies and rooms have small letters, digits and hyphens")
     asyncio.run(talk(chosen))

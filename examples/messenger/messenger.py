@@ -1,4 +1,4 @@
-"""The messenger at work: three servers, three persons, a conversation, and servers that are killed.
+"""The messenger at work: three servers, three persons, a conversation, and a server that is killed.
 
 Usage: .venv/bin/python examples/messenger/messenger.py [--every SECONDS]
 
@@ -107,6 +107,27 @@ async def elected(names: Names, after: int = 0) -> Central:
             await asyncio.sleep(0.1)
 
 
+async def gateway(stack: contextlib.AsyncExitStack, stage: Stage) -> str:
+    """Start a gateway; its URL."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gateway", "serve", "--port", "0",
+        "--data", str(stage.folder / "gateway"), cwd=stage.folder, env=stage.environment,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+
+    async def end() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+    stack.push_async_callback(end)
+    assert process.stdout is not None
+    ready = (await asyncio.wait_for(process.stdout.readline(), SECONDS)).decode()
+    if "http://" not in ready:
+        raise SystemExit("The gateway did not start.")
+    return "http://" + ready.partition("http://")[2].split()[0]
+
+
 def scene(text: str) -> None:
     show(f"\n-- {text}")
 
@@ -128,13 +149,14 @@ async def play(every: float) -> None:
 
         scene("Three servers start, bind themselves in the directory, and elect a central one.")
         servers = {name: await begin(stage.server(name)) for name in ("s1", "s2", "s3")}
+        lobby = ("--channel", await gateway(stack, stage), "--rooms", "lobby")
         first = await elected(names)
         for server in servers.values():
             await server.shows(f"{server.name}: {first.server} is central (election {first.term})")
 
         scene("Alice and Bob register at servers of their own, and see each other.")
-        alice = await begin(stage.person("alice", "s1", "--buddies", "bob,carol"))
-        bob = await begin(stage.person("bob", "s2", "--buddies", "alice,carol"))
+        alice = await begin(stage.person("alice", "s1", "--buddies", "bob,carol", *lobby))
+        bob = await begin(stage.person("bob", "s2", "--buddies", "alice,carol", *lobby))
         await alice.shows("* bob is here")
         await bob.shows("* alice is here")
 
@@ -163,14 +185,21 @@ async def play(every: float) -> None:
 
         scene("Carol comes. Nobody can reach her directly; what waited is there, once.")
         carol = await begin(
-            stage.person("carol", "s3", "--buddies", "alice,bob", "--through-servers")
+            stage.person("carol", "s3", "--buddies", "alice,bob", "--through-servers", *lobby)
         )
         await carol.shows("alice: We meet at eight.")
         await carol.shows("bob: Bring the book.")
         await carol.says("alice: I shall be there.")
         await alice.shows("carol: I shall be there.")
 
-        scene('You are alice. Say "bob: ..." or "carol: ..."; Ctrl-D ends.')
+        scene("Those who are in the lobby hear what is said there, by a gateway.")
+        for friend in (alice, bob, carol):
+            await friend.shows("* you are in #lobby")
+        await bob.says("#lobby: The train is late.")
+        await alice.shows("#lobby bob: The train is late.")
+        await carol.shows("#lobby bob: The train is late.")
+
+        scene('You are alice. Say "bob: ...", "carol: ..." or "#lobby: ..."; Ctrl-D ends.')
         for friend in (bob, carol):
             friend.hears = _answers(friend)
         lines = typed()

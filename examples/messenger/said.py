@@ -15,13 +15,16 @@ from mediation.grid_events import Port
 NAMESPACE = "http://example.org/messenger"
 SECONDS = 5.0
 """For an answer."""
+LONGEST_TEXT = 4000
+"""Characters of a message."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 
 @TYPES.register(NAMESPACE, "Chat")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chat(Event):
-    """What `source` says to a person; `seq_no` counts, from 1, what the one says to the other."""
+    """What `source` says to a person, or in a room (``bob``, ``#lobby``). `seq_no` counts, from 1,
+    what it says there."""
 
     recipient: str = ""
 
@@ -75,9 +78,9 @@ class Missed(Event):
     """Whoever has missed heart-beats tells a server; who answers is alive, and sees to it."""
 
 
-def kind_for(person: str) -> str:
-    """The event type below which everything is for *person*."""
-    return f"to.{person}"
+def kind_for(recipient: str) -> str:
+    """The event type below which everything is for a person, or a room."""
+    return f"room.{recipient[1:]}" if is_room(recipient) else f"to.{recipient}"
 
 
 def is_name(text: str) -> bool:
@@ -85,13 +88,18 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+def is_room(text: str) -> bool:
+    """Whether *text* may be the name of a room."""
+    return text.startswith("#") and is_name(text[1:])
+
+
 def now() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
-async def tell(to: Port, event: Event) -> GatewayError | None:
-    """Call a listener or a server; why it did not take the event."""
+async def tell(to: Port | str, event: Event) -> GatewayError | None:
+    """Call a listener or a server, or the gateway at a URL; why it did not take the event."""
     try:
         async with Publisher(to, timeout=SECONDS) as publisher:
             await publisher.publish(event)

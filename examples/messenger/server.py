@@ -19,6 +19,7 @@ from carrying import Carriers
 from central import Heartbeats
 from names import Names
 from said import (
+    LONGEST_TEXT,
     NAMESPACE,
     Buddies,
     Chat,
@@ -38,7 +39,6 @@ from filters import Refused
 from gateway.client.grid_events import TYPES, EventRefused, LeasingPublisher
 from mediation.grid_events import HandleEvent, Port, SubscribeLease, write_handled
 
-LONGEST_TEXT = 4000
 SHORTEST = timedelta(seconds=1)
 
 
@@ -134,7 +134,13 @@ class Server(LeasingPublisher):
             raise EventRefused("a client registers first, and has buddies with names")
         self._clients[person] = replace(self._clients[person], direct=buddies.direct)
         self._store.set_buddies(person, names)
-        self._tasks.create_task(self._announce(person))
+        self._tasks.create_task(self._arrive(person))
+
+    async def _arrive(self, person: str) -> None:
+        """Make a person known. The directory is told first: of two that come at the same time, the
+        one that announces itself later finds the other."""
+        await self._place(person)
+        await self._announce(person)
 
     async def _announce(self, person: str) -> None:
         """Tell a person's buddies whether the person is here; who is, is told of theirs."""

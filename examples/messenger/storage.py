@@ -92,6 +92,12 @@ class Store:
             self._db.execute("INSERT INTO heard VALUES (?, ?, ?, ?)", row)
             return True
 
+    def hear_in_room(self, chat: Chat) -> bool:
+        """Take a message of a room; whether it is a new one. Who comes late has missed some."""
+        row = (f"{chat.recipient} {chat.source}", chat.seq_no, chat.timestamp, chat.message)
+        query = "INSERT OR IGNORE INTO heard VALUES (?, ?, ?, ?)"
+        return self._db.execute(query, row).rowcount == 1
+
     def set_buddies(self, person: str, names: Iterable[str]) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO buddies VALUES (?, ?)", (person, " ".join(sorted(names)))

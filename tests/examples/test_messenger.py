@@ -20,6 +20,7 @@ from gateway.channels.directory import Directory, DirectoryOptions
 from gateway.client import GatewayError
 from gateway.client.grid_events import Event, EventTypes, Publisher
 from mediation.grid_events import Port, port_of
+from tests.rigs.gateways import running
 from tests.rigs.slapd import ADMIN, PASSWORD, Slapd, needs_slapd, slapd
 from tests.rigs.waiting import until
 
@@ -62,8 +63,12 @@ class Program:
         while line := await self.process.stdout.readline():
             self.lines.append(line.decode().rstrip("\n"))
 
-    async def shows(self, line: str) -> None:
-        await until(lambda: line in self.lines, SECONDS)
+    async def shows(self, start: str) -> None:
+        """Wait for a line that starts so."""
+        try:
+            await until(lambda: any(one.startswith(start) for one in self.lines), SECONDS)
+        except TimeoutError:
+            raise AssertionError(f"no {start!r} in {self.lines}") from None
 
     def says(self, to: str, numbers: range) -> None:
         assert self.process.stdin is not None
@@ -165,8 +170,8 @@ class Stage:
 
 @pytest.fixture
 def directory() -> Iterator[Slapd]:
-    with slapd() as running:
-        yield running
+    with slapd() as server:
+        yield server
 
 
 @asynccontextmanager
@@ -181,7 +186,7 @@ async def test_servers_are_killed_in_the_middle_of_a_conversation(
     async with staged(directory, tmp_path) as stage:
         first = await stage.server("s1")
         assert await stage.elected(0) == ("s1", 1)
-        second, third = await stage.server("s2"), await stage.server("s3")
+        second, third = await asyncio.gather(stage.server("s2"), stage.server("s3"))
         hidden = ("--through-servers",)
         alice, bob, carol = await asyncio.gather(
             stage.person("alice", "s1", *hidden),
@@ -219,7 +224,7 @@ async def test_servers_are_killed_in_the_middle_of_a_conversation(
         assert "* your server is s2" in carol.lines
 
         # Those that were killed are started again; the last one that was central is killed, too.
-        third, first = await stage.server("s3"), await stage.server("s1")
+        third, first = await asyncio.gather(stage.server("s3"), stage.server("s1"))
         await first.shows(f"s1: s2 is central (election {election})")
         await until(lambda: len(carol.heard("alice")) == 15, SECONDS)
         bob.says("carol", range(1, 6))
@@ -275,6 +280,36 @@ async def test_what_comes_twice_or_too_soon(directory: Slapd, tmp_path: Path) ->
                 await publisher.publish(late)
 
 
+async def test_a_room_is_a_channel_of_the_gateway(directory: Slapd, tmp_path: Path) -> None:
+    """What is said there comes once to all that are there, also when it comes to the gateway twice."""
+    data = tmp_path / "gateway"
+    async with running(data) as gateway, staged(directory, tmp_path) as stage:
+        await stage.server("s1")
+        room = ("--channel", gateway.url, "--rooms", "lab")
+        alice, bob = await asyncio.gather(
+            stage.person("alice", "s1", *room), stage.person("bob", "s1", *room)
+        )
+        await asyncio.gather(alice.shows("* you are in #lab"), bob.shows("* you are in #lab"))
+        alice.says("#lab", range(1, 6))
+        async with Publisher(gateway.url, types=TYPES) as publisher:
+            for timestamp, number in ((17, 1), (18, 1), (19, 2)):
+                await publisher.publish(
+                    Chat(
+                        event_namespace=NAMESPACE, event_type="room.lab.chat", source="eve",
+                        timestamp=timestamp, seq_no=number, message=str(number), handback="",
+                        recipient="#lab",
+                    )
+                )  # fmt: skip
+        bob.says("alice", range(1, 2))
+        await until(lambda: len(bob.heard("#lab alice")) >= 5, SECONDS)
+        for person in (alice, bob):
+            await until(lambda: len(person.heard("#lab eve")) >= 2, SECONDS)  # noqa: B023
+            assert person.heard("#lab eve") == [1, 2]
+        assert bob.heard("#lab alice") == [1, 2, 3, 4, 5]
+        await until(lambda: alice.heard("bob") == [1], SECONDS)
+        assert alice.heard("#lab alice") == []
+
+
 async def test_the_command_as_the_readme_has_it() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "examples/messenger/messenger.py", "--every", str(EVERY), cwd=ROOT,
@@ -283,7 +318,11 @@ async def test_the_command_as_the_readme_has_it() -> None:
     )  # fmt: skip
     messenger = Program(process)
     try:
-        await messenger.shows('-- You are alice. Say "bob: ..." or "carol: ..."; Ctrl-D ends.')
+        for scene in (  # Each has a deadline of its own.
+            "Alice and Bob register", "They talk directly", "Carol is away", "The central server",
+            "s", "Carol comes", "Those who are in the lobby", "You are alice",
+        ):  # fmt: skip
+            await messenger.shows(f"-- {scene}")
         assert process.stdin is not None
         process.stdin.write(b"bob: And you?\n")
         await messenger.shows('        alice | bob: You say "And you?"?')
