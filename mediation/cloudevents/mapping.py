@@ -154,7 +154,7 @@ def attributes_of(notification: Notification) -> dict[str, Value]:
             "time": _written(notification.time),
         }
         if topic is not None:
-            attributes["subject"] = clean("/".join(step.name for step in topic.steps))
+            attributes["subject"] = clean("/".join([step.name for step in topic.steps]))
     if notification.expires is not None:
         attributes.setdefault("expirytime", _written(notification.expires))
     if topic is not None:

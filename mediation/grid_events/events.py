@@ -240,13 +240,14 @@ def write_payload(event: Event) -> bytes:
     start = f'<{prefix}:{root.name.local} xmlns:{prefix}="{root.name.namespace}"'
     if known is None:
         start += f' xmlns:xsi="{names.XSI}" {_typed(event.type_name)}'
-    base = [
-        f"{opened}{xml_text(value) if isinstance(value, str) else value}{closed}"
-        for (opened, closed), value in zip(_BASE_TAGS, event.base, strict=True)
-        if value is not None
-    ]
-    further = "".join(map(_write_further, event.further))
-    return f"{start}>{''.join(base)}{further}</{prefix}:{root.name.local}>".encode()
+    # One list, for a message may be long, and need not be copied again and again.
+    parts = [start, ">"]
+    for (opened, closed), value in zip(_BASE_TAGS, event.base, strict=True):
+        if value is not None:
+            parts += (opened, xml_text(value) if isinstance(value, str) else str(value), closed)
+    parts += map(_write_further, event.further)
+    parts.append(f"</{prefix}:{root.name.local}>")
+    return "".join(parts).encode()
 
 
 def _typed(name: TypeName) -> str:

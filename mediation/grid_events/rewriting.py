@@ -9,6 +9,7 @@ are taken over as they are, escaped as they are. What is not exactly of that for
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from mediation.grid_events.encoding import Generation
@@ -20,39 +21,39 @@ from mediation.grid_events.events import (
     field_tags,
 )
 from mediation.grid_events.types import BASE_FIELDS, EVENT_TYPES, EventType
-from mediation.soap.addressing import LONGEST_CHARACTER
 
-_TEXT = r"[^<>\x00-\x08\x0b-\x1f\ufffe\uffff]*+"
-"""A text without characters that are written anew as something else, but for escaped ones."""
-_ESCAPED = (b"&amp;", b"&lt;", b"&gt;")
-"""The signs that are escaped, and only they, are written anew as they were written."""
-_TRIMMED = rf"(?![ \t\n]){_TEXT}(?<![ \t\n])"
-_NUMBERS = {"timestamp": r"0|[1-9][0-9]{0,13}", "seqNo": r"0|-?[1-9][0-9]{0,17}"}
+_TEXT = rb"[^<>\x00-\x08\x0b-\x1f]*+"
+"""A text without signs that are written anew as something else, but for escaped ones."""
+_TRIMMED = rb"(?![ \t\n])%b(?<![ \t\n])" % _TEXT
+_NUMBERS = {"timestamp": rb"0|[1-9][0-9]{0,13}", "seqNo": rb"0|-?[1-9][0-9]{0,17}"}
 """Numbers that are in their range, and written anew as they were written."""
+_OTHERWISE = re.compile(rb"&(?!amp;|lt;|gt;)|\xef\xbf")
+"""What is escaped, but is no sign that we escape; the first octets of U+FFFE and U+FFFF, which no
+XML has, and of some that it has."""
 
 
 class _Written(NamedTuple):
     """A type of events, and what matches all of a payload of it, with a group for each field."""
 
     type: EventType
-    pattern: re.Pattern[str]
+    pattern: re.Pattern[bytes]
     longest: tuple[int | None, ...]
     """The octets that each field may have."""
 
 
 def _written(type_: EventType) -> tuple[bytes, _Written]:
     prefix, name = type_.prefix, type_.name
-    start = f'<{prefix}:{name.local} xmlns:{prefix}="{name.namespace}">'
-    fields = "".join(
-        f"(?:<{field}>({_pattern_of(field)})</{field}>)?"
-        for field, _ in (*BASE_FIELDS, *type_.fields)
+    start = f'<{prefix}:{name.local} xmlns:{prefix}="{name.namespace}">'.encode()
+    names = [name for name, _ in (*BASE_FIELDS, *type_.fields)]
+    fields = b"".join(
+        b"(?:<%b>(%b)</%b>)?" % (name.encode(), _pattern_of(name), name.encode()) for name in names
     )
-    pattern = re.compile(f"{re.escape(start)}{fields}</{prefix}:{name.local}>")
-    longest = tuple(LONGEST.get(field) for field, _ in (*BASE_FIELDS, *type_.fields))
-    return start.encode(), _Written(type_, pattern, longest)
+    end = f"</{prefix}:{name.local}>".encode()
+    pattern = re.compile(re.escape(start) + fields + end)
+    return start, _Written(type_, pattern, tuple(map(LONGEST.get, names)))
 
 
-def _pattern_of(field: str) -> str:
+def _pattern_of(field: str) -> bytes:
     return _NUMBERS.get(field) or (_TEXT if field in VERBATIM else _TRIMMED)
 
 
@@ -62,36 +63,49 @@ _BASE = len(BASE_FIELDS)
 _HANDBACK = _BASE - 1
 
 
-def rewrite_payload(payload: bytes, generation: Generation) -> tuple[Event, str, str] | None:
+def rewrite_payload(payload: bytes, generation: Generation) -> tuple[Event, bytes, bytes] | None:
     """Make of a payload what `write_fields` makes of its event: an event of its type, without
     values, and the fields before the handback, and behind it. None where that takes a parser."""
     written = _STARTS.get(payload[: payload.find(b">") + 1])
-    if written is None or payload.count(b"&") != sum(map(payload.count, _ESCAPED)):
+    if written is None or _OTHERWISE.search(payload):
         return None
-    try:
-        found = written.pattern.fullmatch(payload.decode())
-    except UnicodeDecodeError:
-        return None
-    if found is None:
+    found = written.pattern.fullmatch(payload)
+    if found is None or not _is_utf_8(payload):
         return None
     texts = found.groups()
     for text, longest in zip(texts, written.longest, strict=True):
-        if text is not None and longest is not None and len(text) * LONGEST_CHARACTER > longest:
+        if text is not None and longest is not None and len(text) > longest:
             return None
     type_ = texts[_TYPE]
-    if type_ is not None and type_.count(".") >= MOST_PARTS:
+    if type_ is not None and type_.count(b".") >= MOST_PARTS:
         return None
-    parts = [
-        absent if text is None else f"{opened}{text}{closed}"
-        for text, (opened, closed, absent) in zip(
-            texts, field_tags(written.type, generation), strict=True
-        )
+    parts: list[bytes] = []  # Three of each field, and joined once: a message may be long.
+    for text, (opened, closed, absent) in zip(texts, _tags(written.type, generation), strict=True):
+        parts += (absent, b"", b"") if text is None else (opened, text, closed)
+    before, behind = b"".join(parts[: 3 * _HANDBACK]), b"".join(parts[3 * _BASE :])
+    return _EVENTS[written.type.name], before, behind
+
+
+def _is_utf_8(octets: bytes) -> bool:
+    if octets.isascii():
+        return True
+    try:
+        octets.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=16)
+def _tags(type_: EventType, generation: Generation) -> tuple[tuple[bytes, bytes, bytes], ...]:
+    """What stands around the text of each field, and in place of one that has none: of a derived
+    type's own fields only those are said that have a text."""
+    tags = [
+        (opened.encode(), closed.encode(), absent.encode())
+        for opened, closed, absent in field_tags(type_, generation)
     ]
-    behind = zip(
-        parts[_BASE:], texts[_BASE:], strict=True
-    )  # Of its own fields it says what it has.
-    further = [part for part, text in behind if text is not None]
-    return _EVENTS[written.type.name], "".join(parts[:_HANDBACK]), "".join(further)
+    own = [(opened, closed, b"") for opened, closed, _ in tags[_BASE:]]
+    return (*tags[:_BASE], *own)
 
 
 _EVENTS = {name: Event(type_name=name) for name in EVENT_TYPES}

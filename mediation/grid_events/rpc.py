@@ -10,16 +10,24 @@ place. Names of methods count without their namespace, which the answer repeats.
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import lru_cache
 
 from lxml import etree
 
 from filters import Reason, quoted
 from mediation import names
-from mediation.grid_events.encoding import Encoded, Generation, generation_of, is_null, type_of
+from mediation.grid_events.encoding import (
+    Encoded,
+    Generation,
+    TypeName,
+    generation_of,
+    is_null,
+    type_of,
+)
 from mediation.grid_events.events import LONGEST, Event, read_event, write_payload
 from mediation.grid_events.filters import filter_of
 from mediation.grid_events.references import family_in, reference_of
-from mediation.grid_events.types import TypeNames, family_of
+from mediation.grid_events.types import EventType, TypeNames, family_of
 from mediation.model.calling import Calling
 from mediation.model.errors import MediationError
 from mediation.model.expiry import Duration, Expiry
@@ -260,7 +268,15 @@ def attribute(text: str) -> str:
 def type_attributes(event: Event, family: TypeNames) -> str:
     """The attributes that say the type of *event*, by its name in *family*."""
     known = event.known_type
-    name = event.type_name if known is None else known.called(family)
+    return _type(event.type_name) if known is None else _known_type(known, family)
+
+
+@lru_cache(maxsize=16)
+def _known_type(known: EventType, family: TypeNames) -> str:
+    return _type(known.called(family))
+
+
+def _type(name: TypeName) -> str:
     if not name.namespace:
         return f"xsi:type={attribute(name.local)}"
     return f"xsi:type={attribute('n1:' + name.local)} xmlns:n1={attribute(name.namespace)}"

@@ -54,7 +54,7 @@ from mediation.soap.envelopes import http_headers, xml_text
 
 _TELLS = TOPICS | {Fact.TIME}
 _CONTENT_TYPE = http_headers(Soap.V1_1, "")[:1]
-_NUMBER = "<seqNo xsi:type='xsd:long'>0</seqNo>"
+_NUMBER = b"<seqNo xsi:type='xsd:long'>0</seqNo>"
 
 
 @dataclass(slots=True)  # Not frozen: that makes it dearer, for every message.
@@ -120,37 +120,32 @@ class CallShape:
 
     def render(self, notification: Notification, producer: str) -> CallRendering:
         rewritten = rewrite_payload(notification.payload, self.generation)
-        own = None
+        own = True
         if rewritten is not None:
-            own, before, behind = rewritten
-            event = own
+            event, before, behind = rewritten
         else:
-            own = read_payload(notification.payload)
-            event = own or made_event(notification, producer)
-            before, behind = write_fields(event, self.generation)
-        start = f"<p1 {type_attributes(event, self.types)}>{before}"
-        after_number = ""
-        if own is None:
+            read = read_payload(notification.payload)
+            own = read is not None
+            event = read or made_event(notification, producer)
+            before, behind = map(str.encode, write_fields(event, self.generation))
+        start = b"".join((b"<p1 ", type_attributes(event, self.types).encode(), b">", before))
+        after_number = b""
+        if not own:
             start, _, after_number = start.rpartition(_NUMBER)
         via = notification.properties.get(VIA_PROPERTY, "")
-        return CallRendering(
-            _before(self.generation, via, producer).encode(),
-            start.encode(),
-            f"{behind}</p1>".encode(),
-            after_number.encode(),
-            own is None,
-        )
+        first = _before(self.generation, via, producer)
+        return CallRendering(first, start, behind + b"</p1>", after_number, not own)
 
     def batch(self, notifications: Sequence[Notification], producer: str) -> Body:
         raise ValueError("a call has one event")
 
 
 @lru_cache(maxsize=1024)
-def _before(generation: Generation, via: str, producer: str) -> str:
+def _before(generation: Generation, via: str, producer: str) -> bytes:
     """What stands before the method element; it says which addresses the event has passed."""
     passed = xml_text(f"{via} {producer}".strip())
     header = f"<d:via xmlns:d='{names.GRID_EVENTS}'>{passed}</d:via>" if passed else ""
-    return envelope_start(generation, header)
+    return envelope_start(generation, header).encode()
 
 
 class GridBodies:

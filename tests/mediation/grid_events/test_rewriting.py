@@ -37,7 +37,7 @@ PIECES = (
     *("<message>&lt;a b=\"c\"/&gt;</message>", "<handback>h</handback>", "<source> s </source>"),
     *("<timestamp>007</timestamp>", "<seqNo>+1</seqNo>", "<timestamp>253402300800000</timestamp>"),
     *("&amp;", "&#13;", "&#65;", "&quot;", "&", ">", "]]>", "<!-- -->", "<![CDATA[<]]>", "<a/>"),
-    *(" ", "\n", "\t", "\r", "\0", "\x7f", "\ufffe", "\ud800", "é", "\U0001f600", "0", ".", "x" * 300),
+    *(" ", "\n", "\t", "\r", "\0", "\x7f", "\ufffe", "\ud800", "é", "\U0001f600", "0", ".", "x" * 600),
 )  # fmt: skip
 
 
@@ -53,7 +53,10 @@ def slowly(payload: bytes, generation: Generation) -> tuple[TypeName, str, str] 
 
 def quickly(payload: bytes, generation: Generation) -> tuple[TypeName, str, str] | None:
     found = rewrite_payload(payload, generation)
-    return None if found is None else (found[0].type_name, *found[1:])
+    if found is None:
+        return None
+    event, before, behind = found
+    return event.type_name, before.decode(), behind.decode()
 
 
 @pytest.mark.parametrize("event", [STORM, MACHINE, Event()])
@@ -68,7 +71,7 @@ def test_what_is_made_without_a_parser(event: Event, generation: Generation) -> 
     [
         Event(type_name=TypeName("urn:a", "Unknown")),
         Event(message="\r"),
-        Event(source="s" * 300),
+        Event(source="s" * 1025),
         Event(further=(Further("own", "1", b"<own>1</own>"),)),
     ],
 )
