@@ -25,6 +25,7 @@ KNOWN_EXTRAS := $(filter-out base build client dev,$(basename $(notdir $(wildcar
 CHOSEN := $(subst all,$(KNOWN_EXTRAS),$(subst $(comma), ,$(EXTRAS)))
 UNKNOWN := $(filter-out $(KNOWN_EXTRAS) client,$(CHOSEN))
 EXTRA_STAMPS := $(CHOSEN:%=$(VENV)/.installed-extra-%)
+KNOWN_STAMPS := $(KNOWN_EXTRAS:%=$(VENV)/.installed-extra-%)
 # What the commands of the README's first pages need: `client` is for those that speak to a gateway.
 RUN_SETS := base client build
 DEV_SETS := $(RUN_SETS) $(KNOWN_EXTRAS) dev
@@ -39,7 +40,7 @@ unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV
 
 # The scripts in an environment hold its path: after a move it is made anew.
 ifneq ($(shell cat $(VENV)/.made-in 2>/dev/null),$(CURDIR))
-.PHONY: $(RUN_STAMP) $(DEV_STAMP) $(EXTRA_STAMPS)
+.PHONY: $(RUN_STAMP) $(DEV_STAMP) $(KNOWN_STAMPS)
 endif
 
 .DEFAULT_GOAL := help
@@ -47,7 +48,7 @@ endif
 .PHONY: format clean
 
 help: ## Print this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s%s\n", $$1, $$2 }' Makefile
 
 run: $(RUN_STAMP) $(EXTRA_STAMPS) ## Start the gateway on http://127.0.0.1:8080 (options in ARGS, EXTRAS=rabbitmq)
 	@exec $(BIN)/dragoman serve $(ARGS)
@@ -116,14 +117,14 @@ $(DEV_STAMP): $(BUILT_FROM) $(DEV_SETS:%=requirements/%.txt)
 	@$(prepare_venv)
 	@$(call install_locked,$(DEV_SETS))
 	@$(install_dragoman)
-	@touch $(RUN_STAMP) $(KNOWN_EXTRAS:%=$(VENV)/.installed-extra-%) $@
+	@touch $(RUN_STAMP) $(KNOWN_STAMPS) $@
 
 ifneq ($(UNKNOWN),)
 $(error There is no extra $(UNKNOWN); EXTRAS takes $(KNOWN_EXTRAS), or all)
 endif
 
 # A static rule: where the stamps are phony, make would skip an implicit one without a word.
-$(EXTRA_STAMPS): $(VENV)/.installed-extra-%: requirements/%.txt $(RUN_STAMP)
+$(KNOWN_STAMPS): $(VENV)/.installed-extra-%: requirements/%.txt $(RUN_STAMP)
 	@$(call install_locked,base $*)
 	@touch $@
 

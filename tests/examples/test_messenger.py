@@ -3,7 +3,9 @@ comes twice, and everything comes in its order."""
 
 import asyncio
 import os
+import shutil
 import sqlite3
+import subprocess
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator
@@ -334,3 +336,14 @@ async def test_the_command_as_the_readme_has_it() -> None:
         if process.returncode is None:
             process.terminate()
         await asyncio.wait_for(process.wait(), SECONDS)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_installs_what_it_needs() -> None:
+    told = subprocess.run(
+        ["make", "-n", "-B", "example-messenger"],
+        cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert "Installing what is locked (base ldap)" in told.stdout
+    assert "examples/messenger/messenger.py" in told.stdout
