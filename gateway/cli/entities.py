@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gateway.cli.errors import CommandFailed
+from gateway.cli.options import read_spec, tls
 from gateway.cli.output import moment
-from gateway.cli.receiving import listener, mailbox
+from gateway.cli.receiving import listener, mailbox, on_soap_tcp
 from gateway.client import GatewayError, speaking
-from mediation import Version
+from mediation import SPECIFICATIONS, Version
 
 if TYPE_CHECKING:
     from gateway.client.discovery import Entity, Found, Offer
@@ -92,6 +93,20 @@ class Reaching:
     version: Version
     tls: ssl.SSLContext | None
     pull: bool = False
+
+
+def reach(context: typer.Context, gateway: str, spec: str, *, pull: bool = False) -> Reaching:
+    """How the gateway is spoken to.
+
+    Raises:
+        typer.BadParameter: Nobody speaks so, or what is said so cannot be fetched.
+    """
+    version = read_spec(spec)
+    if pull and SPECIFICATIONS[version].bodies is not None:
+        raise typer.BadParameter("--pull fetches SOAP: choose another --spec", param_hint="--spec")
+    if pull and on_soap_tcp(gateway):
+        raise typer.BadParameter("--pull fetches over HTTP alone", param_hint="--gateway")
+    return Reaching(gateway, version, tls(context), pull)
 
 
 def read_own(files: Files) -> "Credentials":

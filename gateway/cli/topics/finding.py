@@ -22,13 +22,13 @@ from gateway.cli.entities import (
     NodeOption,
     NodesOption,
     PullOption,
-    Reaching,
     WaitOption,
     asked,
     chosen,
     described,
     for_people,
     ourselves,
+    reach,
 )
 from gateway.cli.options import (
     GATEWAY,
@@ -36,8 +36,6 @@ from gateway.cli.options import (
     GatewayOption,
     OutputOption,
     SpecOption,
-    read_spec,
-    tls,
 )
 from gateway.cli.output import facts, json_line, line, note
 from gateway.cli.topics.making import read_time
@@ -126,7 +124,7 @@ def discover(
         creator=creator,
     )
     files = Files(key, certificate, nodes, entities)
-    reaching = Reaching(gateway, read_spec(spec), tls(context), pull)
+    reaching = reach(context, gateway, spec, pull=pull)
     if save is not None and not save.is_dir():
         raise typer.BadParameter(f"{save} is no folder", param_hint="--save")
 

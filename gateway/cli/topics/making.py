@@ -14,10 +14,12 @@ import typer
 from gateway.cli.documents import read_document
 from gateway.cli.entities import (
     CERTIFICATE,
+    ENTITIES,
     KEY,
     NODES,
     WAIT,
     CertificateOption,
+    EntitiesOption,
     Files,
     InstitutionOption,
     IssuerOption,
@@ -26,12 +28,12 @@ from gateway.cli.entities import (
     NodeOption,
     NodesOption,
     PullOption,
-    Reaching,
     WaitOption,
     chosen,
     for_people,
     ourselves,
     place_of,
+    reach,
 )
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import (
@@ -40,8 +42,6 @@ from gateway.cli.options import (
     GatewayOption,
     OutputOption,
     SpecOption,
-    read_spec,
-    tls,
 )
 from gateway.cli.output import facts, json_line, line, note
 from gateway.cli.receiving import until_stopped
@@ -140,7 +140,7 @@ def create(
     placeholder = _placeholder(synopsis)
     life = None if lifetime is None else read_time(lifetime, "--lifetime")
     files = Files(key, certificate, nodes)
-    reaching = Reaching(gateway, read_spec(spec), tls(context), pull)
+    reaching = reach(context, gateway, spec, pull=pull)
 
     async def run() -> "Created":
         async with ourselves(files, reaching, name=name, institution=institution) as entity:
@@ -185,6 +185,7 @@ def advertise(
     key: KeyOption = KEY,
     certificate: CertificateOption = CERTIFICATE,
     nodes: NodesOption = NODES,
+    entities: EntitiesOption = ENTITIES,
     gateway: GatewayOption = GATEWAY,
     spec: SpecOption = Version.WSN_1_3.value,
     pull: PullOption = False,
@@ -192,7 +193,8 @@ def advertise(
     r"""Make topics known to all nodes, and say which node keeps them.
 
     Nodes that were away learn of them when they are advertised again: by hand, or every sixth of
-    their lifetime with --stay.
+    their lifetime with --stay. With --answer, those of --entities are answered who ask for such
+    topics where no node answers.
 
     \b
     Examples:
@@ -201,8 +203,8 @@ def advertise(
     """
     if answer and not stay:
         raise typer.BadParameter("goes with --stay", param_hint="--answer")
-    own = Files(key, certificate, nodes)
-    reaching = Reaching(gateway, read_spec(spec), tls(context), pull)
+    own = Files(key, certificate, nodes, entities)
+    reaching = reach(context, gateway, spec, pull=pull)
 
     async def run() -> None:
         kept = [(file, _octets(file)) for file in files]
@@ -254,7 +256,7 @@ def withdraw(
       dragoman topics withdraw 7d3f0c52-91ab-4e0e-8f5d-2a6b1c9e4d70
     """
     own = Files(key, certificate, nodes)
-    reaching = Reaching(gateway, read_spec(spec), tls(context), pull)
+    reaching = reach(context, gateway, spec, pull=pull)
     wanted = [(name, _id(name)) for name in topics]
 
     async def run() -> None:

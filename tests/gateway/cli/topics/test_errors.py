@@ -54,6 +54,8 @@ def say(
         ("discover wind --entities nodes.pem", 1, "an authority for nodes is one for entities"),
         ("discover wind --certificate nodes.pem", 1, "the key is not that of the certificate"),
         ("discover wind --spec grid-events", 1, "cannot be spoken in Grid SOAP Events"),
+        ("discover wind --spec cloudevents --pull", 2, "--pull fetches SOAP"),
+        ("discover wind --pull --gateway soap.tcp://127.0.0.1:1", 2, "over HTTP alone"),
         ("create wind.xml", 2, "say what the topic is about"),
         ("create event.xml --text Wind", 1, "event.xml: exists; name another file."),
         ("create wind.xml --text Wind --synopsis road:a", 2, "'road' is no type of synopsis"),
