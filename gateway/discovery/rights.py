@@ -30,8 +30,8 @@ from gateway.discovery.service import DiscoveryService
 from gateway.exchange import Inbound
 from gateway.model.advertisements import AdvertisementLimits, Claimed
 from gateway.observing.samples import Sample, counters
-from gateway.store import Store, advertisements
-from gateway.store.advertisements import LOCK, PROOF
+from gateway.store import Store, advertisements, claims
+from gateway.store.advertisements import LOCK
 from mediation import Incoming, Notification, Publish, Rights, Subscribe, SubscribePulling
 from mediation.discovery import (
     MAX_MESSAGE,
@@ -361,7 +361,7 @@ class TopicRights:
         now = self.now()
         claimed = await self._store.submit(
             partial(
-                advertisements.claim,
+                claims.claim,
                 sender=decision.holder,
                 message=id_,
                 notification=asking.use,
@@ -369,7 +369,7 @@ class TopicRights:
                 expires=(max(expires, now) + MARGIN).timestamp(),
                 now=now.timestamp(),
                 limits=self._limits,
-                kind=PROOF,
+                kind=claims.PROOF,
                 once=asking.use == "subscribe",
             ),
             locks=(LOCK,),

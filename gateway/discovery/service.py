@@ -36,7 +36,7 @@ from gateway.discovery.node import (
 )
 from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
 from gateway.observing.samples import Sample, counters, gauge
-from gateway.store import Store, StoreUnavailable, advertisements
+from gateway.store import Store, StoreUnavailable, advertisements, claims
 from gateway.store.advertisements import LOCK
 from mediation import Notification
 from mediation.discovery import Fault, path_of, topic_of
@@ -346,7 +346,7 @@ class DiscoveryService:
         head, now = asked.head, self._now().timestamp()
         claimed = await self._store.submit(
             partial(
-                advertisements.claim,
+                claims.claim,
                 sender=head.sender,
                 message=str(head.message_id),
                 notification=notification,

@@ -1,4 +1,4 @@
-"""Advertisements of topics as rows, and the messages that a node has answered.
+"""Advertisements of topics as rows.
 
 What is kept and counted here is so for all gateways that share the store: they are one node. Those
 who write take the lock `LOCK` (`Store.submit`), so that limits hold, and the revisions that others
@@ -11,15 +11,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
-from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
-from gateway.store.schema import advertisements, advertisers, discovery_messages
+from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Kept
+from gateway.store import claims
+from gateway.store.schema import advertisements, advertisers
 from gateway.store.statements import rows_for_each, write_many
 
 LOCK = "discovery"
 ALL = ""
 """The advertiser that stands for all."""
-PROOF = "proof"
-"""The kind of messages that are proofs of possession: they are counted apart."""
 
 
 def keep(
@@ -190,73 +189,13 @@ def purge(connection: Connection, now: float) -> None:
         _add(connection, creator, **{"gone" if is_withdrawn else "living": -number})
     if found:
         connection.execute(advertisements.delete().where(over))
-    columns = discovery_messages.c
-    connection.execute(discovery_messages.delete().where(columns.expires < now))
+    while claims.forget_expired(connection, now):
+        pass
 
 
 def count(connection: Connection) -> tuple[int, int]:
     """How many advertisements are kept, and how many withdrawn."""
     return _count(connection, ALL)
-
-
-# Messages.
-
-
-def claim(
-    connection: Connection,
-    *,
-    sender: str,
-    message: str,
-    notification: str,
-    expires: float,
-    now: float,
-    limits: AdvertisementLimits,
-    kind: str = "",
-    most: int | None = None,
-    once: bool = False,
-) -> Claimed:
-    """Remember a message by *sender*, which is to be answered, until it expires.
-
-    Args:
-        notification: The id of what it came in. The same message in the same notification may be
-            answered again: it came again after a crash.
-        once: It may not.
-        kind, most: How many of a kind a sender may have claimed in the last minute; `PROOF` is
-            a kind.
-    """
-    columns = discovery_messages.c
-    own = (columns.sender == sender) & (columns.message == message)
-    known = connection.execute(select(columns.notification, columns.expires).where(own)).first()
-    if known is not None and known.expires >= now:
-        same = known.notification == notification and not once
-        return Claimed.YES if same else Claimed.REPLAYED
-    connection.execute(discovery_messages.delete().where(columns.expires < now))
-    counting = select(func.count()).select_from(discovery_messages)
-    if most is not None:
-        lately = (columns.sender == sender) & (columns.kind == kind) & (columns.at > now - 60.0)
-        if connection.execute(counting.where(lately)).scalar_one() >= most:
-            return Claimed.TOO_OFTEN
-    proves = kind == PROOF
-    alike = columns.kind == PROOF if proves else columns.kind != PROOF
-    of_sender = limits.proofs_of_sender if proves else limits.requests_of_sender
-    for counted, room in (
-        (alike & (columns.sender == sender), of_sender),
-        (alike, limits.requests),
-    ):
-        if connection.execute(counting.where(counted)).scalar_one() >= room:
-            return Claimed.CROWDED
-    connection.execute(
-        discovery_messages.insert().values(
-            sender=sender,
-            message=message,
-            notification=notification,
-            kind=kind,
-            at=now,
-            # What is counted by the minute is known for a minute at least.
-            expires=expires if most is None else max(expires, now + 60.0),
-        )
-    )
-    return Claimed.YES
 
 
 # Rows.

@@ -375,6 +375,15 @@ discovery_messages = Table(
 )
 """Messages that were answered, and proofs of possession that were used, until they expire."""
 
+discovery_claims = Table(
+    "discovery_claims",
+    metadata,
+    Column("sender", Key, primary_key=True),
+    Column("proofs", BigInteger, nullable=False),
+    Column("requests", BigInteger, nullable=False),
+)
+"""How many of those there are of each sender; of all together under the empty name."""
+
 secrets = Table(
     "secrets",
     metadata,

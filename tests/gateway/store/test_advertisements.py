@@ -9,9 +9,9 @@ from random import Random
 
 import pytest_asyncio
 
-from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
+from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Kept
 from gateway.store import Store, advertisements
-from gateway.store.advertisements import LOCK, PROOF
+from gateway.store.advertisements import LOCK
 from tests.rigs.stores import on_each_store
 
 NOW = 1_000.0
@@ -104,58 +104,6 @@ async def test_replicas_learn_what_changed(store: Store) -> None:
     await store.submit(partial(advertisements.withdraw, topic_id="1", creator="e-1"))
     changed = await store.submit(partial(advertisements.changed_since, revision=last, limit=10))
     assert [(row.topic_id, row.octets) for _, row in changed] == [("1", None)]
-
-
-@on_each_store
-async def test_a_message_is_answered_once(store: Store) -> None:
-    claim = partial(
-        advertisements.claim, sender="e-1", expires=1_030.0, limits=AdvertisementLimits()
-    )
-    one = partial(claim, message="m", notification="n", now=NOW)
-    assert await store.submit(one) is Claimed.YES
-    assert await store.submit(one) is Claimed.YES  # The same one, after a crash.
-    other = partial(claim, message="m", notification="copy")
-    assert await store.submit(partial(other, now=1_029.0)) is Claimed.REPLAYED
-
-
-@on_each_store
-async def test_what_is_claimed_is_bounded(store: Store) -> None:
-    few = AdvertisementLimits(requests=3)
-
-    async def claim(message: str, sender: str = "e-1", now: float = NOW) -> Claimed:
-        operation = partial(
-            advertisements.claim, sender=sender, message=message, notification=message,
-            expires=now + 30.0, now=now, limits=few, kind="create", most=2,
-        )  # fmt: skip
-        return await store.submit(operation)
-
-    assert [await claim(str(n)) for n in range(3)] == [
-        Claimed.YES, Claimed.YES, Claimed.TOO_OFTEN,
-    ]  # fmt: skip
-    assert [await claim("x", sender) for sender in ("e-2", "e-3")] == [
-        Claimed.YES, Claimed.CROWDED,
-    ]  # fmt: skip
-    assert await claim("3", now=NOW + 61.0) is Claimed.YES
-
-
-@on_each_store
-async def test_one_sender_crowds_nobody_out(store: Store) -> None:
-    few = AdvertisementLimits(requests=4, requests_of_sender=2, proofs_of_sender=3)
-
-    async def claim(sender: str, number: int, kind: str = "") -> Claimed:
-        message = f"{kind}{number}"
-        operation = partial(
-            advertisements.claim, sender=sender, message=message, notification=message,
-            expires=NOW + 30.0, now=NOW, limits=few, kind=kind,
-        )  # fmt: skip
-        return await store.submit(operation)
-
-    yes, crowded = Claimed.YES, Claimed.CROWDED
-    assert [await claim("e-1", n) for n in range(3)] == [yes, yes, crowded]
-    assert [await claim("e-2", n) for n in range(2)] == [yes, yes]
-    assert await claim("e-3", 0) is crowded, "all together"
-    assert [await claim("e-1", n, PROOF) for n in range(4)] == [yes, yes, yes, crowded]
-    assert [await claim(f"e-{n}", n, PROOF) for n in (2, 3)] == [yes, crowded]
 
 
 async def test_limits_hold_among_replicas(postgresql_url: str) -> None:

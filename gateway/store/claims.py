@@ -1,0 +1,126 @@
+"""Messages that a topic discovery node has answered, and proofs of possession that were used: each
+counts once, for all gateways that share the store.
+
+How many there are is counted beside them, of each sender and of all, so that a claim costs the same
+however many are remembered. Those who write take the lock `gateway.store.advertisements.LOCK`.
+"""
+
+from sqlalchemy import Connection, and_, delete, func, or_, select
+
+from gateway.model.advertisements import AdvertisementLimits, Claimed
+from gateway.store.schema import discovery_claims, discovery_messages
+
+ALL = ""
+"""The sender that stands for all."""
+PROOF = "proof"
+"""The kind of messages that are proofs of possession: they are counted apart."""
+AT_ONCE = 1000
+"""Messages that are forgotten at once: a claim does not wait for many."""
+
+
+def claim(
+    connection: Connection,
+    *,
+    sender: str,
+    message: str,
+    notification: str,
+    expires: float,
+    now: float,
+    limits: AdvertisementLimits,
+    kind: str = "",
+    most: int | None = None,
+    once: bool = False,
+) -> Claimed:
+    """Remember a message by *sender*, which is to be answered, until it expires.
+
+    Args:
+        notification: The id of what it came in. The same message in the same notification may be
+            answered again: it came again after a crash.
+        once: It may not.
+        kind, most: How many of a kind a sender may have claimed in the last minute; `PROOF` is
+            a kind.
+    """
+    columns = discovery_messages.c
+    own = (columns.sender == sender) & (columns.message == message)
+    known = connection.execute(select(columns.notification, columns.expires).where(own)).first()
+    if known is not None and known.expires >= now:
+        same = known.notification == notification and not once
+        return Claimed.YES if same else Claimed.REPLAYED
+    left = forget_expired(connection, now, besides=(sender, message))
+    if most is not None:
+        lately = (columns.sender == sender) & (columns.kind == kind) & (columns.at > now - 60.0)
+        counting = select(func.count()).select_from(discovery_messages).where(lately)
+        if connection.execute(counting).scalar_one() >= most:
+            return Claimed.TOO_OFTEN
+    while _is_full(connection, sender, kind, limits):
+        if not left:
+            return Claimed.CROWDED
+        left = forget_expired(connection, now)
+    connection.execute(
+        discovery_messages.insert().values(
+            sender=sender,
+            message=message,
+            notification=notification,
+            kind=kind,
+            at=now,
+            # What is counted by the minute is known for a minute at least.
+            expires=expires if most is None else max(expires, now + 60.0),
+        )
+    )
+    _count(connection, sender, **{_counter(kind): 1})
+    return Claimed.YES
+
+
+def forget_expired(
+    connection: Connection, now: float, *, besides: tuple[str, str] | None = None
+) -> bool:
+    """Forget some of what has expired by *now*, and with it the message *besides*, by its sender
+    and its own id. Returns whether more may be left."""
+    columns = discovery_messages.c
+    query = select(columns.sender, columns.message, columns.kind).where(columns.expires < now)
+    found = connection.execute(query.order_by(columns.expires).limit(AT_ONCE)).all()
+    gone = {(row.sender, row.message): row.kind for row in found}
+    if besides is not None and besides not in gone:
+        own = and_(columns.sender == besides[0], columns.message == besides[1])
+        kind = connection.execute(select(columns.kind).where(own, columns.expires < now)).scalar()
+        if kind is not None:
+            gone[besides] = kind
+    counts: dict[str, dict[str, int]] = {}
+    for (sender, message), kind in gone.items():
+        own = and_(columns.sender == sender, columns.message == message)
+        connection.execute(delete(discovery_messages).where(own))
+        of_sender = counts.setdefault(sender, {"proofs": 0, "requests": 0})
+        of_sender[_counter(kind)] -= 1
+    for sender in sorted(counts):
+        _count(connection, sender, **counts[sender])
+    return len(found) == AT_ONCE
+
+
+def _is_full(connection: Connection, sender: str, kind: str, limits: AdvertisementLimits) -> bool:
+    """Whether as many of *kind* are remembered as may be, of *sender* or of all."""
+    columns = discovery_claims.c
+    query = select(columns.sender, columns[_counter(kind)].label("number"))
+    found = connection.execute(query.where(or_(columns.sender == sender, columns.sender == ALL)))
+    numbers = {row.sender: int(row.number) for row in found}
+    of_sender = limits.proofs_of_sender if kind == PROOF else limits.requests_of_sender
+    return numbers.get(sender, 0) >= of_sender or numbers.get(ALL, 0) >= limits.requests
+
+
+def _counter(kind: str) -> str:
+    return "proofs" if kind == PROOF else "requests"
+
+
+def _count(connection: Connection, sender: str, *, proofs: int = 0, requests: int = 0) -> None:
+    columns = discovery_claims.c
+    for name in (sender, ALL):
+        changed = (
+            discovery_claims.update()
+            .where(columns.sender == name)
+            .values(proofs=columns.proofs + proofs, requests=columns.requests + requests)
+        )
+        if not connection.execute(changed).rowcount:
+            row = {"sender": name, "proofs": proofs, "requests": requests}
+            connection.execute(discovery_claims.insert().values(row))
+    if proofs + requests < 0:
+        nothing = (columns.proofs == 0) & (columns.requests == 0) & (columns.sender == sender)
+        connection.execute(discovery_claims.delete().where(nothing))
