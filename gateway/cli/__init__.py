@@ -30,6 +30,9 @@ COMMANDS = {
         "gateway.cli.sources:sources",
         "Subscribe the gateway itself at producers, and see how that stands.",
     ),
+    "channels": Deferred(
+        "gateway.cli.channels:channels", "Make channels with names, and link channels to others."
+    ),
     "directory": Deferred(
         "gateway.cli.directory:directory",
         "Put the gateway's channel into a directory, and see which are there.",

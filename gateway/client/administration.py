@@ -191,6 +191,33 @@ class Administration(Speaker):
         """Remove a source; its producer is told."""
         await self._call("DELETE", f"sources/{_checked(id_, 'source')}", of=id_)
 
+    async def channels(self) -> AsyncIterator[Record]:
+        """All channels with names, in the order of these, page after page."""
+        async for record in self._pages("channels", "channels", {}):
+            yield record
+
+    async def add_channel(self, wanted: Record) -> Record:
+        """Make a channel; *wanted* is what ``POST /api/v1/channels`` takes."""
+        return await self._ask("POST", "channels", json.dumps(wanted).encode())
+
+    async def remove_channel(self, name: str) -> None:
+        """Remove a channel, and end the subscriptions at it."""
+        _checked(name.replace(".", "").replace("_", ""), "channel")
+        await self._call("DELETE", f"channels/{name}", of=name)
+
+    async def links(self) -> AsyncIterator[Record]:
+        """All links of channels in the order of their ids, page after page."""
+        async for record in self._pages("links", "links", {}):
+            yield record
+
+    async def add_link(self, wanted: Record) -> Record:
+        """Link a channel; *wanted* is what ``POST /api/v1/links`` takes."""
+        return await self._ask("POST", "links", json.dumps(wanted).encode())
+
+    async def remove_link(self, id_: str) -> None:
+        """Cut a link; the other side is told, as far as that can be."""
+        await self._call("DELETE", f"links/{_checked(id_, 'link')}", of=id_)
+
     async def sequences(self) -> AsyncIterator[Record]:
         """All sequences, from publishers and to subscribers, in the order of their ids, page after
         page."""

@@ -1,0 +1,252 @@
+"""``dragoman channels``."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from gateway.cli.commands import add, group, help_alone
+from gateway.cli.options import (
+    GATEWAY,
+    Form,
+    GatewayOption,
+    IdArguments,
+    OutputOption,
+    check_xpath,
+    named,
+    read_namespaces,
+    read_spec,
+    tls,
+)
+from gateway.cli.output import json_line, line, note, table
+from gateway.cli.resources import delete_each
+from gateway.client import Administration, Record
+from mediation import LEASED, SPECS, Version
+
+channels = group("channels", "Make channels with names, and link channels to others.")
+channels.callback()(help_alone)
+
+_SPOKEN = (*LEASED, *SPECS)
+_COLUMNS = ("channel", "subscriptions", "made by", "takes")
+_LINK_COLUMNS = ("link", "state", "channel", "from", "wants", "made by", "last error")
+TypeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--event-type", metavar="TYPE", help="Events of this type, or below it: resdata.machine."
+    ),
+]
+NamespaceOption = Annotated[
+    str | None, typer.Option("--event-namespace", metavar="URI", help="Events of this namespace.")
+]
+SourceOption = Annotated[
+    str | None,
+    typer.Option(metavar="HOST", help="Events from there; with a leading dot, from that domain."),
+]
+XpathOption = Annotated[
+    str | None, typer.Option(metavar="EXPR", help="XPath 1.0 that has to hold over the payload.")
+]
+NsOption = Annotated[
+    list[str] | None, typer.Option(metavar="PREFIX=URI", help="A prefix of --xpath, or --topic.")
+]
+
+
+def list_(
+    context: typer.Context,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""List the channels of a gateway, and their links to others.
+
+    \b
+    Examples:
+      dragoman channels list
+      dragoman channels list --output json | jq '.links[] | select(.state != "live")'
+    """
+
+    async def run() -> tuple[list[Record], list[Record]]:
+        async with Administration(gateway, tls=tls(context)) as administration:
+            found = [record async for record in administration.channels()]
+            return found, [record async for record in administration.links()]
+
+    found, links = asyncio.run(run())
+    if output is Form.JSON:
+        json_line({"channels": found, "links": links})
+        return
+    if not (found or links):
+        note("There are no channels with names, and no links.")
+    if found:
+        for text in table(_COLUMNS, map(_row, found)):
+            line(text)
+    if found and links:
+        line()
+    if links:
+        for text in table(_LINK_COLUMNS, map(_link_row, links)):
+            line(text)
+
+
+def add_(
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="1 to 64 of a-z, 0-9 and . _ -, as in its address."),
+    ],
+    gateway: GatewayOption = GATEWAY,
+    event_type: TypeOption = None,
+    event_namespace: NamespaceOption = None,
+    source: SourceOption = None,
+    xpath: XpathOption = None,
+    ns: NsOption = None,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Make a channel at /soap/channel/NAME: what is published there, and passes its filter, goes
+    to those who subscribed there.
+
+    \b
+    Examples:
+      dragoman channels add lab
+      dragoman channels add resources --event-type resdata --source .example.org
+      dragoman channels add warm --ns r=http://www.extreme.indiana.edu/soap/events/resdat/ \
+          --xpath '/r:MachineUtilizationEvent/cpuUtilization > 0.5'
+    """
+    namespaces = read_namespaces(ns)
+    check_xpath(xpath, namespaces)
+    asked: Record = {"name": name, "example": _example(event_type, event_namespace, source)}
+    asked |= {"xpath": xpath, "namespaces": namespaces}
+
+    async def run() -> Record:
+        async with Administration(gateway, tls=tls(context)) as administration:
+            return await administration.add_channel(asked)
+
+    record = asyncio.run(run())
+    if output is Form.JSON:
+        json_line(record)
+    else:
+        line(f"added {record['address']}")
+
+
+def remove(
+    context: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="As `list` shows it.")],
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Remove channels; the subscriptions at them end.
+
+    \b
+    Example:
+      dragoman channels remove lab
+    """
+    delete_each(context, gateway, names, output, Administration.remove_channel, done="removed")
+
+
+def link(
+    context: typer.Context,
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address of the other channel.")],
+    gateway: GatewayOption = GATEWAY,
+    channel: Annotated[
+        str, typer.Option(metavar="NAME", help="The channel of ours.  [the one at /soap]")
+    ] = "",
+    event_type: TypeOption = None,
+    event_namespace: NamespaceOption = None,
+    source: SourceOption = None,
+    spec: Annotated[
+        str,
+        typer.Option(metavar="NAME", help=f"What the other side speaks: {named(_SPOKEN)}."),
+    ] = Version.GRID_EVENTS.value,
+    topic: Annotated[
+        str | None,
+        typer.Option(metavar="EXPR", help="Topics, of what speaks something else: storms//."),
+    ] = None,
+    xpath: Annotated[
+        str | None,
+        typer.Option(metavar="EXPR", help="XPath 1.0 that what speaks something else filters by."),
+    ] = None,
+    ns: NsOption = None,
+    lease: Annotated[
+        str, typer.Option(metavar="PT10M", help="The lease to ask for: a duration, or seconds.")
+    ] = "PT10M",
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Subscribe a channel at another one, and keep that up: what comes there comes here, too.
+
+    \b
+    Examples:
+      dragoman channels link https://cs.example.org/soap
+      dragoman channels link https://cs.example.org/soap/channel/all --channel resources \
+          --event-type resdata
+      dragoman channels link http://producer.example.org/wsn --channel lab --spec wsn-1.3 \
+          --topic storms//.
+    """
+    namespaces = read_namespaces(ns)
+    check_xpath(xpath, namespaces)
+    asked: Record = {"url": url, "channel": channel, "spec": read_spec(spec, _SPOKEN).value}
+    asked |= {"example": _example(event_type, event_namespace, source), "topic": topic}
+    asked |= {"xpath": xpath, "namespaces": namespaces, "lease": _lease(lease)}
+
+    async def run() -> Record:
+        async with Administration(gateway, tls=tls(context)) as administration:
+            return await administration.add_link(asked)
+
+    record = asyncio.run(run())
+    if output is Form.JSON:
+        json_line(record)
+    else:
+        line(f"linked {record['id']}")
+
+
+def unlink(
+    context: typer.Context,
+    ids: IdArguments,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Cut links: the other channel is asked for the shortest lease, until which it still sends.
+
+    \b
+    Example:
+      dragoman channels unlink 5b1f0c9a3e77
+    """
+    delete_each(context, gateway, ids, output, Administration.remove_link, done="unlinked")
+
+
+def _example(type_: str | None, namespace: str | None, source: str | None) -> dict[str, str]:
+    said = {"eventType": type_, "eventNamespace": namespace, "source": source}
+    return {name: value for name, value in said.items() if value}
+
+
+def _lease(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _wanted(record: Record) -> str:
+    """What a channel takes, or a link asks for, in a few words."""
+    example = record["example"]
+    said = [f"{name}={value}" for name, value in example.items()]
+    said += [str(record[name]) for name in ("topic", "xpath") if record.get(name)]
+    return ", ".join(said) or "everything"
+
+
+def _row(record: Record) -> list[object]:
+    return [record["name"], record["subscriptions"], record["made_by"], _wanted(record)]
+
+
+def _link_row(record: Record) -> list[object]:
+    return [
+        record["id"],
+        record["state"],
+        record["channel"] or "-",
+        record["url"],
+        _wanted(record),
+        record["made_by"],
+        record["last_error"] if record["failures"] else None,
+    ]
+
+
+add(channels, list_, "list")
+add(channels, add_, "add")
+add(channels, remove)
+add(channels, link)
+add(channels, unlink)
