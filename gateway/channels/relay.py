@@ -1,25 +1,22 @@
 """``POST /relay/TOKEN``: the way to a listener or a channel behind a firewall.
 
-An operator maps a token to a location inside. What is posted there goes to the location: its body,
-its Content-Type and its SOAPAction, once, and the answer comes back. So a directory holds the
-relay's address, and the one inside stays unknown (SoapRMI Events, 2001, "Firewalls").
+An operator maps a token to a location inside (`relay_tokens`). What is posted there goes to the
+location: its body, its Content-Type and its SOAPAction, once, and the answer comes back. So a
+directory holds the relay's address, and the one inside stays unknown (SoapRMI Events, 2001,
+"Firewalls").
 """
 
 import asyncio
-import hmac
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 import structlog
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from filters import Refused
+from gateway.channels.relay_tokens import Relay, RelayTokens
 from gateway.egress import (
     HOPS_HEADER,
     ORIGIN_HEADER,
-    AddressPolicy,
-    AddressRefused,
     Answer,
     FailureKind,
     LoopRefused,
@@ -28,11 +25,9 @@ from gateway.egress import (
     Target,
     Transport,
     hops_header,
-    parse_target,
     read_hops,
     read_origin,
 )
-from gateway.egress.addresses import DEFAULT_PORTS
 from gateway.http import HttpLimits, HttpRefusal, header_value, read_body, send_refusal
 from gateway.observing.samples import Sample, counters
 
@@ -41,8 +36,6 @@ SECONDS = 20.0
 """The time that a location has, its answer included."""
 AT_A_TIME = 64
 """Messages that are under way to one location; more are told to come again."""
-SCHEMES = {scheme: DEFAULT_PORTS[scheme] for scheme in ("http", "https")}
-"""Schemes of locations, and their ports: the others have no answers."""
 LONGEST_TOKEN = 256
 _FORWARDED = ((b"content-type", "Content-Type"), (b"soapaction", "SOAPAction"))
 _OUTCOMES = {502: "failed", 503: "busy", 504: "failed"}
@@ -69,36 +62,23 @@ class _RelayRoute(BaseRoute):
         await self._endpoint(scope, receive, send)
 
 
-@dataclass(slots=True)
-class _Relay:
-    token: bytes = field(repr=False)
-    target: Target
-    under_way: int = 0
-
-
 class Relays:
     """Relays messages, as an ASGI application.
 
     Args:
-        locations: Tokens, and where what is posted to each goes.
-
-    Raises:
-        Refused: Nothing may be sent to a location; the text says what would allow it.
+        tokens: Those that there are, and where what is posted to each goes.
     """
 
     def __init__(
         self,
-        locations: Sequence[tuple[str, str]],
+        tokens: RelayTokens,
         transport: Transport,
-        policy: AddressPolicy,
         *,
         limits: HttpLimits,
         seconds: float = SECONDS,
         at_a_time: int = AT_A_TIME,
     ) -> None:
-        self._relays = [
-            _Relay(token.encode(), _checked(location, policy)) for token, location in locations
-        ]
+        self._tokens = tokens
         self._transport = transport
         self._limits = limits
         self._seconds = seconds
@@ -127,7 +107,8 @@ class Relays:
         Raises:
             HttpRefusal: There is none.
         """
-        relay = self._named(scope["path"].removeprefix(PREFIX).removesuffix("/"))
+        said = scope["path"].removeprefix(PREFIX).removesuffix("/")
+        relay = await self._tokens.named(said[:LONGEST_TOKEN])
         if relay is None:
             self._count("unknown")
             raise HttpRefusal(404, "There is no such relay.")
@@ -144,7 +125,7 @@ class Relays:
         self._count("relayed")
         return answer
 
-    async def _in_turn(self, relay: _Relay, scope: Scope, body: bytes) -> Answer:
+    async def _in_turn(self, relay: Relay, scope: Scope, body: bytes) -> Answer:
         if relay.under_way >= self._at_a_time:
             raise HttpRefusal(503, "Too many messages are under way.", {"Retry-After": "5"})
         relay.under_way += 1
@@ -152,14 +133,6 @@ class Relays:
             return await self._send(relay.target, scope, body)
         finally:
             relay.under_way -= 1
-
-    def _named(self, token: str) -> _Relay | None:
-        """The relay with *token*. All are compared, each in the same time whatever is equal."""
-        said, found = token.encode(errors="replace")[:LONGEST_TOKEN], None
-        for relay in self._relays:
-            if hmac.compare_digest(relay.token, said):
-                found = relay
-        return found
 
     async def _send(self, target: Target, scope: Scope, body: bytes) -> Answer:
         headers = dict(reversed(scope["headers"]))
@@ -200,17 +173,6 @@ class Relays:
     def metrics(self) -> Iterator[Sample]:
         """Messages, by what became of them."""
         yield counters("relayed", "Messages to relays, by outcome.", "outcome", self.outcomes)
-
-
-def _checked(location: str, policy: AddressPolicy) -> Target:
-    try:
-        target = parse_target(location, default_ports=SCHEMES)
-        policy.check(target)
-    except AddressRefused as refused:
-        advice = f"; {refused.allowed_by} can allow it" if refused.allowed_by else ""
-        text = f"relays: nothing may be sent to {location}{advice}"
-        raise Refused(refused.reason, text) from refused
-    return target
 
 
 def _text(headers: dict[bytes, bytes], name: str) -> str | None:

@@ -38,6 +38,15 @@ class Channel:
     configured: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RelayRow:
+    """A relay as the store has it: the hash of its token, and where what is posted to it goes."""
+
+    id: str
+    digest: bytes
+    location: str
+
+
 def channel_address(endpoint: str, name: str) -> str:
     """The address of the channel of this name, below that of the SOAP endpoint."""
     return f"{endpoint}/channel/{name}" if name else endpoint

@@ -114,6 +114,7 @@ class Application:
         await self.mailboxes.start()
         await self.sources.start()
         await self.channels.start()
+        await self.web.relay_tokens.start()
         await self.registrations.start()
         matched = await self.subscriptions.start()
         await self._endings.learn_who_agreed(self.subscriptions.entries)

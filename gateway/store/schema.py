@@ -253,6 +253,14 @@ channels = Table(
     Column("definition", Text, nullable=False),
 )
 
+relays = Table(
+    "relays",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("location", Text, nullable=False),
+)
+
 sources = Table(
     "sources",
     metadata,

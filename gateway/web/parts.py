@@ -9,6 +9,7 @@ from starlette.types import ASGIApp
 
 from gateway.channels.channels import Channels
 from gateway.channels.links import Links
+from gateway.channels.relay_tokens import RelayTokens
 from gateway.http import HttpSettings
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.parsing import Parsing
@@ -41,7 +42,7 @@ class Web:
             listener than the public one.
         soap: The SOAP endpoint.
         events: The endpoint that takes CloudEvents.
-        relays: The ways to listeners behind a firewall.
+        relays: The ways to listeners behind a firewall; `relay_tokens` are those that there are.
         sequences: Those of publishers; None where no endpoint takes any.
         subscriber_sequences: Those to subscribers.
         service: Carries out what stands for a request in SOAP.
@@ -58,6 +59,7 @@ class Web:
     soap: ASGIApp
     events: ASGIApp
     relays: ASGIApp
+    relay_tokens: RelayTokens
     topics: TopicCatalogue
     readiness: Callable[[], Mapping[str, Any]]
     metrics: Metrics

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from gateway.channels.relay import Relays
+from gateway.channels.relay_tokens import RelayTokens
 from gateway.delivery.samples import delivery_samples
 from gateway.egress.plugins import transport_samples
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings
@@ -71,12 +72,13 @@ def serve_endpoints(
         identification=peers.identification,
         is_channel=answering.channels.is_known,
     )
-    relays = Relays(
+    tokens = RelayTokens(
         [(one.token.get_secret_value(), one.location) for one in settings.relays],
-        sending.transport,
         peers.policy,
-        limits=limits,
+        storage.store,
+        shared=messaging.sharing.shared,
     )
+    relays = Relays(tokens, sending.transport, limits=limits)
     web = Web(
         http=http,
         base=peers.base,
@@ -90,6 +92,7 @@ def serve_endpoints(
             identification=peers.identification,
         ),
         relays=relays,
+        relay_tokens=tokens,
         topics=TopicCatalogue(
             storage.store,
             answering.topics,

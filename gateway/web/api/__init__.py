@@ -1,5 +1,5 @@
 """The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, channels, links,
-sequences, dead letters and topics."""
+relays, sequences, dead letters and topics."""
 
 from fastapi import APIRouter
 
@@ -8,6 +8,7 @@ from gateway.web.api import (
     dead_letters,
     links,
     mailboxes,
+    relays,
     sequences,
     sources,
     subscriptions,
@@ -17,5 +18,15 @@ from gateway.web.api import (
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1")
-for _part in (subscriptions, mailboxes, sources, channels, links, sequences, dead_letters, topics):
+for _part in (
+    subscriptions,
+    mailboxes,
+    sources,
+    channels,
+    links,
+    relays,
+    sequences,
+    dead_letters,
+    topics,
+):
     router.include_router(_part.router)

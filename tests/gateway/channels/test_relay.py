@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from filters import Refused
 from gateway.channels.relay import Relays
+from gateway.channels.relay_tokens import RelayTokens
 from gateway.egress import AddressPolicy, Answer, Request, Transport
 from gateway.http import HttpLimits
 from gateway.settings.settings import SettingsError, read_settings
@@ -112,6 +114,11 @@ async def test_nobody_there(tmp_path: Path) -> None:
     assert answer.status == 502
 
 
+def leading(location: str, policy: AddressPolicy | None = None) -> RelayTokens:
+    """One token, and where it leads to."""
+    return RelayTokens([(TOKEN, location)], policy or AddressPolicy())
+
+
 class _Hanging(Transport):
     async def send(self, request: Request) -> Answer:
         await asyncio.Event().wait()
@@ -123,7 +130,7 @@ class _Hanging(Transport):
 
 async def test_deadline_and_number_under_way() -> None:
     relays = Relays(
-        [(TOKEN, "http://inner.example.org/")], _Hanging(), AddressPolicy(), limits=HttpLimits(),
+        leading("http://inner.example.org/"), _Hanging(), limits=HttpLimits(),
         seconds=0.3, at_a_time=2,
     )  # fmt: skip
 
@@ -148,7 +155,7 @@ async def test_deadline_and_number_under_way() -> None:
 
 async def test_who_sends_slowly_keeps_nobody_out() -> None:
     relays = Relays(
-        [(TOKEN, "http://listener.example/")], _Hanging(), AddressPolicy(), limits=HttpLimits(),
+        leading("http://listener.example/"), _Hanging(), limits=HttpLimits(),
         seconds=0.1, at_a_time=1,
     )  # fmt: skip
     never, waits = asyncio.Event(), asyncio.Event()
@@ -180,9 +187,9 @@ async def test_who_sends_slowly_keeps_nobody_out() -> None:
 )  # fmt: skip
 def test_locations_obey_the_policy(location: str) -> None:
     with pytest.raises(Refused, match="relays: nothing may be sent to"):
-        Relays([(TOKEN, location)], _Hanging(), AddressPolicy(), limits=HttpLimits())
+        leading(location)
     allowed = AddressPolicy(allow=("10.0.0.0/8",))
-    Relays([(TOKEN, "http://10.0.0.7/")], _Hanging(), allowed, limits=HttpLimits())
+    leading("http://10.0.0.7/", allowed)
 
 
 @pytest.mark.parametrize(
@@ -197,3 +204,52 @@ def test_tokens_are_checked(rows: list[dict[str, str]], text: str) -> None:
     with pytest.raises(SettingsError, match=text) as refused:
         read_settings(relays=rows)
     assert "with a blank" not in str(refused.value)
+
+
+async def make(run: Running, **asked: str) -> Any:
+    answer = await run.api("POST", "/relays", json.dumps(asked).encode())
+    assert answer.status == 201, answer.body
+    return json.loads(answer.body)
+
+
+async def test_operators_make_and_remove_relays(tmp_path: Path) -> None:
+    async with Consumers() as consumers:
+        inner = consumers.at("/listener")
+        inner.behaviour = status(200, ANSWER, Content_Type="text/xml")
+        async with running(tmp_path) as run:
+            made = await make(run, location=inner.url)
+            given = await make(run, location=inner.url, token=TOKEN)
+            assert given["token"] == TOKEN and len(made["token"]) == 32
+            assert made["address"] == f"{run.url}/relay/{made['token']}"
+            assert [(await post(run, one["token"])).status for one in (made, given)] == [200, 200]
+            removed = await run.api("DELETE", f"/relays/{given['id']}")
+            assert (removed.status, (await post(run)).status) == (204, 404)
+            assert (await run.api("DELETE", f"/relays/{given['id']}")).status == 404
+        async with running(tmp_path) as run:  # They outlive the process.
+            assert (await post(run, made["token"])).status == 200
+            assert (await post(run)).status == 404
+            listed = (await run.api("GET", "/relays")).body
+            (shown,) = json.loads(listed)["relays"]
+            assert shown["id"] == made["id"] and shown["made_by"] == "operator"
+            assert made["token"].encode() not in listed
+            kept = (tmp_path / "store.db").read_bytes() + (tmp_path / "store.db-wal").read_bytes()
+            assert made["id"].encode() in kept and made["token"].encode() not in kept
+    assert len(inner.received) == 3
+
+
+async def test_relays_of_operators_obey_the_policy_and_those_of_settings_stay(
+    tmp_path: Path,
+) -> None:
+    refused = (
+        ({"location": "http://10.0.0.7/"}, 400, b"egress_allow"),
+        ({"location": "ftp://a.example/"}, 400, b"ftp"),
+        ({"location": "http://a.example/", "token": "short"}, 400, b"16 to 128"),
+        ({"location": "http://a.example/", "token": TOKEN}, 403, b"with this token"),
+    )
+    async with relaying(tmp_path, "http://b.example/") as run:
+        for asked, code, said in refused:
+            answer = await run.api("POST", "/relays", json.dumps(asked).encode())
+            assert (answer.status, said in answer.body) == (code, True), (asked, answer.body)
+        (ours,) = json.loads((await run.api("GET", "/relays")).body)["relays"]
+        assert ours["made_by"] == "settings"
+        assert (await run.api("DELETE", f"/relays/{ours['id']}")).status == 403

@@ -23,7 +23,7 @@ def test_channels_and_links_from_their_beginning_to_their_end(tmp_path: Path) ->
         said = channels("add", "lab", "--event-type", "a", "--source", ".example.org")
         assert said == f"added {gateway.url}/soap/channel/lab\n"
         # Nobody is there: that is said, and tried again.
-        linked = channels("link", "http://127.0.0.1:9/soap", "--channel", "lab", "--lease", "60")
+        linked = channels("link", "http://127.0.0.1:4561/soap", "--channel", "lab", "--lease", "60")
         id_ = linked.split()[1]
 
         def has_failed() -> bool:
