@@ -216,17 +216,20 @@ class Exchange:
     def _replied(self, key: str, relates_to: str) -> bool:
         """Take a reply that is in no sequence, but came back on the connection of its request: the
         application gets it in the transaction that forgets the request, so that it gets it once.
+        Where the application raises it counts as lost, and the request is sent again.
 
         Returns:
             False where there is no application for it.
         """
-        with begin(self.party, self.now) as step:
+        taken = True
+        with telling(self.party, self.now) as step:
             found = source.replied(step, key, relates_to, alone=True)
             if found is None:
                 return True  # It came before, or is none.
             sequence, number = found
             service = sequence.callback or ""
             application = self.party.applications.get(service)
+            taken = application is not None
             if application is not None:
                 delivered = Delivered(
                     sequence.identifier or "",
@@ -238,8 +241,9 @@ class Exchange:
                     sequence.owner,
                     self.now,
                 )
+                step.call(sequence.key)
                 application(step.tx, delivered)
-            return application is not None
+        return taken
 
     def _acknowledged(self, said: Acknowledgement) -> None:
         fault = None

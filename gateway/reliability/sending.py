@@ -239,9 +239,11 @@ class _Look:
                 self.work.more = True
                 due = now
                 break
-            # One that is acknowledged waits for its reply only, however long that takes.
-            if policy.gives_up(message.tries) and message.number not in sequence.acknowledged:
-                self._give_up(f"message {message.number} was not acknowledged")
+            # One that is acknowledged waits for its reply only.
+            known = message.number in sequence.acknowledged
+            if message.tries >= policy.reply_tries if known else policy.gives_up(message.tries):
+                what = "answered" if known else "acknowledged"
+                self._give_up(f"message {message.number} was not {what}")
                 return None
             tries = message.tries + 1
             next_at = now + policy.retry_after(tries, self.step.party.random())

@@ -39,7 +39,7 @@ from gateway.sequences.delivering import LEASE, Progress, Turn, is_busy
 from gateway.sequences.listing import SequenceState, find, page
 from gateway.sequences.storage import free_leases, next_due, postpone, run_in
 from gateway.sequences.tails import Tail
-from gateway.sequences.turns import Turns
+from gateway.sequences.turns import AT_WORK, Turns
 from gateway.store import Store, StoreUnavailable
 from mediation import EndpointReference, Notification, Soap, id_to_keep
 from mediation.reliable_messaging import (
@@ -70,6 +70,8 @@ DUE = 64
 """Sequences that a round of work looks at, of each kind."""
 SETTLED = 20.0
 """Seconds for which the end of a sequence waits for what can still be published."""
+CROWDED = 1.0
+"""Seconds until the next round where as many are published as may be."""
 COUNTED = 5.0
 """Seconds from one count of them to the next."""
 SHORTEST, LONGEST, LONGEST_SHARED = 0.05, 60.0, 5.0
@@ -98,6 +100,7 @@ class Sequences:
         octets_per_owner: Bytes of messages that may wait in all sequences of one owner.
         settled: Seconds for which the end of a sequence waits for what is being published.
         lease_seconds: For which what is next in a sequence is one gateway's to publish.
+        at_work: How many sequences are published at a time, of those that have waited.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class Sequences:
         octets_per_owner: int,
         settled: float = SETTLED,
         lease_seconds: float = LEASE,
+        at_work: int = AT_WORK,
     ) -> None:
         self._store = store
         self._octets_per_owner = octets_per_owner
@@ -121,7 +125,7 @@ class Sequences:
         self._shared = shared
         self._policy = policy
         self._woken = asyncio.Event()
-        self._turns = Turns(store, publish, self._party, self._woken, lease_seconds)
+        self._turns = Turns(store, publish, self._party, self._woken, lease_seconds, at_work)
         self.messages = self._turns.messages
         """What became of messages in sequences."""
         self._creations = PrincipalRate(CREATIONS, CREATIONS_AT_ONCE, "Too many sequences.")
@@ -347,11 +351,15 @@ class Sequences:
         if open_ is not None:
             self.open, self._counted = open_, now
         for identifier in waiting:
+            if not self._turns.has_place:
+                break
             await self._guarded(identifier, self._publish_due)
         for identifier in watched:
             await self._guarded(identifier, self._watch)
-
-        return await self._store.submit(next_due)
+        due_at = await self._store.submit(next_due)
+        if due_at is None or self._turns.has_place:
+            return due_at
+        return max(due_at, time.time() + CROWDED)  # One that ends wakes us.
 
     async def _guarded(self, identifier: str, work: Callable[[str], Awaitable[None]]) -> None:
         """Do *work* on a sequence; what goes wrong with one is no matter of the others."""

@@ -21,6 +21,9 @@ from gateway.sequences.tails import Tail, Tails
 from gateway.store import Store, StoreUnavailable
 from mediation import Notification
 
+AT_WORK = 256
+"""Sequences that are published at a time, of those that workers find: what comes meanwhile is
+published as it comes."""
 _log = structlog.get_logger("dragoman.sequences")
 _PASSING = frozenset({Reason.UNAVAILABLE, Reason.RATE, Reason.INTERNAL})
 
@@ -37,6 +40,7 @@ class Turns:
         publish: Publishes events; they are durable when it returns.
         woken: Set when a worker has to look what is due.
         lease_seconds: For which what is next is this gateway's.
+        at_work: How many sequences are published before workers look for no more.
 
     Attributes:
         messages: What became of messages in sequences.
@@ -49,6 +53,7 @@ class Turns:
         make_party: Callable[[StorageManager], Party],
         woken: asyncio.Event,
         lease_seconds: float = LEASE,
+        at_work: int = AT_WORK,
     ) -> None:
         self._store = store
         self._lease_seconds = lease_seconds
@@ -56,6 +61,8 @@ class Turns:
         self._make_party = make_party
         self._woken = woken
         self.tails = Tails()
+        self._at_work = at_work
+        self._tasks: set[asyncio.Task[None]] = set()
         self.messages = dict.fromkeys(("published", "empty", "repeated", "dropped", "refused"), 0)
 
     def start(self, tail: Tail, turn: Turn) -> None:
@@ -64,6 +71,18 @@ class Turns:
         tail.turn = turn
         if not tail.at_work:
             tail.work = asyncio.create_task(self._deliver(tail))
+            self._tasks.add(tail.work)
+            tail.work.add_done_callback(self._done)
+
+    @property
+    def has_place(self) -> bool:
+        """Whether workers may start more."""
+        return len(self._tasks) < self._at_work
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        if not self.has_place:
+            self._woken.set()  # What found no place is due.
+        self._tasks.discard(task)
 
     async def settle(self, identifier: str, seconds: float) -> None:
         """Publish what can be published now; what takes more than *seconds*, or comes meanwhile

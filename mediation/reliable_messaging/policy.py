@@ -30,6 +30,8 @@ class Policy:
         jitter: The part of it that is random, either way.
         ceiling: The longest it gets, before jitter.
         tries: How often something is sent before the sequence is given up.
+        reply_tries: How often a request is sent whose reply comes back on its connection, when it
+            is acknowledged and has none: about a day.
         ack_after, ack_every: When new messages are acknowledged at the latest.
         window: The most numbers between the lowest one that is not acknowledged and the highest
             one that is sent.
@@ -51,6 +53,7 @@ class Policy:
     jitter: float = 0.2
     ceiling: float = 120.0
     tries: int = 10
+    reply_tries: int = 720
     ack_after: float = 0.2
     ack_every: int = 32
     window: int = 64

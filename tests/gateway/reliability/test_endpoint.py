@@ -9,7 +9,7 @@ from gateway.reliability.records import IncomingSequence, OutgoingSequence, Wire
 from gateway.reliability.source import GENERATIONS, Message, SourceFull
 from gateway.reliability.storage import StorageUnavailable, Transaction
 from gateway.reliability.values import Delivered, NotHere, NoticeKind, Outgoing
-from mediation import EndpointReference
+from mediation import EndpointReference, Soap, Wsa
 from mediation.reliable_messaging import (
     Acknowledgement,
     AcknowledgementAlone,
@@ -515,6 +515,52 @@ def test_a_program_that_cannot_be_told_of_a_refusal_is_told_later() -> None:
     assert len(reasons) == 3 and all("UnknownSequence" in (said or "") for said in reasons)
     said = [notice.text for notice in ends.client.notices if notice.kind is NoticeKind.FAILED]
     assert said == ["RuntimeError: not now"] * 2
+
+
+def test_a_reply_in_no_sequence_that_a_program_cannot_take() -> None:
+    """The request is sent again, and the reply that comes then is another chance."""
+    tries: list[str] = []
+
+    def take(tx: Transaction, delivered: Delivered) -> None:
+        tries.append(content_of(delivered.envelope))
+        if len(tries) < 3:
+            raise RuntimeError("not now")
+
+    policy = Policy(jitter=0.0)
+    ends = Ends(client={"applications": {"": take}, "policy": policy}, echoes=True)
+    ends.send(ends.channel("anonymous"), "order 1", wants_reply=True)
+    sent, now = ends.client.endpoint, ends.now
+    [create] = sent.due(now)
+    made = ends.service.endpoint.received(create.envelope, now)
+    assert made.answer is not None
+    sent.sent(create, now, delivered=True, answer=made.answer.envelope)
+    for turn in range(3):
+        now += 600
+        [request] = sent.due(now)
+        message_id = read_message(request.envelope).headers.message_id
+        reply = write_application_message(
+            Soap.V1_2,
+            Wsa.V2005_08,
+            action="urn:example:Reply",
+            body=b'<r xmlns="urn:example">reply</r>',
+            to=anonymous(Wsa.V2005_08),
+            message_id=f"urn:reply:{turn}",
+            relates_to=message_id,
+        )
+        sent.sent(request, now, delivered=True, answer=reply)
+    assert len(tries) == 3
+    said = [notice.text for notice in ends.client.notices if notice.kind is NoticeKind.FAILED]
+    assert said == ["RuntimeError: not now"] * 2
+    assert outgoing(ends)[0].count == 0
+
+
+def test_a_request_that_is_acknowledged_and_never_answered() -> None:
+    """It ends in time, and its program is told."""
+    ends = Ends(client={"policy": Policy(reply_tries=3, interval=1.0, factor=1.0, jitter=0.0)})
+    ends.send(ends.channel("anonymous"), "order 1", wants_reply=True)
+    ends.settle(30)
+    assert ends.service.got == ["order 1"]
+    assert ends.client.given_up == ["message 1 was not answered"]
 
 
 def test_requests_that_get_no_replies_do_not_block_those_behind_them() -> None:

@@ -56,6 +56,7 @@ class Desk:
         settled: float = SOON,
         lease_seconds: float = 30.0,
         policy: Policy = DEFAULT,
+        at_work: int = 64,
     ) -> None:
         self.store = store
         self.begun: list[list[int]] = []
@@ -74,6 +75,7 @@ class Desk:
             octets_per_owner=2**20,
             settled=settled,
             lease_seconds=lease_seconds,
+            at_work=at_work,
         )
 
     async def publish(self, events: Sequence[Notification]) -> None:
@@ -136,6 +138,32 @@ async def a_desk(
         desk.takes.set()
         await desk.sequences.close()
         await store.close()
+
+
+async def test_few_are_published_at_a_time_after_a_start(tmp_path: Path) -> None:
+    """However many wait, and however long the messaging system takes."""
+    async with a_desk(tmp_path) as desk:
+        desk.takes.clear()
+        desk.send(1)
+        for _ in range(3):
+            await until(lambda: bool(desk.begun))
+            await desk.create()
+            desk.begun.clear()
+            desk.send(1)
+        await until(lambda: bool(desk.begun))
+        started = Desk(desk.store, at_work=2)
+        started.takes.clear()
+        await started.sequences.start()
+        running = asyncio.create_task(started.sequences.run())
+        try:
+            await until(lambda: len(started.begun) == 2)
+            rounds = desk.store.commits + 4
+            await until(lambda: desk.store.commits > rounds)
+            assert len(started.begun) == 2
+            started.takes.set()
+            await until(lambda: len(started.begun) == 4)
+        finally:
+            running.cancel()
 
 
 async def test_the_end_does_not_wait_for_a_maker_who_goes_on(tmp_path: Path) -> None:
