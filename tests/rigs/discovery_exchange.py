@@ -1,6 +1,9 @@
 """The whole exchange of topic discovery with a gateway that is a node, in several dialects."""
 
+import asyncio
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from urllib.parse import quote
 
 from lxml import etree
@@ -62,3 +65,42 @@ async def exchange(run: Running, consumers: Consumers) -> None:
     answer = seeks.read(await answer_to(seeker), _now()).message
     assert isinstance(answer, TopicDiscoveryResponse)
     assert len(answer.advertisements) == 1
+
+
+@cache
+def native() -> Speaker:
+    """Who speaks to a broker natively."""
+    return Speaker(parties().producer)
+
+
+async def native_exchange(
+    run: Running,
+    send: Callable[[Sequence[str], bytes], None],
+    next_answer: Callable[[], bytes],
+) -> None:
+    """An entity that speaks to the broker alone makes a topic, and finds it.
+
+    Args:
+        send: Publishes on a topic of topic discovery, by its levels.
+        next_answer: Waits for what comes to the own topic of `native()`.
+    """
+
+    async def say(octets: bytes, topic: Topic) -> None:
+        await asyncio.to_thread(send, [step.name for step in topic.steps], octets)
+
+    async def answer() -> bytes:
+        return await asyncio.to_thread(next_answer)
+
+    node, us = parties().node_id, native()
+    await say(us.look_for_nodes(_now()), NODES)
+    offer = us.read(await answer(), _now()).message
+    assert isinstance(offer, NodeDiscoveryResponse)
+    request = us.creation(_now())
+    await say(us.for_node(request), topic_of(node))
+    created = us.made(request, await answer(), _now())
+    await say(us.advertisement(created, _now()), TOPICS)
+    await until(lambda: run.gateway.discovery is not None and bool(run.gateway.discovery.protected))
+    await say(us.query(_now(), "mole"), queries_of(node))
+    found = us.read(await answer(), _now()).message
+    assert isinstance(found, TopicDiscoveryResponse)
+    assert len(found.advertisements) == 1

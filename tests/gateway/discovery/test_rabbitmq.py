@@ -2,14 +2,16 @@
 
 import contextlib
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import pika
 import pytest
 
+from mediation.names import TDN
 from tests.rigs.brokers import needs_rabbitmq, rabbitmq, wire_to
 from tests.rigs.consumers import Consumers
-from tests.rigs.discovery_exchange import exchange
+from tests.rigs.discovery_exchange import exchange, native, native_exchange
 from tests.rigs.discovery_nodes import node_settings
 from tests.rigs.discovery_rights import (
     NAMESPACE,
@@ -22,6 +24,8 @@ from tests.rigs.gateways import running
 needs_rabbitmq()
 
 pytestmark = pytest.mark.slow
+SECONDS = 20.0
+"""For an answer."""
 
 
 def names() -> tuple[str, str]:
@@ -34,6 +38,28 @@ async def test_a_node_behind_amqp(tmp_path: Path) -> None:
     settings = {**node_settings(tmp_path), "adapter": rabbitmq().url + names()[1]}
     async with Consumers() as consumers, running(tmp_path, **settings) as run:
         await exchange(run, consumers)
+
+
+async def test_an_entity_that_speaks_amqp_alone(tmp_path: Path) -> None:
+    name, query = names()
+    url = f"{rabbitmq().url}{query}&prefix.tdn={TDN}"
+    async with running(tmp_path, **node_settings(tmp_path), adapter=url) as run:
+        parameters = pika.URLParameters(rabbitmq().url)
+        with contextlib.closing(pika.BlockingConnection(parameters)) as connection:
+            channel = connection.channel()
+            queue = channel.queue_declare("", exclusive=True).method.queue
+            channel.queue_bind(queue, name, f"dragoman.tdn.Entity.{native().id}")
+
+            def send(levels: Sequence[str], body: bytes) -> None:
+                channel.basic_publish(name, ".".join(["dragoman.tdn", *levels]), body)
+
+            def next_answer() -> bytes:
+                for _, _, body in channel.consume(queue, auto_ack=True, inactivity_timeout=SECONDS):
+                    assert body is not None, "no answer comes"
+                    return bytes(body)
+                raise AssertionError("the queue is gone")
+
+            await native_exchange(run, send, next_answer)
 
 
 async def test_native_messages_on_protected_topics(tmp_path: Path) -> None:
