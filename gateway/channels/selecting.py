@@ -4,6 +4,7 @@ It is decided when they are published, by the engine that decides for subscripti
 evaluated in turn with all other dear filters (`adapters.filtering.slow_filters`).
 """
 
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
@@ -61,11 +62,9 @@ class Selector:
     ) -> None:
         self._key = key
         self._parsing, self._evaluate = parsing, evaluate
-        filter_ = filter_for(selection)
-        self._filters: FilterSet[str] | None = None
-        if filter_ != EVERYTHING:
-            self._filters = FilterSet(payload_paths=PAYLOAD_PATHS)
-            self._filters.add("", filter_)
+        self._filter = filter_for(selection)
+        self._filters = _set_of(self._filter)
+        self._thread = threading.get_ident()
 
     async def passing(
         self, notifications: Sequence[Notification], *, trusted: bool
@@ -75,14 +74,15 @@ class Selector:
         Raises:
             Refused: ``UNAVAILABLE``: too much waits to be evaluated.
         """
-        if self._filters is None:
+        if self._filter == EVERYTHING:
             return list(notifications)
-        return [one for one in notifications if await self._passes(one, self._filters, trusted)]
+        return [one for one in notifications if await self._passes(one, trusted)]
 
-    async def _passes(
-        self, notification: Notification, filters: FilterSet[str], trusted: bool
-    ) -> bool:
+    async def _passes(self, notification: Notification, trusted: bool) -> bool:
         def match(_: set[str] | None) -> tuple[bool, list[Deferred[str]]]:
+            # One set serves one thread; what is large enough for another is worth one of its own.
+            here = threading.get_ident() == self._thread
+            filters = self._filters if here else _set_of(self._filter)
             matching = filters.begin(event(notification))
             return bool(matching.keys), list(matching.deferred)
 
@@ -97,3 +97,9 @@ class Selector:
             if evaluated.verdicts[0] is None:
                 _log.warning("channel.filter-over-budget", channel=self._key, id=notification.id)
         return passes
+
+
+def _set_of(filter_: Filter) -> FilterSet[str]:
+    filters: FilterSet[str] = FilterSet(payload_paths=PAYLOAD_PATHS)
+    filters.add("", filter_)
+    return filters

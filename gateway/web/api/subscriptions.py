@@ -87,6 +87,7 @@ class SubscriptionView(BaseModel, extra="forbid"):
 
     id: str
     owner: str
+    channel: str | None = Field(description="The channel with a name that it is at; else none.")
     spec: str
     soap: str | None = Field(description="1.1 or 1.2; null where none is spoken.")
     consumer: str
@@ -267,6 +268,7 @@ def _view(report: SubscriptionReport) -> SubscriptionView:
     return SubscriptionView(
         id=subscription.id,
         owner=subscription.owner,
+        channel=subscription.policy.channel or None,
         spec=subscription.spec.version.value,
         soap=_SOAP.get(subscription.spec.form),
         consumer=shown(subscription.consumer.address),

@@ -11,11 +11,18 @@ from typing import Any
 import pytest
 
 from filters import Refused
+from gateway.channels.channels import FRESH, Channels, ChannelUnknown
+from gateway.channels.relay_tokens import RelayTokens
+from gateway.egress import AddressPolicy
+from gateway.model.channels import Selection
+from gateway.parsing import SMALL, Parsing
 from gateway.settings.settings import SettingsError, read_settings
+from gateway.store import Store
 from tests.rigs.consumers import Consumer, Consumers
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, running
 from tests.rigs.grid_events import handle, lease
+from tests.rigs.stores import on_each_store
 
 LAB = "/soap/channel/lab"
 SPEAKER = Speaker()
@@ -181,6 +188,8 @@ async def test_channels_and_subscriptions_at_them_outlive_the_process(
     async with running(tmp_path) as run:
         (shown,) = (await api(run, "GET", "/channels"))["channels"]
         assert (shown["xpath"], shown["subscriptions"]) == ("/x", 1)
+        (subscription,) = (await api(run, "GET", "/subscriptions"))["subscriptions"]
+        assert subscription["channel"] == "lab"
         await run.publish("<y/>", path=LAB)
         await run.publish("<x/>", path="/soap")
         await run.publish("<x/>", path=LAB)
@@ -243,3 +252,43 @@ async def test_current_messages_of_a_channel_stay_there(tmp_path: Path) -> None:
         await publishes(run, event("elsewhere"), "/soap")
         listed = (await run.api("GET", "/topics")).body
         assert b"elsewhere" in listed and b"at/lab" not in listed
+
+
+async def test_large_events_pass_by_the_same_filter(tmp_path: Path, consumers: Consumers) -> None:
+    """They are matched in another thread."""
+    async with running(tmp_path, channels=({"name": "lab", "xpath": "/a/@n mod 2 = 1"},)) as run:
+        listener = consumers.at("/")
+        await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(listener.url), path=LAB)
+        filling = "<b/>" * (2 * SMALL // 4)
+        for number in range(6):
+            await run.publish(f'<a n="{number}">{filling if number < 3 else ""}</a>', path=LAB)
+        await listener.have(3)
+        await run.quiet()
+        assert listener.count == 3
+
+
+@on_each_store
+async def test_gateways_that_share_a_store_share_channels_and_relays(store: Store) -> None:
+    async def evaluate(key: str, questions: object) -> None:
+        raise AssertionError
+
+    time = 0.0
+    ours, theirs = (
+        Channels(store, Parsing(), evaluate, shared=True, clock=lambda: time) for _ in range(2)
+    )
+    keys, others = (
+        RelayTokens([], AddressPolicy(), store, shared=True, clock=lambda: time) for _ in range(2)
+    )
+    await ours.add("lab", Selection(xpath="/a"))
+    relay, token = await keys.add("http://listener.example/")
+    assert (await theirs.named("lab")).selection == Selection(xpath="/a")
+    assert (await others.named(token)) is not None
+    await ours.change("lab", Selection(xpath="/b"))
+    time += FRESH
+    assert (await theirs.named("lab")).selection == Selection(xpath="/b")
+    await ours.remove("lab")
+    await keys.remove(relay.id)
+    time += FRESH
+    with pytest.raises(ChannelUnknown):
+        await theirs.named("lab")
+    assert await others.named(token) is None
