@@ -32,7 +32,15 @@ from gateway.model.advertisements import AdvertisementLimits, Claimed
 from gateway.observing.samples import Sample, counters
 from gateway.store import Store, advertisements, claims
 from gateway.store.advertisements import LOCK
-from mediation import Incoming, Notification, Publish, Rights, Subscribe, SubscribePulling
+from mediation import (
+    Incoming,
+    Notification,
+    Publish,
+    Rights,
+    Subscribe,
+    SubscribePulling,
+    Subscription,
+)
 from mediation.discovery import (
     MAX_MESSAGE,
     Access,
@@ -198,10 +206,7 @@ class TopicRights:
         Raises:
             Refused: ``NOT_ALLOWED``: it names a topic in full that it has no right to.
         """
-        guarded = [topic for topic in _named(filter) if self.guards(topic)]
-        if trusted:
-            guarded = [topic for topic in guarded if str(topic) in self._discovery.protected]
-        guarded = [topic for topic in guarded if not _is_stranger_s(topic)]
+        guarded = self._closed(_named(filter), trusted=trusted)
         if not guarded:
             return None
         if len(guarded) > 1:
@@ -214,6 +219,34 @@ class TopicRights:
         if not decision.allowed:
             raise _refusal(topic, decision)
         return Rights(str(topic), decision.until or _ALWAYS)
+
+    async def prove_reader(self, topic: Topic, incoming: Incoming, inbound: Inbound) -> None:
+        """Check who asks for the last message on *topic*, which takes the right to subscribe.
+
+        Raises:
+            Refused: ``NOT_ALLOWED``.
+        """
+        if not self._closed([topic], trusted=inbound.principal.trusted):
+            return
+        addresses = self._known_as(inbound.base + inbound.path)
+        asking = Asking(brought(incoming, inbound)(), addresses, "subscribe")
+        decision = await self._decide(topic, Right.SUBSCRIBE, asking)
+        if not decision.allowed:
+            raise _refusal(topic, decision)
+
+    def _closed(self, topics: Iterable[Topic], *, trusted: bool) -> list[Topic]:
+        """Those of *topics* that take a proof, of a *trusted* peer or of another one."""
+        guarded = [topic for topic in topics if self.guards(topic)]
+        if trusted:
+            guarded = [topic for topic in guarded if str(topic) in self._discovery.protected]
+        return [topic for topic in guarded if not _is_stranger_s(topic)]
+
+    def may_get_current(self, topic: Topic, subscription: Subscription) -> bool:
+        """Whether *subscription* gets the last message on *topic*."""
+        rights = subscription.policy.rights
+        return not self.guards(topic) or self.may_get(
+            topic, rights, subscription.filter, subscription.owner
+        )
 
     def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool:
         """Whether a subscription gets what is published on *topic*, which is guarded."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from uuid import NAMESPACE_URL, uuid5
 
-from filters import DEFAULT_TOPIC, Reason, Refused, topic_dialects
+from filters import DEFAULT_TOPIC, Reason, Refused, Topic, topic_dialects
 from gateway.egress.hops import HOPS_PROPERTY, ORIGIN_PROPERTY, read_hops, read_origin
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers, Inbound
@@ -65,6 +65,7 @@ class PublishingOperations:
         check: Refuses what nobody registered to publish; None where none need.
         note: Keeps what a message that was published says of its publisher.
         prove: Refuses what its publisher has no right to publish, on topics that are somebody's.
+        prove_reader: Refuses who has no right to the last message on such a topic.
     """
 
     def __init__(
@@ -82,11 +83,13 @@ class PublishingOperations:
         check: Callable[[Sequence[Notification]], Awaitable[None]] | None = None,
         note: Callable[[Incoming, Inbound], Awaitable[None]] | None = None,
         prove: Callable[[Publish, Incoming, Inbound], Awaitable[Publish]] | None = None,
+        prove_reader: Callable[[Topic, Incoming, Inbound], Awaitable[None]] | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._check = check
         self._note = note
         self._prove = prove
+        self._prove_reader = prove_reader
         self._publisher = publisher
         self._topics = topics
         self._intake = intake
@@ -232,10 +235,12 @@ class PublishingOperations:
         return Identified(release())
 
     async def current_message(
-        self, request: GetCurrentMessage, _incoming: Incoming, inbound: Inbound
+        self, request: GetCurrentMessage, incoming: Incoming, inbound: Inbound
     ) -> CurrentMessage:
         self._looks.take(inbound.principal)
         self._topics.namespaces.check((request.topic,))
+        if self._prove_reader is not None:
+            await self._prove_reader(request.topic, incoming, inbound)
         notification = self._topics.current(request.topic)
         if notification is None:
             raise Refused(Reason.NO_CURRENT_MESSAGE, "There is no current message on the topic.")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
-from filters import Reason, Refused
+from filters import DEFAULT_TOPIC, Reason, Refused, Topic
 from gateway.delivery import Entry
 from gateway.exchange import Handlers, Inbound
 from gateway.model.mailboxes import Mailbox
@@ -27,6 +27,7 @@ from mediation import (
     Subscribe,
     Subscribed,
     SubscribePulling,
+    Subscription,
     Synchronize,
     Unsubscribe,
 )
@@ -48,6 +49,8 @@ class SubscriptionOperations:
         looks: Counts requests for current messages.
         trusts: Whether an owner of subscriptions is trusted.
         resend: Delivers notifications to one subscription once more.
+        rights_of: Proves the rights of a new one to topics that are somebody's.
+        may_get: Whether a subscription may get what was published on a topic.
         exceeded: Told when the filter of a subscription exceeded its budget on a message, by its
             id.
     """
@@ -63,6 +66,7 @@ class SubscriptionOperations:
         resend: Callable[[Entry, Sequence[Notification]], None],
         exceeded: Callable[[Entry, str], None],
         rights_of: RightsOf | None = None,
+        may_get: Callable[[Topic, Subscription], bool] | None = None,
     ) -> None:
         self._subscriptions = subscriptions
         self._topics = topics
@@ -72,6 +76,7 @@ class SubscriptionOperations:
         self._resend = resend
         self._exceeded = exceeded
         self._rights_of = rights_of
+        self._may_get = may_get
 
     def handlers(self) -> Handlers:
         return {
@@ -149,7 +154,7 @@ class SubscriptionOperations:
         self._looks.take(inbound.principal)
         subscription = entry.subscription
         found = await self._synchronizing.find(
-            () if subscription.policy.channel else self._topics.latest(),
+            () if subscription.policy.channel else self._latest_for(subscription),
             subscription.filter,
             subscription.key,
             None if self._trusts(subscription.owner) else subscription.owner,
@@ -162,6 +167,13 @@ class SubscriptionOperations:
             self._resend(entry, found.notifications[first : first + RESENT_AT_A_TIME])
             await asyncio.sleep(0)
         return Done()
+
+    def _latest_for(self, subscription: Subscription) -> Sequence[Notification]:
+        """The current messages that *subscription* has a right to."""
+        latest, may_get = self._topics.latest(), self._may_get
+        if may_get is None:
+            return latest
+        return [one for one in latest if may_get(one.topic or DEFAULT_TOPIC, subscription)]
 
     async def store_message(
         self, _request: StoreMessage, incoming: Incoming, inbound: Inbound

@@ -98,6 +98,7 @@ def answer_requests(
         check=registrations.check if settings.requires_registration else None,
         note=marks.note if events_wanted else None,
         prove=messaging.rights.prove_publisher if messaging.rights else None,
+        prove_reader=messaging.rights.prove_reader if messaging.rights else None,
     )
     replies = Replies(
         sending.transport,
@@ -121,6 +122,7 @@ def answer_requests(
         resend=partial(resend, sending.dispatchers),
         exceeded=subscribing.budgets.exceeded_now,
         rights_of=messaging.rights.of_request if messaging.rights else None,
+        may_get=messaging.rights.may_get_current if messaging.rights else None,
     )
     feeds = MailboxFeeds(subscribing.subscriptions)
     reading = MailboxOperations(sending.mailboxes, feeds, intake)

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest_asyncio
 
 from mediation.discovery import Authorization, Right, Role, topic_of, write
+from tests.gateway.publishing.test_synchronization import synchronize
 from tests.rigs.discovery_rights import (
     NAMESPACE,
     OTHER,
@@ -24,6 +25,8 @@ from tests.rigs.reliable_publishers import ReliablePublisher
 from tests.rigs.waiting import until
 
 STRANGER = "127.0.0.2"
+FULL = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Full"
+WSN = "http://docs.oasis-open.org/wsn/b-2"
 
 
 @pytest_asyncio.fixture
@@ -55,8 +58,7 @@ async def test_the_owner_and_whom_it_lets(rig: Rig) -> None:
 
 async def test_a_wildcard_is_accepted_and_matches_no_protected_topic(rig: Rig) -> None:
     wide, own = rig.consumers.add(), rig.consumers.add()
-    full = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Full"
-    assert (await rig.subscribe(wide, fresh_id(), dialect=full)).status == 200
+    assert (await rig.subscribe(wide, fresh_id(), dialect=FULL)).status == 200
     request = fresh_id()
     await rig.subscribe(own, request, rig.header(OWNER, Right.SUBSCRIBE, request))
     await rig.publish(1, OWNER)
@@ -202,3 +204,37 @@ async def test_an_entity_s_own_topic(rig: Rig) -> None:
     unknown = topic_of("x-" + uuid4().hex)
     answer = await rig.subscribe(sink, fresh_id(), topic=unknown, source=STRANGER)
     assert answer.status == 200, "who knows the name of a stranger without a key is it"
+
+
+async def test_the_last_message_is_for_those_who_may_subscribe(rig: Rig) -> None:
+    assert (await rig.publish(1, OWNER)).status == 202
+    steps = "/".join(step.name for step in rig.topic.steps)
+    body = (
+        f'<n:GetCurrentMessage xmlns:n="{WSN}" xmlns:t="{NAMESPACE}"><n:Topic Dialect="{FULL}">'
+        f"t:{steps}</n:Topic></n:GetCurrentMessage>"
+    )
+    refused = await rig.run.ask(Peer(), body)
+    assert (refused.status, b"proves no right" in refused.body) == (403, True), refused.body
+    request = fresh_id()
+    header = rig.header(OTHER, Right.SUBSCRIBE, request)
+    assert (await rig.run.ask(Peer(), body, message_id=request, headers=header)).status == 403
+    request = fresh_id()
+    header = rig.header(OWNER, Right.SUBSCRIBE, request)
+    answer = await rig.run.ask(Peer(), body, message_id=request, headers=header)
+    assert (answer.status, b"<n>1</n>" in answer.body) == (200, True), answer.body
+
+
+async def test_a_wildcard_gets_no_last_message_of_a_protected_topic(rig: Rig) -> None:
+    wide, peer = rig.consumers.add(), Peer()
+    assert (await rig.publish(1, OWNER)).status == 202
+    await rig.run.publish("<e><n>2</n></e>", path="/soap/topic/open")
+    manager = await rig.run.subscribe(peer, peer.wsn_subscribe(wide.url))
+    own, request = rig.consumers.add(), fresh_id()
+    await rig.subscribe(own, request, rig.header(OWNER, Right.SUBSCRIBE, request))
+    [entry] = [one for one in rig.run.gateway.subscriptions.entries if one.target.url == own.url]
+    path = f"/subscriptions/{entry.subscription.key}"
+    assert [await synchronize(rig.run, each) for each in (manager, path)] == [200, 200]
+    for sink in (wide, own):
+        await sink.until(lambda: bool(sink.received))  # noqa: B023  # Awaited at once.
+    await rig.run.quiet()
+    assert (numbers(wide), numbers(own)) == (["2"], ["1"])
