@@ -34,6 +34,7 @@ BASE = "ou=messenger,o=iu"
 NAMESPACE = "http://example.org/messenger"
 EVERY = 0.25
 SECONDS = 50.0
+FIVE = [1, 2, 3, 4, 5]
 pytestmark = pytest.mark.slow
 
 TYPES = EventTypes()
@@ -280,6 +281,33 @@ async def test_what_comes_twice_or_too_soon(directory: Slapd, tmp_path: Path) ->
             late = Heartbeat(event_namespace=NAMESPACE, event_type="heartbeat", source="s9", term=0)
             with pytest.raises(GatewayError, match="s1 is central now"):
                 await publisher.publish(late)
+
+
+async def test_friends_talk_directly(directory: Slapd, tmp_path: Path) -> None:
+    """They know each other by their server, which they need no more then; what is for somebody else
+    waits until there is a server again."""
+    async with staged(directory, tmp_path) as stage:
+        server = await stage.server("s1")
+        alice, bob = await asyncio.gather(
+            stage.person("alice", "s1", "--buddies", "bob"),
+            stage.person("bob", "s1", "--buddies", "alice"),
+        )
+        await asyncio.gather(alice.shows("* bob is here"), bob.shows("* alice is here"))
+        await server.kill()
+        alice.says("bob", range(1, 6))
+        bob.says("alice", range(1, 6))
+        alice.says("carol", range(1, 4))
+        await until(lambda: (bob.heard("alice"), alice.heard("bob")) == (FIVE, FIVE), SECONDS)
+        await until(lambda: len(stage.waiting("alice")) == 3, SECONDS)
+        server = await stage.server("s1")
+        carol = await stage.person("carol", "s1")
+        await until(lambda: len(carol.heard("alice")) == 3, SECONDS)
+        # Alice and Bob are registered anew, with what is theirs.
+        alice.says("dora", range(1, 2))
+        await until(lambda: stage.waiting("s1") == [("dora", "alice", 1)], SECONDS)
+        await server.shows("s1: bob is here")
+        await alice.leave()
+        await bob.shows("* alice is away")
 
 
 async def test_a_room_is_a_channel_of_the_gateway(directory: Slapd, tmp_path: Path) -> None:
