@@ -8,7 +8,8 @@ from functools import partial
 
 from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient, EventClient
-from gateway.client.messaging import LEASE, Authorize, Client, Subscription
+from gateway.client.grid_events import GridClient
+from gateway.client.messaging import LEASE, Authorize, Subscription
 
 RENEW_EVERY = 60.0
 RETRY_EVERY = 5.0
@@ -106,7 +107,7 @@ async def subscribed(
     """
     subscribe = client.subscribe
     if authorize is not None:
-        if not isinstance(client, Client | EventClient):
+        if isinstance(client, GridClient):
             raise GatewayError("Grid SOAP Events have no place for a right to a protected topic")
         subscribe = partial(client.subscribe, authorize=authorize)
     if exact is not None:

@@ -129,7 +129,7 @@ def discover(
         raise typer.BadParameter(f"{save} is no folder", param_hint="--save")
 
     async def run() -> int:
-        count = 0
+        count, more = 0, False
         async with ourselves(files, reaching) as entity:
             offers: tuple[Offer, ...] = ()
             if node or issuer:
@@ -146,7 +146,11 @@ def discover(
                     _print(shown, output)
                     if save is not None:
                         (save / f"{one.topic_id}.xml").write_bytes(one.octets)
-                    count += 1
+                    count, more = count + 1, more or one.more
+        if more:
+            note(
+                "There are more than were answered: narrow the query, or ask for more with --most."
+            )
         return count
 
     if not asyncio.run(run()):

@@ -27,11 +27,13 @@ class Found:
     Attributes:
         octets: The SignedTopicAdvertisement.
         answered_by: The node that knows it, or its creator.
+        more: Who answered knows more than fits into the answer, or than it had the time to look at.
     """
 
     topic_id: UUID
     octets: bytes
     answered_by: str
+    more: bool
     _verifier: Verifier = field(repr=False)
     _checked: CheckedAdvertisement | None = field(default=None, repr=False)
 
@@ -72,7 +74,7 @@ class Findings:
                 topic_id = topic_id_of(octets)
             except Refused:
                 continue
-            found = Found(topic_id, octets, sender, self._verifier)
+            found = Found(topic_id, octets, sender, response.more, self._verifier)
             if role_of(sender) is Role.ENTITY and not (
                 # Creators answer for their own topics alone.
                 found.is_genuine and found.check().creator.identifier == sender

@@ -13,6 +13,7 @@ from mediation.discovery import (
     Anchors,
     Checked,
     CheckedAdvertisement,
+    Created,
     Creator,
     Credentials,
     Crowded,
@@ -48,6 +49,7 @@ from mediation.discovery import (
     check_advertisement,
     check_answer,
     check_created,
+    check_kept,
     check_request,
     check_times,
     check_withdrawal,
@@ -385,6 +387,33 @@ def test_a_topic_is_created(people: Parties, encrypted: bool) -> None:
     published = sign(SignedTopicAdvertisement(NOW, TOPIC_ID, got.signed), people.producer)
     checked = check_advertisement(published, people.verifier(), now=NOW)
     assert isinstance(checked.advertisement, EncryptedAdvertisement) is encrypted
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_topic_that_was_kept_is_its_creators_until_it_expires(
+    people: Parties, encrypted: bool
+) -> None:
+    asked = request(people, encrypted=encrypted)
+    got = check_created(asked, created(people, asked), people.verifier(), people.producer, now=NOW)
+
+    def again(
+        kept: bytes = got.signed, *, own: Credentials = people.producer, now: datetime = NOW
+    ) -> Created:
+        return check_kept(kept, people.verifier(), own, now=now)
+
+    assert again() == got
+    with pytest.raises(Mismatch, match="is of e-"):
+        again(own=people.consumer)
+    with pytest.raises(Untimely, match="has expired"):
+        again(now=got.advertisement.expires)
+    with pytest.raises(Refused):
+        again(got.signed.replace(b"adv-", b"adv-1"))
+    by_entity = replace(got.advertisement, node=people.consumer_id.replace("e-", "tdn-"))
+    with pytest.raises(SignatureRefused):
+        again(sign(by_entity, people.consumer))
+    named_otherwise = replace(got.advertisement, node="tdn-" + "0" * 32)
+    with pytest.raises(Mismatch, match="another than its node"):
+        again(sign(named_otherwise, people.node))
 
 
 def test_documents_are_compared_as_they_are_signed(people: Parties) -> None:

@@ -47,6 +47,7 @@ from mediation.discovery import (
     fingerprint_of,
     read,
     read_advertisement,
+    read_anchors,
     read_as,
     read_authorities,
     read_credentials,
@@ -273,6 +274,14 @@ def test_a_weak_key_is_refused_whoever_lists_it(people: Parties) -> None:
     listed = Trust(entities=Anchors(fingerprints=frozenset({fingerprint_of(certificate)})))
     with pytest.raises(SignatureRefused, match="kind or size"):
         Verifier(listed).verify(read(octets), Role.ENTITY, now=NOW)
+
+
+def test_a_file_names_authorities_and_holders_of_certificates(people: Parties) -> None:
+    authority, alone = people.entity_authority.certificate, people.node.certificate
+    several = b"".join(one.public_bytes(Encoding.PEM) for one in (authority, alone))
+    assert read_anchors(several) == Anchors((authority,), frozenset({fingerprint_of(alone)}))
+    with pytest.raises(ValueError, match="PEM"):
+        read_anchors(b"nothing")
 
 
 def test_an_id_that_stands_twice_is_refused(people: Parties) -> None:

@@ -145,6 +145,15 @@ async def test_conditions_narrow() -> None:
         assert await under(creator=us.id) == []
 
 
+async def test_that_there_are_more_is_told() -> None:
+    async with several(1) as (_, [node], owner, us):
+        await topic_at(owner, node, "north mole")
+        await topic_at(owner, node, "north pier")
+        for most, more in ((1, True), (2, False)):
+            asked = us.discover("north", node=node.id, wait=LONG, most=most)
+            assert [one.more async for one in asked] == [more] * most
+
+
 async def test_where_no_node_answers_creators_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.client.discovery.own.random.random", lambda: 0.0)
     substrate = Substrate()
