@@ -158,6 +158,13 @@ class Links:
             raise Refused(Reason.NOT_ALLOWED, text)
         await self._sources.want(entry.id, Wanted.REMOVED)
 
+    async def leave(self, channel: str) -> None:
+        """Have the links of a channel removed, which is not there any more."""
+        for entry in self._wanted():
+            if entry.source.channel == channel:
+                with contextlib.suppress(SourceUnknown):
+                    await self._sources.want(entry.id, Wanted.REMOVED)
+
     def follow(self, parent: EndpointReference | None) -> None:
         """Have the channel without a name linked to *parent* from now on; None: to none."""
         link = None
@@ -223,6 +230,6 @@ class Links:
             raise Refused(refused.reason, text) from refused
 
     def _wanted(self) -> Iterator[Entry]:
-        for entry in self.links:
+        for entry in self.links:  # A list of its own: they change meanwhile.
             if entry.row.wanted is not Wanted.REMOVED:
                 yield entry

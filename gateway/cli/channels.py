@@ -130,7 +130,7 @@ def remove(
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
-    r"""Remove channels; the subscriptions at them end.
+    r"""Remove channels: the subscriptions at them end, their links are cut.
 
     \b
     Example:

@@ -88,10 +88,12 @@ async def change_channel(name: str, asked: SelectionRequest, web: Parts) -> Chan
 
 @router.delete("/{name}", status_code=204)
 async def remove_channel(name: str, web: Parts) -> None:
-    """Delete a channel; the subscriptions at it end, and their ends are told where that can be."""
+    """Delete a channel. The subscriptions at it end, which is told where that can be, and its links
+    are cut."""
     if not web.channels.is_known(name):
         raise ChannelUnknown(name)
     await web.channels.remove(name)
+    await web.links.leave(name)
     await web.subscriptions.end_at(name)
 
 

@@ -183,6 +183,19 @@ async def test_a_link_that_is_cut_brings_nothing_more(tmp_path: Path, consumers:
         assert types(listener) == ["b"]
 
 
+async def test_links_go_with_their_channel(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path / "a", grid_events=SHORT) as above,
+        running(tmp_path / "b") as below,
+    ):
+        await api(below, "POST", "/channels", name="lab")
+        await links(below, f"{above.url}/soap", channel="lab")
+        stays = await links(below, f"{above.url}/soap")
+        await api(below, "DELETE", "/channels/lab")
+        await until(lambda: [one.id for one in below.gateway.links.links] == [stays])
+        await until(lambda: len(above.gateway.subscriptions) == 1)
+
+
 async def test_a_lease_is_renewed_without_a_double(tmp_path: Path) -> None:
     async with running(tmp_path / "a") as above, running(tmp_path / "b") as below:
         # What is granted is believed to be 3 seconds at least, of which 2 are two thirds.
