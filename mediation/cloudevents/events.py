@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import TypeAlias
 
 from filters import Reason, quoted
@@ -90,6 +91,15 @@ def text_of(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+def json_members(attributes: Mapping[str, Value]) -> list[str]:
+    """Attributes as members of an object of JSON."""
+    # Their names need no escapes; `json.dumps` makes an encoder each time.
+    return [
+        f'"{name}":{encode_basestring(value) if isinstance(value, str) else text_of(value)}'
+        for name, value in attributes.items()
+    ]
 
 
 def clean(text: str) -> str:

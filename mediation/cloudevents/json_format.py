@@ -3,14 +3,20 @@
 Data that is JSON is carried as the text that it is: nothing in it is read and written anew.
 """
 
-import json
 from base64 import b64decode, b64encode
 from codecs import BOM_UTF8
 from collections.abc import Iterable
+from json.encoder import encode_basestring
 from typing import Any
 
 from filters import Reason, quoted
-from mediation.cloudevents.events import CloudEvent, is_json, is_text, read_attributes
+from mediation.cloudevents.events import (
+    CloudEvent,
+    is_json,
+    is_text,
+    json_members,
+    read_attributes,
+)
 from mediation.model.errors import MediationError
 from mediation.packaging.json_text import (
     Members,
@@ -49,10 +55,10 @@ def read_batch(octets: bytes, most: int) -> tuple[CloudEvent, ...]:
 def write_event(event: CloudEvent) -> bytes:
     """Write an event. Data that its media type says to be JSON, and is not, is written as binary
     data, and so is text that is not UTF-8."""
-    attributes = _write(dict(event.attributes))
-    if event.data is None:
-        return attributes
-    return attributes[:-1] + _data_member(event.data, event.media_type) + b"}"
+    members = json_members(event.attributes)
+    if event.data is not None:
+        members.append(_data_member(event.data, event.media_type))
+    return f"{{{','.join(members)}}}".encode()
 
 
 def write_batch(events: Iterable[CloudEvent]) -> bytes:
@@ -127,21 +133,13 @@ def _binary(text: object) -> bytes:
         raise MediationError(Reason.MESSAGE_INVALID, "`data_base64` is not base64.") from None
 
 
-def _data_member(data: bytes, media_type: str) -> bytes:
+def _data_member(data: bytes, media_type: str) -> str:
     if is_json(media_type):
         if is_json_text(data):
-            return b',"data":' + data.removeprefix(BOM_UTF8)
+            return f'"data":{data.removeprefix(BOM_UTF8).decode()}'
     elif is_text(media_type):
         try:
-            return b',"data":' + _write(data.decode())
+            return f'"data":{encode_basestring(data.decode())}'
         except UnicodeDecodeError:
             pass
-    return b',"data_base64":"%b"' % b64encode(data)
-
-
-def _write(value: object) -> bytes:
-    return _ENCODER.encode(value).encode()
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-"""Kept, for ``json.dumps`` makes one each time."""
+    return f'"data_base64":"{b64encode(data).decode()}"'

@@ -48,6 +48,7 @@ from mediation.cloudevents.events import (
     clean,
     is_media_type,
     is_xml,
+    json_members,
     read_attributes,
     text_of,
 )
@@ -182,7 +183,7 @@ def _set_type(attributes: dict[str, Value], content: Data | None) -> None:
 
 def _write_came(attributes: Mapping[str, Value]) -> str:
     """Write attributes that were checked, for `came_as`."""
-    text = _ENCODER.encode(attributes)
+    text = f"{{{','.join(json_members(attributes))}}}"
     if len(text) <= _SHORT:
         if len(_written_lately) >= _REMEMBERED:
             _written_lately.clear()
@@ -190,7 +191,6 @@ def _write_came(attributes: Mapping[str, Value]) -> str:
     return text
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _REMEMBERED, _SHORT = 256, 2048
 _written_lately: dict[str, Mapping[str, Value]] = {}
 """Attributes of so many events, of so many characters at most, by what was written of them: an

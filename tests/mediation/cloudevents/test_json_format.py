@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from filters import Reason, Refused
 from mediation.cloudevents import CloudEvent, write_event
+from mediation.cloudevents.events import json_members
 from mediation.cloudevents.json_format import read_batch, read_event
 
 ATTRIBUTES: dict[str, Any] = {
@@ -146,3 +147,15 @@ def test_a_byte_order_mark_is_no_part_of_a_document() -> None:
         "datacontenttype": "application/json",
         "data": [1],
     }
+
+
+@given(
+    st.dictionaries(
+        st.from_regex("[a-z0-9]{1,20}", fullmatch=True),
+        st.text() | st.integers() | st.booleans(),
+        max_size=4,
+    )
+)
+def test_attributes_are_written_as_any_json_is(attributes: dict[str, str | int | bool]) -> None:
+    written = f"{{{','.join(json_members(attributes))}}}"
+    assert written == json.dumps(attributes, ensure_ascii=False, separators=(",", ":"))
