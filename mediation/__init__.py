@@ -38,6 +38,7 @@ from mediation.client import (
 from mediation.detect import read, write_response
 from mediation.eventing.management import (
     AROUND_EVENTS,
+    EARLIEST_BOOKMARK,
     acknowledges,
     bookmark_header,
     event_octets,
@@ -204,6 +205,7 @@ from mediation.specifications import SPECIFICATIONS, properties_in
 __all__ = [
     "ANYWHERE",
     "AROUND_EVENTS",
+    "EARLIEST_BOOKMARK",
     "LEASED",
     "MESSENGER_FAULT_TEXTS",
     "NEVER",

@@ -99,6 +99,12 @@ def add_(
             metavar="NAME", help=f"How such a service delivers: {_MODES}.", show_default=True
         ),
     ] = Mode.PUSH.value,
+    existing: Annotated[
+        bool,
+        typer.Option(
+            "--existing", help="Have such a service send the events that it has kept, too."
+        ),
+    ] = False,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Subscribe the gateway at a producer.
@@ -124,6 +130,8 @@ def add_(
     asked |= {"actions": action or []}
     if resource is not None or mode != Mode.PUSH.value:
         asked |= {"resource": resource, "mode": mode}
+    if existing:
+        asked |= {"existing": True}
     named = {"topic": topic, "xpath": xpath, "publish_on": publish_on}
     asked |= {name: value for name, value in named.items() if value is not None}
 

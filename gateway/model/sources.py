@@ -58,6 +58,7 @@ class Source:
         actions: The actions that are subscribed to; none means any.
         resource: The URI of the resource of WS-Management that is subscribed to.
         mode: How its deliveries are made there.
+        existing: The events that it has kept are wanted, too.
         channel: The name of the channel that its events are published at, empty: at none with a
             name; None: it is no link of a channel.
         example: The fields of an event that is an example of what is wanted.
@@ -84,6 +85,7 @@ class Source:
     channel: str | None = None
     example: tuple[tuple[str, str], ...] = ()
     made_by: str = ""
+    existing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,6 @@ SHORTEST_OF_STRANGERS = 30.0
 so that nobody has it renewed more often than each quarter of a minute or so."""
 SHORTEST_BY_CALL = 3.0
 """Seconds that a lease of one who is asked by a call is believed to last, at least."""
-INVALID_BOOKMARK = "InvalidBookmark"
-"""The subcode of the fault about a bookmark (DSP0226 1.2, section 14.6)."""
 MODES: Mapping[Mode, str | None] = {
     Mode.PUSH: None,
     Mode.PUSH_WITH_ACK: WSMAN_PUSH_WITH_ACK,
@@ -93,8 +91,16 @@ class BookmarkRefused(ProducerRefused):
     """The producer cannot go on behind the bookmark that it was told."""
 
 
+class FeatureRefused(ProducerRefused):
+    """The producer does not offer something that the request asks for."""
+
+
 class ProducerUnreachable(Exception):
     """There was no answer, or one that says: not now."""
+
+
+_REFUSALS = {"InvalidBookmark": BookmarkRefused, "UnsupportedFeature": FeatureRefused}
+"""What subcodes of WS-Management mean (DSP0226 1.2, section 14.6)."""
 
 
 class Exchanges:
@@ -261,9 +267,8 @@ class Exchanges:
         fault = await self._parsing.fault_in(answer.body) if answer.body else None
         if fault is not None:
             said = fault.reason or fault.subcode or fault.code or "no reason"
-            if fault.subcode == INVALID_BOOKMARK:
-                raise BookmarkRefused(f"answered with a fault: {said}")
-            raise ProducerRefused(f"answered with a fault: {said}")
+            kind = _REFUSALS.get(fault.subcode or "", ProducerRefused)
+            raise kind(f"answered with a fault: {said}")
         if not 200 <= answer.status < 300:
             raise ProducerRefused(f"answered {answer.status}")
         if not answer.body and read is read_answer:

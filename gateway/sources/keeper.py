@@ -27,6 +27,7 @@ from gateway.security.resource_addresses import shown
 from gateway.sources.exchanges import (
     BookmarkRefused,
     Exchanges,
+    FeatureRefused,
     ProducerRefused,
     ProducerUnreachable,
 )
@@ -50,7 +51,7 @@ from gateway.sources.states import (
 )
 from gateway.store import StoreUnavailable
 from gateway.store.replicas import Fenced
-from mediation import EndpointReference, leasing_in
+from mediation import EARLIEST_BOOKMARK, EndpointReference, leasing_in
 
 ROUND = 1.0
 """Seconds from one round to the next, at most."""
@@ -261,17 +262,20 @@ class Keeper:
         return Confirmed()
 
     async def _subscribe(self, entry: Entry, key: str) -> Granted:
-        """Subscribe, behind the last bookmark if there is one that the producer still knows."""
-        source, bookmark = entry.source, None
+        """Subscribe, behind the last bookmark if there is one that the producer still knows; else
+        with all that it has kept, if that is wanted and it has any."""
+        source = entry.source
         if PROFILES[source.profile].management:
             bookmark = await self._sources.bookmarks.last(source)
-        try:
-            return await self._exchanges.subscribe(source, key, bookmark)
-        except BookmarkRefused:
-            if bookmark is None:
-                raise
-            await self._sources.bookmarks.refused(source)
-            return await self._exchanges.subscribe(source, key)
+            if bookmark is not None:
+                try:
+                    return await self._exchanges.subscribe(source, key, bookmark)
+                except BookmarkRefused:
+                    await self._sources.bookmarks.refused(source)
+        if source.existing:
+            with contextlib.suppress(BookmarkRefused, FeatureRefused):
+                return await self._exchanges.subscribe(source, key, EARLIEST_BOOKMARK)
+        return await self._exchanges.subscribe(source, key)
 
     async def _stand(self, entry: Entry, share: PartitionShare, standing: Standing) -> None:
         """Have a source stand so, in the store first. A store that fails is waited for: what a

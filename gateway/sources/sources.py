@@ -84,6 +84,7 @@ class NewSource:
     channel: str | None = None
     example: tuple[tuple[str, str], ...] = ()
     made_by: str = ""
+    existing: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -280,6 +281,7 @@ class Sources:
             wanted.channel,
             wanted.example,
             wanted.made_by,
+            wanted.existing,
         )
         filter_of(source, self._base)
         return source
@@ -487,8 +489,8 @@ class Sources:
 def _check_management(wanted: NewSource, profile: Profile) -> None:
     """Check what is said of a service of WS-Management, and only of one."""
     if not profile.management:
-        if wanted.resource is not None or wanted.mode is not Mode.PUSH:
-            text = "A resource and a delivery mode go with the profile wsman."
+        if wanted.resource is not None or wanted.mode is not Mode.PUSH or wanted.existing:
+            text = "A resource, a delivery mode and existing events go with the profile wsman."
             raise Refused(Reason.MESSAGE_INVALID, text)
         return
     if wanted.version is not Version.WSE_2004_08 or not wanted.resource:

@@ -187,6 +187,7 @@ def _write_source(source: Source) -> str:
             "channel": source.channel,
             "example": source.example,
             "made_by": source.made_by,
+            "existing": source.existing,
         }
     )
 

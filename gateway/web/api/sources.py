@@ -54,6 +54,7 @@ class SourceRequest(BaseModel, extra="forbid"):
         None, description="The URI of a resource of WS-Management, with the profile wsman."
     )
     mode: str = Field(Mode.PUSH.value, description=f"How its deliveries are made there: {_MODES}.")
+    existing: bool = Field(False, description="The events that it has kept are wanted, too.")
 
 
 class SourceView(BaseModel, extra="forbid"):
@@ -72,6 +73,7 @@ class SourceView(BaseModel, extra="forbid"):
     profile: str
     resource: str | None
     mode: str
+    existing: bool
     added_by: str = Field(description="operator, settings, directory, or the id of a registration.")
     created: datetime
     state: str = Field(
@@ -134,6 +136,7 @@ async def add_source(asked: SourceRequest, web: Parts) -> SourceView:
         actions=tuple(asked.actions),
         resource=asked.resource,
         mode=_mode(asked.mode),
+        existing=asked.existing,
     )
     return _view(web, await web.sources.add(new, OPERATOR))
 
@@ -195,6 +198,7 @@ def _view(web: Parts, entry: Entry) -> SourceView:
         profile=source.profile,
         resource=source.resource,
         mode=source.mode.value,
+        existing=source.existing,
         added_by=source.registration or source.made_by or "operator",
         created=datetime.fromtimestamp(source.created, UTC),
         state=entry.state,

@@ -2,6 +2,7 @@
 delivery modes, heartbeats, acknowledgements, events to be pulled, and Identify."""
 
 from mediation.eventing.management.asking import (
+    EARLIEST_BOOKMARK,
     request_headers,
     write_bookmarks,
     write_delivery_options,
@@ -28,6 +29,7 @@ from mediation.eventing.management.windows import channel_topic
 
 __all__ = [
     "AROUND_EVENTS",
+    "EARLIEST_BOOKMARK",
     "FAULTS",
     "SPECIFICATION",
     "acknowledges",

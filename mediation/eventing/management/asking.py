@@ -12,6 +12,9 @@ from mediation.soap.envelopes import xml_text
 MOST_OCTETS = 512 * 1024
 """Of an answer, and of a delivery."""
 _WSMAN = f'xmlns:wsman="{names.WSMAN}"'
+EARLIEST_BOOKMARK = f"<wsman:Bookmark {_WSMAN}>{names.WSMAN_EARLIEST}</wsman:Bookmark>".encode()
+"""The bookmark behind which a source has all events that it has kept (DSP0226 1.2, section
+10.2.6)."""
 _RESOURCE = f"{{{names.WSMAN}}}ResourceURI"
 
 

@@ -103,3 +103,23 @@ def test_the_help_names_what_a_producer_may_speak(folder: Path) -> None:
     assert "cloudevents" not in said
     for name, profile in PROFILES.items():
         assert f"{name}: {profile.text}" in said
+
+
+@pytest.mark.slow
+def test_what_a_service_has_kept_is_asked_for(
+    gateway: RunningGateway, producer: RunningGateway, folder: Path
+) -> None:
+    """The other gateway keeps nothing for who has not subscribed: then it begins now."""
+    asked = ("--spec", "wse-2004-08", "--profile", "wsman", "--resource", "urn:alarms")
+    said = sources(gateway, "add", f"{producer.url}/wsman", *asked, "--existing", cwd=folder)
+    id_ = said.split()[1]
+    seen: dict[str, object] = {}
+
+    def is_live() -> bool:
+        text = sources(gateway, "show", id_, "--output", "json", cwd=folder)
+        seen.update(json.loads(text))
+        return seen["state"] == "live"
+
+    wait_until(is_live)
+    assert seen["existing"] is True
+    sources(gateway, "remove", id_, cwd=folder)

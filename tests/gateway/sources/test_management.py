@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from lxml import etree
 
-from mediation.names import WSMAN
+from mediation.names import WSMAN, WSMAN_EARLIEST
 from tests.gateway.sources.test_sources import add, shown, state
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import Speaker, notification_message, notify
@@ -36,6 +36,8 @@ async def live(gateway: Running, producer: Producer, **asked: Any) -> str:
 def bookmark(told: Told) -> str | None:
     """What stands in the bookmark of a request."""
     for element in told.message.root.iter(f"{{{WSMAN}}}Bookmark"):
+        if not len(element):
+            return element.text
         [mark] = element
         return f"{etree.QName(mark).localname} {mark.text}"
     return None
@@ -107,6 +109,50 @@ async def test_a_bookmark_that_is_refused_is_forgotten(gateway: Running, some: P
     assert bookmark(await lose(gateway, producer, id_, 4)) is None
 
 
+async def test_what_a_service_has_kept_is_asked_for(gateway: Running, some: Producers) -> None:
+    producer = some.add(wse=True)
+    id_ = await live(gateway, producer, existing=True)
+    assert (await shown(gateway, id_))["existing"] is True
+    assert bookmark(producer.last("Subscribe")) == WSMAN_EARLIEST
+    assert bookmark(await lose(gateway, producer, id_, 2)) == WSMAN_EARLIEST
+    assert await producer.send("<a/>", headers=MARK) == 202
+    assert bookmark(await lose(gateway, producer, id_, 3)) == "at 17"
+
+
+@pytest.mark.parametrize("subcode", ["InvalidBookmark", "UnsupportedFeature"])
+async def test_a_service_that_has_kept_nothing(
+    gateway: Running, some: Producers, subcode: str
+) -> None:
+    producer = some.add(wse=True)
+
+    def only_without(of: Producer, told: Told) -> tuple[int, bytes] | None:
+        if bookmark(told) is not None:
+            return fault("Nothing is kept.", subcode=subcode)(of, told)
+        return of._do(told)
+
+    producer.answers["Subscribe"] = only_without
+    await live(gateway, producer, existing=True)
+    assert bookmark(producer.told[-2]) == WSMAN_EARLIEST
+    assert bookmark(producer.last("Subscribe")) is None
+
+
+async def test_a_lost_bookmark_is_followed_by_what_is_left(
+    gateway: Running, some: Producers
+) -> None:
+    producer = some.add(wse=True)
+    id_ = await live(gateway, producer, existing=True)
+    assert await producer.send("<a/>", headers=MARK) == 202
+
+    def not_behind(of: Producer, told: Told) -> tuple[int, bytes] | None:
+        if bookmark(told) == "at 17":
+            return fault("Gone.", subcode="InvalidBookmark")(of, told)
+        return of._do(told)
+
+    producer.answers["Subscribe"] = not_behind
+    assert bookmark(await lose(gateway, producer, id_, 3)) == WSMAN_EARLIEST
+    assert bookmark(producer.told[-2]) == "at 17"
+
+
 async def test_another_refusal_leaves_the_bookmark(gateway: Running, some: Producers) -> None:
     producer = some.add(wse=True)
     id_ = await live(gateway, producer)
@@ -160,6 +206,7 @@ async def test_another_gateway_in_each_mode(
     [
         ({"profile": "standard", "resource": RESOURCE}, "wsman"),
         ({"profile": "standard", "mode": "events"}, "wsman"),
+        ({"profile": "standard", "existing": True}, "wsman"),
         ({"profile": "wsman"}, "with a resource"),
         ({"profile": "wsman", "resource": RESOURCE, "spec": "wsn-1.3"}, "wse-2004-08"),
         ({"profile": "wsman", "resource": RESOURCE, "mode": "pull"}, "push-with-ack"),

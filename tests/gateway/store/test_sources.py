@@ -15,7 +15,7 @@ from gateway.model.sources import EndTold, Source, SourceRow, Standing, State, W
 from gateway.store import Store, registrations, sources
 from gateway.store.migrations import upgrade
 from gateway.store.references import write_reference
-from mediation import EndpointReference, RegisterPublisher, Soap, Spec, Version, Wsa
+from mediation import EndpointReference, Mode, RegisterPublisher, Soap, Spec, Version, Wsa
 from tests.rigs.stores import on_each_store
 
 EPR = EndpointReference(
@@ -28,7 +28,8 @@ NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
 def source(id_: str, owner: str = "operator") -> Source:
     return Source(
         id_, owner, "http://p.example.org/", SPEC, "w:a//.", "/w:e", (("w", "urn:w"),), 60.5,
-        "a/b", 12.5, "cxf", "registration", 7.25, EPR, ("urn:a", "urn:b"),
+        "a/b", 12.5, "cxf", "registration", 7.25, EPR, ("urn:a", "urn:b"), "urn:r",
+        Mode.EVENTS, existing=True,
     )  # fmt: skip
 
 
