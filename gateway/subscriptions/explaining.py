@@ -116,9 +116,16 @@ class Explainer:
         subscription = entry.subscription
         notification = message.notification() if message is not None else None
         steps = [_subscription(entry), _lease(entry, datetime.now(UTC)), _paused(entry)]
+        channel = subscription.policy.channel
+        if channel:
+            text = (
+                f"at the channel {channel}: it gets what is published there, and passes its filter"
+            )
+            steps.append(Step("channel", True, text))
         threads = ThreadPoolExecutor(1, "explaining")
         try:
-            topics = tuple(self._topics.topics()[-TOPICS:])
+            # What was published at channels with names is not among them.
+            topics = None if channel else tuple(self._topics.topics()[-TOPICS:])
             work = partial(_matched, subscription.filter, notification, topics)
             steps += await asyncio.get_running_loop().run_in_executor(threads, work)
         finally:
@@ -203,7 +210,7 @@ def _paused(entry: Entry) -> Step:
 
 
 def _matched(
-    filter_: Filter, notification: Notification | None, topics: tuple[Topic, ...]
+    filter_: Filter, notification: Notification | None, topics: tuple[Topic, ...] | None
 ) -> list[Step]:
     if notification is not None:
         explained = explain_filter(filter_, event(notification))
@@ -212,7 +219,8 @@ def _matched(
         return [Step("filter", explained.verdict, text, lines[:_DETAILS])]
     written = [one.text for one in (*filter_.topics, *filter_.contents, *filter_.others)]
     text = " and ".join(written) if written else "none: it gets everything"
-    return [Step("filter", None if written else True, text), _topics(filter_, topics)]
+    filtering = Step("filter", None if written else True, text)
+    return [filtering] if topics is None else [filtering, _topics(filter_, topics)]
 
 
 def _topics(filter_: Filter, topics: tuple[Topic, ...]) -> Step:

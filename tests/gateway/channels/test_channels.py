@@ -190,6 +190,9 @@ async def test_channels_and_subscriptions_at_them_outlive_the_process(
         assert (shown["xpath"], shown["subscriptions"]) == ("/x", 1)
         (subscription,) = (await api(run, "GET", "/subscriptions"))["subscriptions"]
         assert subscription["channel"] == "lab"
+        answer = await run.api("POST", f"/subscriptions/{subscription['id']}/explain", b"{}")
+        said = {step["name"]: step["text"] for step in json.loads(answer.body)}
+        assert "lab" in said["channel"] and "topics" not in said
         await run.publish("<y/>", path=LAB)
         await run.publish("<x/>", path="/soap")
         await run.publish("<x/>", path=LAB)
