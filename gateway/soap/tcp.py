@@ -204,7 +204,7 @@ class SoapTcpServer:
             gone: Set when the peer has gone.
         """
         self.messages += 1
-        reply = await self._reply_to(message, principal, self.base_at(connection.local), gone)
+        reply = await self._reply_to(connection, message, principal, gone)
         written = bool(reply.body) and self._write(connection, reply, principal)
         if reply.handed_over is None:
             return
@@ -225,7 +225,11 @@ class SoapTcpServer:
         return connection.write(self._encoder.encode(DimeMessage(reply.soap, reply.body)))
 
     async def _reply_to(
-        self, message: DimeMessage, principal: Principal, base: str, gone: asyncio.Event
+        self,
+        connection: SoapTcpConnection,
+        message: DimeMessage,
+        principal: Principal,
+        gone: asyncio.Event,
     ) -> Reply:
         soap = message.soap or Soap.V1_1
         try:
@@ -241,14 +245,15 @@ class SoapTcpServer:
             return self.service.refuse(rejected, principal)
         except Refused as refused:
             return self.service.refuse(Rejected(Context(soap), refused), principal)
-        return await self.service.handle(self._inbound(unpacked, message, principal, base, gone))
+        inbound = self._inbound(unpacked, message, principal, connection, gone)
+        return await self.service.handle(inbound)
 
     def _inbound(
         self,
         unpacked: Unpacked,
         message: DimeMessage,
         principal: Principal,
-        base: str,
+        connection: SoapTcpConnection,
         gone: asyncio.Event,
     ) -> Inbound:
         async def until_gone() -> None:
@@ -260,7 +265,7 @@ class SoapTcpServer:
         return Inbound(
             octets=unpacked.envelope,
             principal=principal,
-            base=base,
+            base=self.base_at(connection.local),
             hint=unpacked.soap,
             declared=message.soap,
             charset=unpacked.charset,
@@ -269,6 +274,7 @@ class SoapTcpServer:
             origin=origin,
             attachments=unpacked.attachments,
             packaging=packaging,
+            certificate=connection.certificate,
             gone=until_gone,
         )
 

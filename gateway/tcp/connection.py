@@ -120,6 +120,16 @@ class SoapTcpConnection(asyncio.Protocol):
         return str(name[0]) if name else ""
 
     @property
+    def certificate(self) -> bytes | None:
+        """The certificate of a client that connected by TLS, in DER, which was verified; None where
+        it showed none, or we are the client."""
+        tls = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
+        if tls is None or not tls.server_side:
+            return None
+        shown: bytes | None = tls.getpeercert(binary_form=True)
+        return shown
+
+    @property
     def open(self) -> bool:
         """Whether the connection can be written to."""
         transport = self._transport

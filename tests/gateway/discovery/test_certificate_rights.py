@@ -20,6 +20,7 @@ from tests.rigs.discovery_rights import OTHER, OWNER, Rig, now, numbers, protect
 from tests.rigs.envelopes import Answer, fresh_id
 from tests.rigs.envelopes import Speaker as Peer
 from tests.rigs.gateways import http_request, read_http
+from tests.rigs.soap_tcp import listening
 from tests.rigs.waiting import DEADLINE
 
 
@@ -147,3 +148,22 @@ async def test_who_is_refused_here_is_so_with_a_certificate(tmp_path: Path) -> N
             "POST", path, body, content_type=Peer().type, client_cert=f":{der}:"
         )
         assert answer.status == 403
+
+
+async def test_a_certificate_over_soap_tcp(tmp_path: Path) -> None:
+    """Of who connected to us; that of a server that we connected to says nothing of who asks."""
+    authority = Authority(tmp_path)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(*authority.issue("localhost"))
+    clients = parties().entity_authority.certificate.public_bytes(Encoding.PEM).decode()
+    server.load_verify_locations(cadata=clients)
+    server.verify_mode = ssl.CERT_REQUIRED
+    assert OWNER.credentials is not None
+    async with listening(tls=server) as run:
+        peer = await run.peer(tls=shows(tmp_path, OWNER, authority.certificate))
+        assert await peer.ask("hello") == "hello"
+        [inbound] = run.talk.arrived
+        assert inbound.certificate == OWNER.credentials.certificate.public_bytes(Encoding.DER)
+    async with listening() as run:
+        assert await (await run.peer()).ask("hello") == "hello"
+        assert run.talk.arrived[0].certificate is None
