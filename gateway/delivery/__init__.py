@@ -4,8 +4,9 @@ from gateway.delivery.attempt import Attempts
 from gateway.delivery.called_back import CalledBack
 from gateway.delivery.dispatcher import NEVER_AGREED, Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
+from gateway.delivery.entry import Entry
 from gateway.delivery.in_sequence import SequenceSending, handshake
-from gateway.delivery.outbox import WINDOW, Entry
+from gateway.delivery.outbox import WINDOW
 from gateway.delivery.partition_share import (
     AUTHORS,
     PartitionShare,

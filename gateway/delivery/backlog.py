@@ -22,9 +22,11 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from gateway.delivery.batching import most_elements
-from gateway.delivery.outbox import Entry, Message, Outbox, PendingDelivery, State
+from gateway.delivery.entry import Entry
+from gateway.delivery.outbox import Message, Outbox, PendingDelivery
 from gateway.delivery.schedule import Outcome
 from gateway.delivery.settlement import Settlement
+from gateway.delivery.states import State
 from gateway.model.deaths import Death, DeathReason
 from gateway.store import HeldRow
 from gateway.store import held as rows

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gateway.delivery.batching import room_for_events
-from gateway.delivery.outbox import Entry, PendingDelivery
+from gateway.delivery.entry import Entry
+from gateway.delivery.outbox import PendingDelivery
 from gateway.egress import FailureKind, SendFailed, hops_kept, with_hops
 from gateway.egress.hops import HOPS_PROPERTY
 from gateway.egress.origins import Origins

@@ -6,7 +6,7 @@ The way of one delivery, in the order of this file:
       next       its turn has come: the scheduler asks for it (a row is loaded first)
       ...        the attempt: `scheduler` starts it, `attempt` renders, sends and judges
     completed    its outcome is noted at its outbox and destination
-      _conclude  `policy` decides: done, retry, bury, give up the subscription
+      _conclude  `policy` decides, `consequences` does: done, retry, bury, give up the subscription
       _after     the next one of its outbox starts, or waits for its turn
     stalled      meanwhile, it or one of its neighbours takes long: all goes to the store
 
@@ -18,49 +18,33 @@ stalls, fails, stands behind another held one or exceeds the window is *held*: a
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import structlog
 
 from adapters import Delivery
 from gateway.delivery.backlog import MOST, MOST_OCTETS, BacklogStorage, take_up
-from gateway.delivery.batching import times_apart
+from gateway.delivery.consequences import Consequences
 from gateway.delivery.contents import room_in
 from gateway.delivery.destination import AGAIN, Trouble
-from gateway.delivery.outbox import (
-    WINDOW,
-    Entry,
-    Message,
-    Outbox,
-    PendingDelivery,
-    State,
-)
+from gateway.delivery.entry import Entry
+from gateway.delivery.outbox import WINDOW, Message, Outbox, PendingDelivery
 from gateway.delivery.partition_share import PartitionShare, next_position
 from gateway.delivery.policy import (
     GONE,
     UNWANTED,
-    Bury,
-    Done,
-    GiveUp,
-    History,
-    Rest,
-    Retry,
-    Split,
-    Step,
-    decide,
 )
 from gateway.delivery.schedule import Outcome, Schedule, Verdict
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import CROWD, RETRY, Conservation, Settlement
 from gateway.delivery.stall_timer import StallTimer
-from gateway.egress import FailureKind
+from gateway.delivery.states import State
 from gateway.model.deaths import DeathReason
 from gateway.security.keys import message_urn
-from gateway.security.resource_addresses import shown
-from gateway.store import Store, bookmarks, totals
+from gateway.store import Store, totals
 from gateway.store.held import Backlog
-from mediation import Oversize, event_octets
+from mediation import event_octets
 
 PATIENCE = 1.0
 """Seconds after which an attempt counts as stalled, and a delivery that is not made is held."""
@@ -128,6 +112,9 @@ class Dispatcher:
             overflows=self._overflows,
             end_on_overflow=end_on_overflow,
             partition=share.partition,
+        )
+        self._consequences = Consequences(
+            self.settlement, self._backlog, self._schedule, give_up=give_up
         )
         self._half = max(1, prefetch // 2)
         self._window = window
@@ -396,137 +383,13 @@ class Dispatcher:
                 self._give_up(outbox.entry, GONE if outcome.verdict is Verdict.GONE else UNWANTED)
         elif outcome.verdict is Verdict.DELIVERED:  # As `decide` says; it is asked for failures.
             going = self._goes_on(outbox)  # The consumer works while we count.
-            self._delivered(left)
+            hurry = self.settlement.messages >= self._half
+            self._consequences.delivered(left, hurry=hurry)
             if going:
                 return
         else:
-            schedule = self._schedule.wanted_by(outbox.entry.delivery)
-            history = self._history(left, outcome, schedule)
-            for step in decide(outcome, history, schedule, now=time.time()):
-                self._take(step, left, outcome)
+            self._consequences.failed(left, outcome)
         self._after(outbox)
-
-    def _history(
-        self, deliveries: Sequence[PendingDelivery], outcome: Outcome, schedule: Schedule
-    ) -> History:
-        """Count a failed attempt of *deliveries*, and say what went before it: what they were
-        through together the first tells for all."""
-        pending = deliveries[0]
-        outbox, entry = pending.outbox, pending.outbox.entry
-        delay: float | None
-        if pending.counts or outcome.verdict is not Verdict.RETRY:
-            for one in deliveries:
-                one.count_attempt(answered=outcome.answered)
-            delay = schedule.next(pending.attempts)
-        else:
-            delay = max(0.0, pending.due - time.time())
-        since = entry.failing_since
-        return History(
-            attempts=pending.attempts,
-            answered=pending.answered,
-            delay=delay,
-            since=pending.since,
-            behind=outbox.waiting - sum(one.state is State.HELD for one in deliveries),
-            ended=entry.ended,
-            failing_for=0.0 if since is None else self._loop.time() - since,
-            failing_attempts=entry.failing_attempts,
-            cancels=entry.delivery.oversize is Oversize.CANCEL,
-            together=len(deliveries),
-            unbroken=bool(entry.delivery.reliable),
-            timeouts=entry.timeouts,
-        )
-
-    def _take(self, step: Step, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:
-        """Do one thing that an attempt of *deliveries* led to."""
-        match step:
-            case Done(total):
-                for pending in deliveries:
-                    if pending.outbox.drop(pending):
-                        self.settlement.resolved(pending.message, pending.outbox.entry, total)
-            case Retry(at):
-                self._retry(deliveries, [at] * len(deliveries))
-            case Split(at):
-                deliveries[0].outbox.hurry()
-                self._retry(deliveries, times_apart(at, len(deliveries)))
-            case Bury(reason):
-                for pending in deliveries:
-                    self._bury(pending, reason, outcome)
-            case Rest(seconds):
-                outbox = deliveries[0].outbox
-                outbox.rest(seconds, self._loop.time())
-                _log.warning(
-                    "delivery.black-listed",
-                    subscription=outbox.entry.id,
-                    consumer=shown(outbox.entry.target.url),
-                    timeouts=outbox.entry.timeouts,
-                    seconds=seconds,
-                )
-            case GiveUp(text):
-                self._give_up(deliveries[0].outbox.entry, text)
-
-    def _bury(self, pending: PendingDelivery, reason: DeathReason, outcome: Outcome) -> None:
-        death = self._backlog.bury(pending, reason, outcome)
-        _log.warning(
-            "delivery.dead",
-            subscription=death.subscription,
-            delivery=death.delivery_id,
-            reason=reason.value,
-        )
-
-    def _delivered(self, deliveries: Sequence[PendingDelivery]) -> None:
-        """Note that *deliveries*, which one attempt carried, are made."""
-        entry = deliveries[0].outbox.entry
-        resolved: list[Message] = []
-        rows: list[PendingDelivery] = []
-        ahead = deliveries[0].outbox.ahead
-        if entry.delivery.bookmarks:
-            self._acknowledge(entry, max(one.position for one in deliveries), resolved)
-        for pending in deliveries:
-            if pending.left_out:  # The consumer was told that it does not get the event.
-                outcome = Outcome(Verdict.REJECTED, failure=FailureKind.TOO_LARGE)
-                self._bury(pending, DeathReason.TOO_LARGE, outcome)
-            elif pending.outbox.deliver(pending):
-                rows.append(pending)
-            elif entry.delivery.bookmarks:
-                resolved.append(pending.message)
-            elif ahead is not None:
-                self.settlement.delivered(pending.message, entry)
-                resolved.append(pending.message)
-            else:
-                self.settlement.resolved(pending.message, entry, "delivered")
-        if ahead is not None:  # What comes again before that is committed is in the sequence.
-            hurry = self.settlement.messages >= self._half
-            self.settlement.note(ahead, resolved, hurry=hurry)
-        for pending in rows:
-            self._backlog.delivered(pending)
-
-    def _acknowledge(self, entry: Entry, position: int, resolved: Sequence[Message]) -> None:
-        """Keep that the sink of *entry*, which has bookmarks, has acknowledged all up to
-        *position*.
-
-        Only then are messages settled that are *resolved* with it, or rows removed: a bookmark
-        before it is refused for ever, also after a crash, for nothing behind it would come again.
-        """
-        entry.acknowledged = max(entry.acknowledged, position)
-
-        def kept(_: None) -> None:
-            for message in resolved:
-                self.settlement.resolved(message, entry, "delivered")
-
-        operation = partial(bookmarks.acknowledge, subscription=entry.id, position=position)
-        self.settlement.submit(operation, kept)
-
-    def _retry(self, deliveries: Sequence[PendingDelivery], times: Iterable[float]) -> None:
-        """Put *deliveries* off, each until its one of *times*."""
-        outbox = deliveries[0].outbox
-        ahead = self._loop.time() - time.time()
-        failed = []
-        for pending, at in zip(deliveries, times, strict=True):
-            if outbox.postpone(pending, at, at + ahead):
-                self._backlog.postpone(pending)
-            else:
-                failed.append(pending)
-        self._backlog.hold_outbox(outbox, failed)  # And what stands behind it in memory.
 
     # What comes next.
 

@@ -11,8 +11,9 @@ from functools import partial
 
 from adapters import Delivery
 from gateway.delivery.dispatcher import Dispatcher
+from gateway.delivery.entry import Entry
 from gateway.delivery.heartbeats import Heartbeats
-from gateway.delivery.outbox import Entry, Outbox
+from gateway.delivery.outbox import Outbox
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import Conservation, add_up
 from gateway.delivery.status import DeliveryStatus, status_of

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Protocol
 
 from gateway.delivery.destination import AGAIN
-from gateway.delivery.outbox import Entry
+from gateway.delivery.entry import Entry
 
 EARLY = 0.9
 """The part of an interval after which a heartbeat is sent: it takes a while to arrive."""

@@ -7,7 +7,9 @@ the store.
     opened     the consumer has made the sequence
     noted      it has acknowledged
     answered   it has said something else, such as that it does not know the sequence
-    let_go     the subscription ends, and its sequences with it
+
+What becomes of a sequence when its subscription ends, and of what comes beside connections, is in
+`sequence_ends`.
 
 The state of a sequence is what `gateway.reliability` keeps of any source; its messages have no
 content there: what is sent is the delivery, which the messaging system or a row keeps, and when it
@@ -21,18 +23,16 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, func, select
 
 from gateway.delivery.called_back import address_of
 from gateway.reliability import source
 from gateway.reliability.opening import created
 from gateway.reliability.party import Party, anonymous
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire
-from gateway.reliability.sending import abandon, act, handed_over
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.stores.tables import outgoing
-from gateway.reliability.values import Outgoing
 from gateway.security.keys import message_urn, public_id
 from gateway.store import sequence_deliveries
 from gateway.store.schema import subscriptions
@@ -50,8 +50,6 @@ from mediation.reliable_messaging import (
 from mediation.reliable_messaging.machines import SourceState
 from mediation.reliable_messaging.policy import Policy
 
-GRACE = 3.0
-"""Seconds that an attempt under way has for its acknowledgement when its subscription has ended."""
 RETIRED = 8
 """Sequences at most that one subscription and partition had before, and that are remembered."""
 _POLICY = Policy()
@@ -165,7 +163,7 @@ def number(
     """
     key = key_of(subscription.id, partition)
     with begin(party_in(storage), now) as step:
-        _note(step, connection, subscription.id, key, unnoted)
+        note(step, connection, subscription.id, key, unnoted)
         sequence = step.tx.outgoing.find(key)
         message = None
         if sequence is not None:
@@ -248,12 +246,13 @@ def noted(
     """Note what the consumer has acknowledged. Where the sequence has another identifier, or is
     gone, that was done."""
     with begin(party_in(storage), now) as step:
-        _note(step, connection, subscription, key, unnoted)
+        note(step, connection, subscription, key, unnoted)
 
 
-def _note(
+def note(
     step: Step, connection: Connection, subscription: str, key: str, unnoted: Unnoted | None
 ) -> None:
+    """As `noted`, in a transaction that somebody began."""
     if unnoted is None or not unnoted.heard:
         return
     sequence = step.tx.outgoing.find(key)
@@ -264,7 +263,7 @@ def _note(
     waiting = step.tx.outgoing.messages(key, sequence.count)
     said = Acknowledgement(unnoted.identifier, unnoted.heard)
     source.acknowledged(step, said, sequence.owner)
-    after = _quiet(step, key)
+    after = quiet(step, key)
     if after is not None:
         _remember(connection, subscription, waiting, after)
 
@@ -370,7 +369,7 @@ def opened(
     party = party_in(storage)
     created(party, response, sequence.create_id or "", now, sequence.owner)
     with begin(party, now) as step:
-        return _quiet(step, sequence.key)
+        return quiet(step, sequence.key)
 
 
 def answered(
@@ -389,7 +388,7 @@ def answered(
     not sent yet are taken back: what it said may be the end of the sequence."""
     key = key_of(subscription.id, partition)
     with begin(party_in(storage), now) as step:
-        _note(step, connection, subscription.id, key, unnoted)
+        note(step, connection, subscription.id, key, unnoted)
         if unnoted is not None:
             source.take_back(step, key, unnoted.unsent)
         sequence = step.tx.outgoing.find(key)
@@ -405,7 +404,7 @@ def answered(
         if sequence.count > 1:
             waiting = step.tx.outgoing.messages(key, sequence.count)
         source.answered(step, key, said, sequence.owner)
-        after = _quiet(step, key)
+        after = quiet(step, key)
         assert after is not None
         _remember(connection, subscription.id, waiting, after)
         broken = "" if after.ended_at is None else after.failure or _ENDED
@@ -439,7 +438,7 @@ def unsent(storage: StorageManager, key: str, given: int, now: float) -> None:
             step.tx.outgoing.put_message(key, replace(message, tries=max(message.tries - 1, 0)))
 
 
-def _quiet(step: Step, key: str) -> OutgoingSequence | None:
+def quiet(step: Step, key: str) -> OutgoingSequence | None:
     """Have no worker look at a sequence that takes messages: deliveries do."""
     sequence = step.tx.outgoing.find(key)
     if sequence is None or sequence.due_at is None or not source.takes_messages(sequence):
@@ -447,110 +446,3 @@ def _quiet(step: Step, key: str) -> OutgoingSequence | None:
     quiet = replace(sequence, due_at=None)
     step.tx.outgoing.put(quiet)
     return quiet
-
-
-def let_go(
-    storage: StorageManager,
-    connection: Connection,
-    subscription: str,
-    now: float,
-    unnoted: Mapping[str, Unnoted],
-) -> None:
-    """End the sequences of a subscription, which leaves the store. Workers do what there is to do
-    about it.
-
-    Args:
-        unnoted: What this process knows of them, by key.
-    """
-    for key in keys_of(connection, subscription):
-        with begin(party_in(storage), now) as step:
-            own = unnoted.get(key)
-            _note(step, connection, subscription, key, own)
-            if own is not None:
-                source.take_back(step, key, own.unsent)
-            sequence = step.tx.outgoing.find(key)
-            if sequence is None or sequence.ended_at is not None:
-                continue
-            if sequence.identifier is None:
-                step.tx.outgoing.remove(key)  # The consumer knows nothing of it.
-                continue
-            waits = sequence.count > 0
-            source.end_sequence(step, sequence)
-            ended = step.tx.outgoing.find(key)
-            if waits and ended is not None:
-                step.tx.outgoing.put(replace(ended, due_at=now + GRACE))
-    sequence_deliveries.forget(connection, subscription)
-
-
-def keys_of(connection: Connection, subscription: str) -> list[str]:
-    """The keys of the sequences of a subscription, in the order in which they are locked."""
-    key, start = outgoing.c.key, key_start(subscription)
-    query = select(key).where(key > f"{start}/", key < f"{start}0")  # 0 comes after a slash.
-    return sorted(connection.execute(query).scalars())
-
-
-def end_due(storage: StorageManager, key: str, now: float) -> tuple[list[Outgoing], str]:
-    """Do what is due at a sequence whose subscription has ended; what is to be sent, and whose
-    subscription it was. What nobody has acknowledged by then is not waited for."""
-    party = party_in(storage)
-    with begin(party, now) as step:
-        sequence = _quiet(step, key)
-        if sequence is None or source.takes_messages(sequence):
-            return [], ""
-        owner = sequence.owner or ""
-        if sequence.ended_at is None and sequence.count:
-            waiting = step.tx.outgoing.messages(key, sequence.count)
-            if any(map(source.is_kept_elsewhere, waiting)):
-                why = "its subscription ended before all was acknowledged"
-                return abandon(step, sequence, why), owner
-    return act(party, key, now).outgoing, owner
-
-
-def came_back(
-    storage: StorageManager, sent: Outgoing, said: ReliableMessage | None, now: float
-) -> None:
-    """Take what a consumer answered to something of `end_due`."""
-    key = sent.key or ""
-    if sent.ends:
-        handed_over(party_in(storage), key, now)
-    if said is not None:
-        with begin(party_in(storage), now) as step:
-            sequence = step.tx.outgoing.find(key)
-            if sequence is not None and said.rm is sequence.wire.rm:
-                source.answered(step, key, said, sequence.owner)
-
-
-def made_by(connection: Connection, create_id: str) -> str | None:
-    """The key of the sequence that was made with this message id of CreateSequence."""
-    query = select(outgoing.c.key).where(outgoing.c.create_id == create_id)
-    found = connection.execute(query).scalar()
-    return None if found is None else str(found)
-
-
-def told(
-    storage: StorageManager, connection: Connection, key: str, said: ReliableMessage, now: float
-) -> None:
-    """Take what a consumer said of a sequence beside any connection. While deliveries go in it what
-    is acknowledged counts, and nothing else: they hear the rest on their own connections."""
-    with begin(party_in(storage), now) as step:
-        sequence = step.tx.outgoing.find(key)
-        if sequence is None or said.rm is not sequence.wire.rm:
-            return
-        if not source.takes_messages(sequence):
-            source.answered(step, key, said, sequence.owner)
-            return
-        for one in said.acknowledgements:
-            if one.identifier == sequence.identifier:
-                heard = Unnoted(one.identifier, one.ranges)
-                _note(step, connection, subscription_of(key) or "", key, heard)
-
-
-def next_due(connection: Connection) -> float | None:
-    """When there is something to do for sequences whose subscriptions have ended; None: never."""
-    found = connection.execute(select(func.min(outgoing.c.due_at))).scalar()
-    return None if found is None else float(found)
-
-
-def postpone(connection: Connection, key: str, due_at: float) -> None:
-    """Have nobody look at a sequence before *due_at*."""
-    connection.execute(update(outgoing).where(outgoing.c.key == key).values(due_at=due_at))

@@ -1,17 +1,7 @@
 """Outboxes: the deliveries under way for each subscription, and every change of them.
 
-A delivery, one message for one subscription, is in one of four states. `TRANSITIONS` is the picture
-as a table; nothing but the methods of `Outbox` makes a transition.
-
-             hold                 stored
-      LIVE --------> HOLDING ---------------> HELD <---+
-       |                |                      |  |    | postponed
-       |                | already there        |  +----+
-       |                v                      |
-       +------------> DONE <-------------------+
-        delivered,     ^          delivered, buried, dropped
-        buried,        |
-        dropped        +-- abandoned, from everywhere
+A delivery, one message for one subscription, is in one of four states, which `states` draws;
+nothing but the methods of `Outbox` makes a transition.
 
 A healthy delivery goes from LIVE to DONE and writes no row.
 
@@ -21,28 +11,27 @@ memory alone (``live``).
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
 from itertools import islice
 from typing import Protocol
 
 from adapters import Delivery
 from gateway.delivery.batching import goes_alone, most_elements, number_beside
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
-from gateway.delivery.destination import Destination, Timed, Trouble
+from gateway.delivery.destination import Destination, Timed
+from gateway.delivery.entry import Entry
 from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.schedule import Outcome
-from gateway.egress import FailureKind, Lane, Target
+from gateway.delivery.states import TRANSITIONS, Event, State
+from gateway.egress import FailureKind, Lane
 from mediation import (
-    DeliveryMode,
     Notification,
     Recipient,
     Rendering,
     Shape,
-    Subscription,
     minimal_form,
 )
 
@@ -57,127 +46,6 @@ PACE_WEIGHT = 0.2
 
 _NOTHING = Notification("", "", b"", datetime.min.replace(tzinfo=UTC))
 """The event of a heartbeat, which is none."""
-
-
-class State(Enum):
-    """Of a delivery."""
-
-    __hash__ = object.__hash__  # Enum's own is a Python function, called for every delivery.
-
-    LIVE = "live"
-    """In memory alone; its message stays unsettled."""
-    HOLDING = "holding"
-    """On its way into the store."""
-    HELD = "held"
-    """A row of the store."""
-    DONE = "done"
-
-
-class Event(Enum):
-    """Something that happens to a delivery."""
-
-    __hash__ = object.__hash__
-
-    HOLD = "hold"
-    """The delivery failed, stalled, or stands behind one that did: it is to become a row."""
-    STORED = "stored"
-    """The row is committed."""
-    ALREADY_THERE = "already there"
-    """The store had its row from an earlier run, or has its subscription no more."""
-    POSTPONED = "postponed"
-    """Its attempt failed, and its row says when the next one is due."""
-    DELIVERED = "delivered"
-    BURIED = "buried"
-    """The delivery became a dead letter."""
-    DROPPED = "dropped"
-    """The subscription has ended."""
-    ABANDONED = "abandoned"
-    """Another gateway may have its partition."""
-
-
-TRANSITIONS: Mapping[tuple[State, Event], State] = {
-    (State.LIVE, Event.HOLD): State.HOLDING,
-    (State.LIVE, Event.DELIVERED): State.DONE,
-    (State.LIVE, Event.BURIED): State.DONE,
-    (State.LIVE, Event.DROPPED): State.DONE,
-    (State.LIVE, Event.ABANDONED): State.DONE,
-    (State.HOLDING, Event.STORED): State.HELD,
-    (State.HOLDING, Event.ALREADY_THERE): State.DONE,
-    (State.HOLDING, Event.ABANDONED): State.DONE,
-    (State.HELD, Event.POSTPONED): State.HELD,
-    (State.HELD, Event.DELIVERED): State.DONE,
-    (State.HELD, Event.BURIED): State.DONE,
-    (State.HELD, Event.DROPPED): State.DONE,
-    (State.HELD, Event.ABANDONED): State.DONE,
-    (State.DONE, Event.ABANDONED): State.DONE,
-}
-"""All that may happen. A pair that is not here is a mistake of ours, and raises KeyError."""
-
-
-class Entry:
-    """A subscription as delivery sees it: what is prepared once, at Subscribe.
-
-    Its subscription is another value when it was renewed or paused. How its deliveries are made is
-    agreed at Subscribe, for ever: what every delivery asks for is an attribute of its own.
-    """
-
-    __slots__ = (
-        "acknowledged", "allowed_at", "attempted", "delivery", "dropped", "ended",
-        "failing_attempts", "failing_since", "halted", "numbered", "rate", "recipient",
-        "rests_until", "subscription", "target", "timeouts", "trouble",
-    )  # fmt: skip
-
-    def __init__(self, subscription: Subscription, recipient: Recipient, target: Target) -> None:
-        self.subscription = subscription
-        self.recipient = recipient
-        self.target = target
-        self.delivery: DeliveryMode = subscription.policy.delivery
-        """How its deliveries are made."""
-        self.rate = subscription.policy.rate
-        """The messages a minute that its consumer allows; 0 is any number."""
-        self.halted = False
-        """Its lease is over, but it may still be renewed: nothing is sent."""
-        self.ended = False
-        self.failing_since: float | None = None
-        """Since when, by the event loop's clock, every attempt failed."""
-        self.failing_attempts = 0
-        self.allowed_at = 0.0
-        """When its consumer, which allows so many messages a minute, allows the next one, by the
-        event loop's clock."""
-        self.attempted = 0.0
-        """When the last attempt ended, as POSIX seconds; 0 before the first."""
-        self.trouble: Trouble | None = None
-        """What went wrong last."""
-        self.acknowledged = 0
-        """The position up to which its sink, which has bookmarks, has acknowledged deliveries since
-        the gateway started; the store has what came before."""
-        self.numbered = 0
-        """Events without a number of their own that were given one, for a consumer that wants
-        numbers."""
-        self.dropped = 0
-        """Deliveries that became dead letters, as far as a sink that wants to know is told."""
-        self.timeouts = 0
-        """Attempts that timed out since the consumer last answered."""
-        self.rests_until = 0.0
-        """Until when it is black-listed, by the event loop's clock."""
-
-    @property
-    def id(self) -> str:
-        return self.subscription.id
-
-    def start(self, now: float) -> None:
-        """Begin an attempt at a consumer with a rate: the next one is allowed later."""
-        self.allowed_at = max(now, self.allowed_at) + 60.0 / self.rate
-
-    def next_number(self) -> int:
-        """The number of one more event that has none of its own."""
-        self.numbered += 1
-        return self.numbered
-
-    @property
-    def silent(self) -> bool:
-        """Nothing may be sent now."""
-        return self.halted or self.ended or self.subscription.policy.paused
 
 
 class Message:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gateway.delivery.dispatchers import Dispatchers
-from gateway.delivery.outbox import Entry
+from gateway.delivery.entry import Entry
 from gateway.security.keys import message_urn
 from mediation import Notification
 

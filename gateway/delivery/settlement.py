@@ -21,8 +21,9 @@ from typing import Any, TypeAlias, TypeVar
 import structlog
 from sqlalchemy import Connection
 
+from gateway.delivery.entry import Entry
 from gateway.delivery.numbers_ahead import NumbersAhead
-from gateway.delivery.outbox import Entry, Message
+from gateway.delivery.outbox import Message
 from gateway.delivery.partition_share import PartitionShare
 from gateway.store import Operation, Store, StoreUnavailable, Totals, held, run_apart, totals
 from gateway.store.replicas import Fenced

@@ -7,7 +7,7 @@ from typing import Protocol
 from adapters import Delivery
 from gateway.delivery.dispatcher import Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
-from gateway.delivery.outbox import Entry
+from gateway.delivery.entry import Entry
 from gateway.delivery.partition_share import PartitionShare
 from gateway.observing.samples import Sample, gauges
 

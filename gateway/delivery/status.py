@@ -15,7 +15,8 @@ import structlog
 
 from gateway.delivery.breaker import Breaker
 from gateway.delivery.destination import Trouble
-from gateway.delivery.outbox import Entry, Outbox
+from gateway.delivery.entry import Entry
+from gateway.delivery.outbox import Outbox
 from gateway.delivery.schedule import Outcome
 from gateway.security.quotas import TokenBucket
 

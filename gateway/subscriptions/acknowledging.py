@@ -6,7 +6,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection
 
 from filters import Reason, Refused
-from gateway.delivery import CalledBack, numbering
+from gateway.delivery import CalledBack, numbering, sequence_ends
 from gateway.delivery.called_back import create_id_of
 from gateway.exchange import Handlers, Inbound
 from gateway.reliability.stores.joined import run_joined
@@ -48,14 +48,16 @@ class AcknowledgementOperations:
         create_id = create_id_of(resource.key or "")
         if self._called_back.tell(create_id, said):
             return
-        key = await self._store.submit(lambda connection: numbering.made_by(connection, create_id))
+        key = await self._store.submit(
+            lambda connection: sequence_ends.made_by(connection, create_id)
+        )
         if key is None:
             return  # It was long ago, or is a guess.
         now = time.time()
 
         def told(connection: Connection) -> None:
             run_joined(
-                connection, lambda storage: numbering.told(storage, connection, key, said, now)
+                connection, lambda storage: sequence_ends.told(storage, connection, key, said, now)
             )
 
         await self._store.submit(told, locks=(f"sequence {key}",))

@@ -12,7 +12,14 @@ import structlog
 from sqlalchemy import Connection
 
 from filters import Reason, Refused
-from gateway.delivery import CalledBack, Probations, SequenceSending, handshake, numbering
+from gateway.delivery import (
+    CalledBack,
+    Probations,
+    SequenceSending,
+    handshake,
+    numbering,
+    sequence_ends,
+)
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.schedule import Outcome, Verdict
 from gateway.egress import Request, SendFailed, Target, Transport
@@ -203,7 +210,7 @@ class SubscriberSequences:
             now = time.time()
 
             def work(storage: StorageManager) -> None:
-                numbering.let_go(storage, connection, subscription.id, now, unnoted)
+                sequence_ends.let_go(storage, connection, subscription.id, now, unnoted)
 
             run_joined(connection, work)
 
@@ -242,12 +249,12 @@ class SubscriberSequences:
         places = asyncio.Semaphore(AT_A_TIME)
         await asyncio.gather(*(self._end(key, now, places) for key in keys))
         self._open = await self._store.submit(count)
-        return await self._store.submit(numbering.next_due)
+        return await self._store.submit(sequence_ends.next_due)
 
     async def _end(self, key: str, now: float, places: asyncio.Semaphore) -> None:
         async with places:
             try:
-                due = partial(numbering.end_due, key=key, now=now)
+                due = partial(sequence_ends.end_due, key=key, now=now)
                 sent, owner = await self._run(key, due)
                 for outgoing in sent:
                     await self._send(key, outgoing, owner)
@@ -256,7 +263,7 @@ class SubscriberSequences:
             except Exception:
                 _log.exception("sequence.internal-error", subscription=_subscription(key))
                 await self._store.submit(
-                    lambda connection: numbering.postpone(connection, key, now + LONGEST)
+                    lambda connection: sequence_ends.postpone(connection, key, now + LONGEST)
                 )
 
     async def _send(self, key: str, outgoing: Outgoing, owner: str) -> None:
@@ -280,7 +287,7 @@ class SubscriberSequences:
         if said is None and not 200 <= answer.status < 300:
             return
         now = time.time()
-        await self._run(key, lambda storage: numbering.came_back(storage, outgoing, said, now))
+        await self._run(key, lambda storage: sequence_ends.came_back(storage, outgoing, said, now))
 
     async def _run(self, key: str, work: Callable[[StorageManager], T]) -> T:
         locks = (f"sequence {key}",)

@@ -17,7 +17,8 @@ from gateway.delivery.batching import (
     room_for_events,
     times_apart,
 )
-from gateway.delivery.outbox import Outbox, PendingDelivery, State
+from gateway.delivery.outbox import Outbox, PendingDelivery
+from gateway.delivery.states import State
 from mediation import DeliveryMode, Mode
 from tests.gateway.delivery.test_outbox import make, make_outbox
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from gateway.delivery import Schedule
-from gateway.delivery.outbox import State
+from gateway.delivery.states import State
 from mediation import delivery_id
 from tests.rigs.consumers import Connection, Receipt, accept, consumers, hang
 from tests.rigs.dispatching import Engine, FakeDelivery, engine, notification

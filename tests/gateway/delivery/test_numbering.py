@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import Connection
 
-from gateway.delivery import numbering
+from gateway.delivery import numbering, sequence_ends
 from gateway.delivery.numbering import Given, Numbered, Unnoted
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager
@@ -104,14 +104,14 @@ class Numbers:
 
     async def let_go(self, unnoted: Mapping[str, Unnoted] | None = None) -> None:
         await self.run(
-            lambda storage, connection: numbering.let_go(
+            lambda storage, connection: sequence_ends.let_go(
                 storage, connection, self.subscription.id, self.now, unnoted or {}
             )
         )
 
     async def keys(self) -> list[str]:
         return await self.store.submit(
-            lambda connection: numbering.keys_of(connection, self.subscription.id)
+            lambda connection: sequence_ends.keys_of(connection, self.subscription.id)
         )
 
 
@@ -260,9 +260,9 @@ async def test_the_end_of_the_subscription(numbers: Numbers) -> None:
     await numbers.let_go()
     assert len(await numbers.keys()) == 1
     assert (await numbers.number(two)).broken
-    assert await numbers.store.submit(numbering.next_due) == pytest.approx(numbers.now)
+    assert await numbers.store.submit(sequence_ends.next_due) == pytest.approx(numbers.now)
     sent, owner = await numbers.run(
-        lambda storage, _: numbering.end_due(storage, sequence.key, numbers.now)
+        lambda storage, _: sequence_ends.end_due(storage, sequence.key, numbers.now)
     )
     assert [one.label for one in sent] == ["CloseSequence"]
     assert owner == numbers.subscription.owner
@@ -273,10 +273,10 @@ async def test_the_end_with_something_unacknowledged(numbers: Numbers) -> None:
     place = await numbers.number(message_urn())
     sequence = await numbers.open(place)
     await numbers.let_go()
-    due = await numbers.store.submit(numbering.next_due)
-    assert due == pytest.approx(numbers.now + numbering.GRACE)
+    due = await numbers.store.submit(sequence_ends.next_due)
+    assert due == pytest.approx(numbers.now + sequence_ends.GRACE)
     sent, _ = await numbers.run(
-        lambda storage, _: numbering.end_due(storage, sequence.key, due or 0.0)
+        lambda storage, _: sequence_ends.end_due(storage, sequence.key, due or 0.0)
     )
     assert [one.label for one in sent] == ["TerminateSequence"]
 

@@ -5,18 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gateway.delivery.outbox import (
-    TRANSITIONS,
-    Entry,
-    Event,
-    Message,
-    Outbox,
-    OutboxDestination,
-    PendingDelivery,
-    State,
-)
+from gateway.delivery.entry import Entry
+from gateway.delivery.outbox import Message, Outbox, OutboxDestination, PendingDelivery
 from gateway.delivery.partition_share import everything
 from gateway.delivery.schedule import DELIVERED, Outcome
+from gateway.delivery.states import TRANSITIONS, Event, State
 from gateway.egress import parse_target
 from gateway.security.keys import new_key, public_id
 from mediation import (

@@ -1,0 +1,189 @@
+"""The consequences of attempts, carried out: what `policy` decides is done to the outbox, the
+backlog and the settlement (`Consequences`)."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import structlog
+
+from gateway.delivery.backlog import BacklogStorage
+from gateway.delivery.batching import times_apart
+from gateway.delivery.entry import Entry
+from gateway.delivery.outbox import Message, PendingDelivery
+from gateway.delivery.policy import (
+    Bury,
+    Done,
+    GiveUp,
+    History,
+    Rest,
+    Retry,
+    Split,
+    Step,
+    decide,
+)
+from gateway.delivery.schedule import Outcome, Schedule, Verdict
+from gateway.delivery.settlement import Settlement
+from gateway.delivery.states import State
+from gateway.egress import FailureKind
+from gateway.model.deaths import DeathReason
+from gateway.security.resource_addresses import shown
+from gateway.store import bookmarks
+from mediation import Oversize
+
+_log = structlog.get_logger("dragoman.delivery")
+
+
+class Consequences:
+    """Does what attempts lead to.
+
+    Args:
+        give_up: Called with a subscription that ends, and why.
+    """
+
+    def __init__(
+        self,
+        settlement: Settlement,
+        backlog: BacklogStorage,
+        schedule: Schedule,
+        *,
+        give_up: Callable[[Entry, str], None],
+    ) -> None:
+        self._settlement = settlement
+        self._backlog = backlog
+        self._schedule = schedule
+        self._give_up = give_up
+        self._loop = asyncio.get_running_loop()
+
+    def delivered(self, deliveries: Sequence[PendingDelivery], *, hurry: bool) -> None:
+        """Note that *deliveries*, which one attempt carried, are made.
+
+        Args:
+            hurry: The messaging system waits for much that is not settled.
+        """
+        entry = deliveries[0].outbox.entry
+        resolved: list[Message] = []
+        rows: list[PendingDelivery] = []
+        ahead = deliveries[0].outbox.ahead
+        if entry.delivery.bookmarks:
+            self._acknowledge(entry, max(one.position for one in deliveries), resolved)
+        for pending in deliveries:
+            if pending.left_out:  # The consumer was told that it does not get the event.
+                outcome = Outcome(Verdict.REJECTED, failure=FailureKind.TOO_LARGE)
+                self._bury(pending, DeathReason.TOO_LARGE, outcome)
+            elif pending.outbox.deliver(pending):
+                rows.append(pending)
+            elif entry.delivery.bookmarks:
+                resolved.append(pending.message)
+            elif ahead is not None:
+                self._settlement.delivered(pending.message, entry)
+                resolved.append(pending.message)
+            else:
+                self._settlement.resolved(pending.message, entry, "delivered")
+        if ahead is not None:  # What comes again before that is committed is in the sequence.
+            self._settlement.note(ahead, resolved, hurry=hurry)
+        for pending in rows:
+            self._backlog.delivered(pending)
+
+    def failed(self, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:
+        """Do what the failed attempt of *deliveries* leads to."""
+        schedule = self._schedule.wanted_by(deliveries[0].outbox.entry.delivery)
+        history = self._history(deliveries, outcome, schedule)
+        for step in decide(outcome, history, schedule, now=time.time()):
+            self._take(step, deliveries, outcome)
+
+    def _history(
+        self, deliveries: Sequence[PendingDelivery], outcome: Outcome, schedule: Schedule
+    ) -> History:
+        """Count a failed attempt of *deliveries*, and say what went before it: what they were
+        through together the first tells for all."""
+        pending = deliveries[0]
+        outbox, entry = pending.outbox, pending.outbox.entry
+        delay: float | None
+        if pending.counts or outcome.verdict is not Verdict.RETRY:
+            for one in deliveries:
+                one.count_attempt(answered=outcome.answered)
+            delay = schedule.next(pending.attempts)
+        else:
+            delay = max(0.0, pending.due - time.time())
+        since = entry.failing_since
+        return History(
+            attempts=pending.attempts,
+            answered=pending.answered,
+            delay=delay,
+            since=pending.since,
+            behind=outbox.waiting - sum(one.state is State.HELD for one in deliveries),
+            ended=entry.ended,
+            failing_for=0.0 if since is None else self._loop.time() - since,
+            failing_attempts=entry.failing_attempts,
+            cancels=entry.delivery.oversize is Oversize.CANCEL,
+            together=len(deliveries),
+            unbroken=bool(entry.delivery.reliable),
+            timeouts=entry.timeouts,
+        )
+
+    def _take(self, step: Step, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:
+        """Do one thing that an attempt of *deliveries* led to."""
+        match step:
+            case Done(total):
+                for pending in deliveries:
+                    if pending.outbox.drop(pending):
+                        self._settlement.resolved(pending.message, pending.outbox.entry, total)
+            case Retry(at):
+                self._retry(deliveries, [at] * len(deliveries))
+            case Split(at):
+                deliveries[0].outbox.hurry()
+                self._retry(deliveries, times_apart(at, len(deliveries)))
+            case Bury(reason):
+                for pending in deliveries:
+                    self._bury(pending, reason, outcome)
+            case Rest(seconds):
+                outbox = deliveries[0].outbox
+                outbox.rest(seconds, self._loop.time())
+                _log.warning(
+                    "delivery.black-listed",
+                    subscription=outbox.entry.id,
+                    consumer=shown(outbox.entry.target.url),
+                    timeouts=outbox.entry.timeouts,
+                    seconds=seconds,
+                )
+            case GiveUp(text):
+                self._give_up(deliveries[0].outbox.entry, text)
+
+    def _bury(self, pending: PendingDelivery, reason: DeathReason, outcome: Outcome) -> None:
+        death = self._backlog.bury(pending, reason, outcome)
+        _log.warning(
+            "delivery.dead",
+            subscription=death.subscription,
+            delivery=death.delivery_id,
+            reason=reason.value,
+        )
+
+    def _acknowledge(self, entry: Entry, position: int, resolved: Sequence[Message]) -> None:
+        """Keep that the sink of *entry*, which has bookmarks, has acknowledged all up to
+        *position*.
+
+        Only then are messages settled that are *resolved* with it, or rows removed: a bookmark
+        before it is refused for ever, also after a crash, for nothing behind it would come again.
+        """
+        entry.acknowledged = max(entry.acknowledged, position)
+
+        def kept(_: None) -> None:
+            for message in resolved:
+                self._settlement.resolved(message, entry, "delivered")
+
+        operation = partial(bookmarks.acknowledge, subscription=entry.id, position=position)
+        self._settlement.submit(operation, kept)
+
+    def _retry(self, deliveries: Sequence[PendingDelivery], times: Iterable[float]) -> None:
+        """Put *deliveries* off, each until its one of *times*."""
+        outbox = deliveries[0].outbox
+        ahead = self._loop.time() - time.time()
+        failed = []
+        for pending, at in zip(deliveries, times, strict=True):
+            if outbox.postpone(pending, at, at + ahead):
+                self._backlog.postpone(pending)
+            else:
+                failed.append(pending)
+        self._backlog.hold_outbox(outbox, failed)  # And what stands behind it in memory.
