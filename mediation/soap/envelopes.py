@@ -4,7 +4,7 @@ lxml elements stay inside this floor: what is kept of them leaves as octets.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
@@ -76,14 +76,16 @@ class Envelope(NamedTuple):
 def children_of(parent: etree._Element) -> list[etree._Element]:
     """The children of *parent*, comments among them."""
     # A slice is quicker than an iterator; the stubs know none.
-    found: list[etree._Element] = cast("Any", parent)[:]
+    untyped: Any = parent
+    found: list[etree._Element] = untyped[:]
     return found
 
 
 def elements(parent: etree._Element) -> list[etree._Element]:
     """The child elements of *parent*: no comments."""
-    # The tag of a comment is a function.
-    return [child for child in children_of(parent) if isinstance(child.tag, str)]  # type: ignore[redundant-expr]
+    # As `children_of`, spelled out. The tag of a comment is a function.
+    untyped: Any = parent
+    return [child for child in untyped[:] if isinstance(child.tag, str)]
 
 
 def text_of(element: etree._Element) -> str:
@@ -114,7 +116,8 @@ def namespace_of(element: etree._Element) -> str:
 
 def attributes_of(element: etree._Element) -> tuple[tuple[str, str], ...]:
     """The expanded names of the attributes of *element*, and their values."""
-    return tuple(cast("list[tuple[str, str]]", element.items()))
+    untyped: Any = element
+    return tuple(untyped.items())
 
 
 def namespaces_of(element: etree._Element) -> tuple[tuple[str, str], ...]:

@@ -40,8 +40,7 @@ def payload_of(element: etree._Element, *, in_ours: bool = False) -> bytes:
     parent = element.getparent()
     if parent is None:
         return octets_of(element)
-    alone = element.getnext() is None and element.getprevious() is None
-    octets = _only_child(parent) if alone else octets_of(copy(element))
+    octets = _only_child(parent) if len(parent) == 1 else octets_of(copy(element))
     prefixed = b":" in octets
     if prefixed and b"PrefixList" in octets:
         return octets_of(element)
