@@ -179,13 +179,14 @@ class Links:
         """Have the links of the settings and of the directory there, and no others of theirs."""
         while True:
             self._changed.clear()
-            if self._sharing.keeps_house:
-                try:
+            try:
+                await self._channels.learn()  # For who asks for the description of one.
+                if self._sharing.keeps_house:
                     await self._settle()
-                except StoreUnavailable:
-                    pass  # It is done the next time.
-                except Exception:
-                    _log.exception("links.error")
+            except StoreUnavailable:
+                pass  # It is done the next time.
+            except Exception:
+                _log.exception("links.error")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ROUND):
                     await self._changed.wait()
