@@ -1,10 +1,10 @@
 """Acknowledgements of an incoming sequence: what they say, on which message they travel, when they
 are due."""
 
-from dataclasses import replace
+from typing import Any
 
 from gateway.reliability.party import is_callable
-from gateway.reliability.records import IncomingSequence
+from gateway.reliability.records import IncomingSequence, changed
 from gateway.reliability.steps import Step, soonest
 from mediation.reliable_messaging import Acknowledgement, Nothing, Ranges, acknowledgement_block
 from mediation.reliable_messaging.machines import DestinationState
@@ -46,17 +46,21 @@ def told(step: Step, sequence: IncomingSequence) -> IncomingSequence:
     """*sequence* when an acknowledgement of it is on its way."""
     if not sequence.unacknowledged and sequence.ack_at is None:
         return sequence
-    return planned(step, replace(sequence, unacknowledged=0, ack_at=None))
+    return planned(step, sequence, unacknowledged=0, ack_at=None)
 
 
-def planned(step: Step, sequence: IncomingSequence) -> IncomingSequence:
-    """*sequence* with the time when a worker should look at it."""
+def planned(step: Step, sequence: IncomingSequence, **changes: Any) -> IncomingSequence:
+    """*sequence* with *changes*, of its acknowledgement and of when it was seen, and with the time
+    when a worker should look at it."""
     policy = step.party.policy
     if sequence.ended_at is not None:
-        return replace(sequence, due_at=sequence.ended_at + policy.tombstone)
-    ack_at = sequence.ack_at if is_callable(sequence.acks_to) else None
-    ends = soonest(sequence.expires_at, sequence.last_seen + policy.inactivity)
-    return replace(sequence, due_at=soonest(ack_at, ends))
+        return changed(sequence, **changes, due_at=sequence.ended_at + policy.tombstone)
+    last_seen: float = changes.get("last_seen", sequence.last_seen)
+    ack_at: float | None = changes.get("ack_at", sequence.ack_at)
+    if ack_at is not None and not is_callable(sequence.acks_to):
+        ack_at = None
+    due_at = soonest(ack_at, sequence.expires_at, last_seen + policy.inactivity)
+    return changed(sequence, **changes, due_at=due_at)
 
 
 def is_over(sequence: IncomingSequence) -> bool:

@@ -6,7 +6,13 @@ from datetime import timedelta
 
 from gateway.reliability import acknowledging, ending
 from gateway.reliability.party import Offers, Party, is_callable, reply_key
-from gateway.reliability.records import IncomingSequence, InvokerBuffer, InvokerMessage, Wire
+from gateway.reliability.records import (
+    IncomingSequence,
+    InvokerBuffer,
+    InvokerMessage,
+    Wire,
+    changed,
+)
 from gateway.reliability.source import accepted, replied
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import Taken
@@ -296,7 +302,7 @@ def _with_number(sequence: IncomingSequence, header: SequenceHeader) -> Incoming
         event = DestinationEvent.LMR_SC if complete else DestinationEvent.LMR_SNC
     else:
         event = DestinationEvent.AMR_SC if complete else DestinationEvent.AMR_SNC
-    return replace(
+    return changed(
         sequence,
         state=after_destination(sequence.state, event),
         received=received,
@@ -318,11 +324,11 @@ def _fill(
     ended = sequence.last_number is not None
     deliverable = message.number == buffer.delivered + 1
     held = buffer.held and not sequence.complete
-    if not held and (deliverable or (buffer.held and sequence.complete)):
-        buffer = replace(buffer, due_at=step.now)
+    now_due = not held and (deliverable or (buffer.held and sequence.complete))
     step.tx.invoker.put(
-        replace(
+        changed(
             buffer,
+            due_at=step.now if now_due else buffer.due_at,
             state=after_invoker(buffer.state, InvokerEvent.LMR if ended else InvokerEvent.AMR),
             last_number=sequence.last_number,
             count=buffer.count + 1,
@@ -335,17 +341,17 @@ def _seen(step: Step, sequence: IncomingSequence, *, at_once: bool, known: bool)
     """Commit what the sequence is now, and acknowledge it: on the connection where that is the way,
     else by the worker."""
     policy = step.party.policy
-    sequence = replace(sequence, last_seen=step.now)
     block = b""
     if is_callable(sequence.acks_to):
         ack_at = step.now
         if not at_once:
             ack_at = policy.acknowledge_at(sequence.unacknowledged, sequence.ack_at, step.now)
-        sequence = acknowledging.planned(step, replace(sequence, ack_at=ack_at))
+        sequence = acknowledging.planned(step, sequence, last_seen=step.now, ack_at=ack_at)
     else:
         block = acknowledging.block_of(step, sequence)
-        sequence = acknowledging.told(step, sequence)
-        sequence = acknowledging.planned(step, sequence)
+        sequence = acknowledging.planned(
+            step, sequence, last_seen=step.now, unacknowledged=0, ack_at=None
+        )
     step.tx.incoming.put(sequence)
     return Outcome(None, block, sequence, taken=not known, known=known)
 

@@ -23,6 +23,7 @@ from gateway.reliability.records import (
     InvokerMessage,
     OutgoingSequence,
     Wire,
+    changed,
 )
 from gateway.reliability.source import Message, SourceFull, append, takes_messages
 from gateway.reliability.steps import Step, begin
@@ -288,7 +289,7 @@ def _mark(step: Step, buffer: InvokerBuffer, message: InvokerMessage) -> int:
         event = InvokerEvent.SAM_EMPTY
     state = after_invoker(buffer.state, event)
     step.tx.invoker.put(
-        replace(
+        changed(
             buffer,
             state=state,
             delivered=message.number,

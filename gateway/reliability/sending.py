@@ -13,7 +13,12 @@ from gateway.reliability.party import (
     requests_of,
     same_place,
 )
-from gateway.reliability.records import IncomingSequence, OutgoingMessage, OutgoingSequence
+from gateway.reliability.records import (
+    IncomingSequence,
+    OutgoingMessage,
+    OutgoingSequence,
+    changed,
+)
 from gateway.reliability.source import finish, give_up
 from gateway.reliability.steps import Step, begin, put_off, soonest
 from gateway.reliability.storage import StorageUnavailable
@@ -247,7 +252,7 @@ class _Look:
                 return None
             tries = message.tries + 1
             next_at = now + policy.retry_after(tries, self.step.party.random())
-            tx.outgoing.put_message(sequence.key, replace(message, tries=tries, next_at=next_at))
+            tx.outgoing.put_message(sequence.key, changed(message, tries=tries, next_at=next_at))
             due = soonest(due, next_at)
             self._add_message(message)
         return self._soonest(due, highest) if crowded else due

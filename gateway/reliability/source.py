@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gateway.reliability.party import Channel, is_callable, reply_key
-from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire
+from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire, changed
 from gateway.reliability.steps import Step
 from gateway.reliability.values import NoticeKind, Told
 from mediation import EndpointReference, id_to_keep, is_anonymous
@@ -159,7 +159,7 @@ def _take_number(
     event = SourceEvent.LMR if last else SourceEvent.AMR
     new = taken == 1 and sequence.identifier is None
     step.tx.outgoing.put(
-        replace(
+        changed(
             sequence,
             state=after_source(None if new else sequence.state, event),
             next_number=taken + 1,

@@ -63,7 +63,7 @@ def begin(party: Party, now: float) -> Iterator[Step]:
     shared: Step | None = getattr(_shared, "step", None)
     if shared is not None and shared.party is party:
         try:
-            yield replace(shared, now=now, shared=True)
+            yield shared if shared.now == now else replace(shared, now=now)
         except BaseException as error:
             shared.failures.append(error)
             raise
@@ -113,7 +113,7 @@ def put_off(party: Party, key: str, now: float, error: Exception) -> None:
 def sharing(step: Step) -> Iterator[None]:
     """Let what this thread begins be of the transaction of *step*. Where one of them fails, that
     has to be rolled back: see `Step.failures`."""
-    _shared.step = step
+    _shared.step = replace(step, shared=True)
     try:
         yield
     finally:

@@ -59,12 +59,13 @@ def together(party: Party, now: float, parts: Sequence[Part[T]]) -> list[T | Exc
             break
         try:
             with begin(party, now) as step:
-                for at in _ready(step.tx, parts, shared):
-                    with sharing(step):
+                ready = _ready(step.tx, parts, shared)
+                with sharing(step):
+                    for at in ready:
                         done[at] = _result(parts[at].work)
-                    if step.failures:
-                        shared.remove(at)
-                        raise _Broken
+                        if step.failures:
+                            shared.remove(at)
+                            raise _Broken
             break
         except _Broken:
             done.clear()

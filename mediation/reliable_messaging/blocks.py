@@ -59,7 +59,10 @@ def acknowledgement_block(
     pairs, nacks = acknowledgement.ranges.pairs, acknowledgement.nacks
     if max(len(pairs), len(nacks)) > MAX_RANGES:
         raise ValueError(f"an acknowledgement has at most {MAX_RANGES} ranges")
-    if pairs:
+    if len(pairs) == 1:
+        [(low, high)] = pairs
+        inner = f'<wsrm:AcknowledgementRange Upper="{high}" Lower="{low}"/>'
+    elif pairs:
         inner = "".join(
             f'<wsrm:AcknowledgementRange Upper="{upper}" Lower="{lower}"/>'
             for lower, upper in pairs
@@ -79,11 +82,12 @@ def acknowledgement_block(
             f"{acknowledgement.buffer_remaining}</netrm:BufferRemaining>"
         )
     return (
-        f'<wsrm:SequenceAcknowledgement xmlns:wsrm="{rm.namespace}">'
-        f"{_identifier(acknowledgement.identifier)}{inner}</wsrm:SequenceAcknowledgement>"
+        f"{_ACKNOWLEDGES[rm]}{_identifier(acknowledgement.identifier)}{inner}"
+        "</wsrm:SequenceAcknowledgement>"
     ).encode()
 
 
+_ACKNOWLEDGES = {rm: f'<wsrm:SequenceAcknowledgement xmlns:wsrm="{rm.namespace}">' for rm in Rm}
 _NOTHING = {
     Nothing.NONE: "<wsrm:None/>",
     Nothing.ZERO_RANGE: '<wsrm:AcknowledgementRange Upper="0" Lower="0"/>',

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ class Pending:
     message_id: str
 
 
+@lru_cache(4096)
 def sequence_name(key: str, callbacks: str | None) -> str:
     """The name of the sequence of a client's *key*: with and without replies they are two. It has
     no blanks, so that the names of sequences sort as the sequences are locked."""

@@ -119,6 +119,8 @@ class Committed:
         old = self.outgoing.records.get(key)
         for name, index in self.names().items():
             value = getattr(old, name, None)
+            if record is not None and value == getattr(record, name):
+                continue  # Nearly always.
             if value is not None and index.get(value) == key:
                 del index[value]
             value = getattr(record, name, None)

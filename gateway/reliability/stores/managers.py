@@ -216,8 +216,8 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         super().__init__(work)
         self._put: dict[str, tuple[OutgoingMessage, ...]] = {}
         """Messages that are not written yet, by sequence."""
-        self._tried: dict[tuple[str, int], OutgoingMessage] = {}
-        """Messages of which only the tries are not written yet."""
+        self._tried: dict[str, tuple[OutgoingMessage, ...]] = {}
+        """Messages of which only the tries are not written yet, by sequence."""
         self._seen: dict[str, dict[int, OutgoingMessage]] = {}
         """Messages as their rows were when they were read, by sequence."""
 
@@ -265,7 +265,10 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         self._hold(key)
         seen = self._seen.get(key, {}).get(message.number)
         if seen is not None and _differs_in_tries(seen, message):
-            self._work.set(self._tried, (key, message.number), message)
+            others = tuple(
+                each for each in self._tried.get(key, ()) if each.number != message.number
+            )
+            self._work.set(self._tried, key, (*others, message))
             return
         self._work.set(self._put, key, (*self._put.get(key, ()), message))
 
@@ -279,11 +282,12 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
             tried = [
                 {
                     "own_sequence": key,
-                    "own_number": number,
+                    "own_number": message.number,
                     "new_tries": message.tries,
                     "new_next_at": message.next_at,
                 }
-                for (key, number), message in self._tried.items()
+                for key, some in self._tried.items()
+                for message in some
             ]
             for place in list(self._tried):
                 work.drop(self._tried, place)
@@ -296,7 +300,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
             work.write_many(PUT[work.sqlite], rows)
 
     def _write_messages_of(self, key: str) -> None:
-        if key in self._put or any(key == of for of, _ in self._tried):
+        if key in self._put or key in self._tried:
             self._write_messages()
 
     def message(self, key: str, number: int) -> OutgoingMessage | None:

@@ -18,8 +18,9 @@ class Shelf(Generic[M]):
     def __init__(self) -> None:
         self._messages: dict[int, M] = {}
         self._numbers: list[int] = []
-        self._with_id: dict[str, set[int]] = {}
-        self._relating: dict[str, set[int]] = {}
+        # Tuples: nearly each has one number, and the garbage collector does not look at them.
+        self._with_id: dict[str, tuple[int, ...]] = {}
+        self._relating: dict[str, tuple[int, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -42,10 +43,10 @@ class Shelf(Generic[M]):
             yield self._numbers[place]
 
     def with_id(self, message_id: str) -> set[int]:
-        return self._with_id.get(message_id, set())
+        return set(self._with_id.get(message_id, ()))
 
     def relating(self, message_id: str) -> set[int]:
-        return self._relating.get(message_id, set())
+        return set(self._relating.get(message_id, ()))
 
     def put(self, message: M) -> None:
         self.remove(message.number)
@@ -55,9 +56,9 @@ class Shelf(Generic[M]):
             insort(self._numbers, message.number)
         self._messages[message.number] = message
         if isinstance(message, OutgoingMessage):
-            self._with_id.setdefault(message.message_id, set()).add(message.number)
+            _add(self._with_id, message.message_id, message.number)
             if message.relates_to is not None:
-                self._relating.setdefault(message.relates_to, set()).add(message.number)
+                _add(self._relating, message.relates_to, message.number)
 
     def remove(self, number: int) -> None:
         message = self._messages.pop(number, None)
@@ -70,9 +71,15 @@ class Shelf(Generic[M]):
                 _discard(self._relating, message.relates_to, number)
 
 
-def _discard(index: dict[str, set[int]], key: str, number: int) -> None:
-    index[key].discard(number)
-    if not index[key]:
+def _add(index: dict[str, tuple[int, ...]], key: str, number: int) -> None:
+    index[key] = (*index.get(key, ()), number)
+
+
+def _discard(index: dict[str, tuple[int, ...]], key: str, number: int) -> None:
+    left = tuple(other for other in index[key] if other != number)
+    if left:
+        index[key] = left
+    else:
         del index[key]
 
 
@@ -96,6 +103,12 @@ class ShelfDraft(Generic[M]):
 
     def messages(self, first: int = 1, last: int | None = None) -> Iterator[M]:
         """Those with the numbers from *first* to *last*, by number."""
+        if not self._gone and not len(self._put):
+            for number in self._base.numbers(first, last):
+                message = self._base.get(number)
+                if message is not None:
+                    yield message
+            return
         base = (number for number in self._base.numbers(first, last) if number not in self._gone)
         for number in merge(base, self._put.numbers(first, last)):
             message = self.get(number)
