@@ -1,8 +1,10 @@
 """Measures queued transactions: messages a second through sequences, beside plain HTTP.
 
-Question: how many one-way messages a second arrive through 32 sequences, to each of which a thread
-sends, each message stored, sent, stored, given to a function and acknowledged; beside plain posts
-of the same envelopes by the same HTTP client to the same server in the same run (32 at a time)?
+Question: how many one-way messages a second arrive through 32 sequences, to each of which a task
+(or a thread) sends, each message stored, sent, stored, given to a function and acknowledged; beside
+posts of the same envelopes by the same HTTP client to the same server in the same run, 32 at a
+time? Plain posts are read by nobody, and answered with nothing; others are read, as any SOAP
+service reads what it gets, and answered with an envelope, which the client reads.
 What does each part of a message take? What do 10,000 open, idle sequences weigh?
 
     .venv/bin/python -m benchmarks.reliable [--messages 2000] [--postgresql URL]
@@ -34,6 +36,7 @@ from gateway.client.reliable import (
     ReliableClient,
 )
 from mediation import EndpointReference, Soap, Wsa, http_headers
+from mediation.reliable_messaging import read_message
 from mediation.reliable_messaging.application import write_application_message
 
 CORES = sorted(os.sched_getaffinity(0))
@@ -41,6 +44,15 @@ SEQUENCES = 32
 IDLE = 10_000
 ACTION = "urn:example:orders/Order"
 BODY = b'<order xmlns="urn:example:orders">' + b"x" * 500 + b"</order>"
+ANSWER = write_application_message(
+    Soap.V1_2,
+    Wsa.V2005_08,
+    action=f"{ACTION}Response",
+    body=b'<taken xmlns="urn:example:orders"/>',
+    to=EndpointReference(Wsa.V2005_08.anonymous, Wsa.V2005_08),
+    message_id="urn:example:2",
+    relates_to="urn:example:1",
+)
 POLICY = Policy(interval=30.0)
 """Nothing is lost here, so that nothing is to be sent twice."""
 
@@ -55,14 +67,22 @@ def serve(store: str) -> None:
     receiver.service("/orders", lambda each: None)
 
     async def app(scope, receive, send):  # type: ignore[no-untyped-def]
-        if scope.get("path") != "/plain":
+        if scope.get("path") not in ("/plain", "/read"):
             await receiver(scope, receive, send)
             return
-        while (await receive()).get("more_body"):
-            pass
-        empty = [(b"content-length", b"0")]
-        await send({"type": "http.response.start", "status": 202, "headers": empty})
-        await send({"type": "http.response.body", "body": b""})
+        message = await receive()
+        body = message["body"]
+        while message.get("more_body"):
+            message = await receive()
+            body += message["body"]
+        status, answer, headers = 202, b"", []
+        if scope["path"] == "/read":
+            read_message(body)
+            status, answer = 200, ANSWER
+            headers = [(b"content-type", b"application/soap+xml; charset=utf-8")]
+        headers.append((b"content-length", str(len(answer)).encode()))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
 
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
@@ -112,9 +132,10 @@ def stores(kind: str, folder: str, url: str) -> Iterator[tuple[str, str]]:
         admin.dispose()
 
 
-async def plain(url: str, messages: int) -> float:
-    """Posts a second."""
-    to = EndpointReference(f"{url}/plain", Wsa.V2005_08)
+async def posts(url: str, messages: int, *, read: bool) -> float:
+    """Posts a second: plain ones, or such as are read by both sides."""
+    place = f"{url}/read" if read else f"{url}/plain"
+    to = EndpointReference(place, Wsa.V2005_08)
     envelope = write_application_message(
         Soap.V1_2, Wsa.V2005_08, action=ACTION, body=BODY, to=to, message_id="urn:example:1"
     )
@@ -123,8 +144,10 @@ async def plain(url: str, messages: int) -> float:
 
     async def post(caller: Caller) -> None:
         for _ in left:
-            answer = await caller.call("POST", f"{url}/plain", body=envelope, headers=headers)
-            assert answer.status == 202
+            answer = await caller.call("POST", place, body=envelope, headers=headers)
+            assert answer.status == (200 if read else 202)
+            if read:
+                read_message(answer.body)
 
     async with Caller() as caller:
         started = time.perf_counter()
@@ -132,23 +155,39 @@ async def plain(url: str, messages: int) -> float:
         return messages / (time.perf_counter() - started)
 
 
-def through_sequences(url: str, store: str, messages: int) -> tuple[float, float]:
+def through_sequences(
+    url: str, store: str, messages: int, *, threads: bool = False
+) -> tuple[float, float]:
     """Messages a second from the first that is stored to the last that is acknowledged, and of
-    these seconds the ones that storing took."""
+    these seconds the ones that storing took.
+
+    Args:
+        threads: Threads send, not tasks.
+    """
     client = ReliableClient(store, policy=POLICY)
 
     def send(key: int) -> None:
         for _ in range(key, messages, SEQUENCES):
             client.send(f"{url}/orders", BODY, action=ACTION, key=str(key))
 
+    async def send_async(key: int) -> None:
+        for _ in range(key, messages, SEQUENCES):
+            await client.send_async(f"{url}/orders", BODY, action=ACTION, key=str(key))
+
+    async def send_all() -> None:
+        await asyncio.gather(*(send_async(key) for key in range(SEQUENCES)))
+
     with client:
         for key in range(SEQUENCES):  # The sequences are there before the clock runs.
             client.send(f"{url}/orders", BODY, action=ACTION, key=str(key))
         assert client.drain(120)
         started = time.perf_counter()
-        with ThreadPoolExecutor(SEQUENCES) as threads:
-            for sent in [threads.submit(send, key) for key in range(SEQUENCES)]:
-                sent.result(300)
+        if threads:
+            with ThreadPoolExecutor(SEQUENCES) as pool:
+                for sent in [pool.submit(send, key) for key in range(SEQUENCES)]:
+                    sent.result(300)
+        else:
+            asyncio.run(send_all())
         stored = time.perf_counter()
         assert client.drain(300)
         ended = time.perf_counter()
@@ -220,6 +259,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--postgresql", help="URL of a server, whose user may create databases")
     parser.add_argument("--stores", nargs="+", default=None)
+    parser.add_argument("--threads", action="store_true", help="threads send, not tasks")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
@@ -229,7 +269,10 @@ def main() -> None:
     print(describe())
     kinds = options.stores or ["memory", "sqlite", *(["postgresql"] * bool(options.postgresql))]
     for kind in kinds:
-        posts, rates, stored = [], [], []
+        plain: list[float] = []
+        read: list[float] = []
+        rates: list[float] = []
+        stored: list[float] = []
         each: dict[str, float] = {}
         for _ in range(options.repetitions):
             with (
@@ -237,15 +280,22 @@ def main() -> None:
                 stores(kind, folder, options.postgresql or "") as (here, there),
                 server(there) as url,
             ):
-                posts.append(asyncio.run(plain(url, options.messages)))
-                rate, seconds = through_sequences(url, here, options.messages)
+                plain.append(asyncio.run(posts(url, options.messages, read=False)))
+                read.append(asyncio.run(posts(url, options.messages, read=True)))
+                rate, seconds = through_sequences(
+                    url, here, options.messages, threads=options.threads
+                )
                 rates.append(rate)
                 stored.append(options.messages / seconds)
                 each = parts(url, here, min(options.messages, 1000))
         print(f"\n{kind}: {SEQUENCES} sequences, {options.messages} messages")
         print(f"  through sequences  {spread(rates)} messages/s")
-        print(f"  plain posts        {spread(posts)} posts/s")
-        print(f"  ratio              {median(rates) / median(posts):.2f}")
+        print(f"  plain posts        {spread(plain)} posts/s")
+        print(f"  posts that are read {spread(read)} posts/s")
+        for name, others in (("plain posts", plain), ("posts that are read", read)):
+            ratios = [one / other for one, other in zip(rates, others, strict=True)]
+            shown = f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+            print(f"  ratio to {name:20} {shown}")
         print(f"  stored             {spread(stored)} messages/s, while sending")
         shown = ", ".join(f"{name} {took:.2f}" for name, took in each.items())
         print(f"  one after the other, ms each: {shown}")

@@ -361,10 +361,15 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
 
 def _removed(step: Step, sequence: OutgoingSequence, ranges: Ranges) -> int:
     """Remove what is acknowledged; how many messages are left."""
-    remove = getattr(step.tx.outgoing, "remove_acknowledged", None)
-    if remove is None:
+    remove = getattr(step.tx.outgoing, "remove_later", None)
+    # Where nobody waits for replies, all goes that is acknowledged, and is there once.
+    if remove is None or sequence.callback is not None:
         return step.tx.outgoing.acknowledge(sequence.key, ranges)
-    return sequence.count - int(remove(sequence.key, ranges))
+    known = sequence.acknowledged
+    first = known.first_gap
+    new = tuple((max(low, first), high) for low, high in ranges.pairs if high >= first)
+    remove(sequence.key, Ranges(new))
+    return sequence.count - ((known | ranges).count - known.count)
 
 
 def answered(step: Step, key: str, said: ReliableMessage, owner: str | None) -> None:

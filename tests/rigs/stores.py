@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, create_engine, make_url, text
 
-from gateway.reliability.stores import work
+from gateway.reliability.stores import unnested, work
 from tests.rigs.postgresql import postgresql
 
 on_each_store = pytest.mark.parametrize("store_url", ["sqlite", "postgresql"], indirect=True)
@@ -65,8 +65,8 @@ def statements_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return run
 
-    for name in ("run", "run_many", "changed"):
-        monkeypatch.setattr(work, name, noted(getattr(work, name)))
+    for module, name in ((work, "run"), (work, "run_many"), (unnested, "run_text")):
+        monkeypatch.setattr(module, name, noted(getattr(module, name)))
     return ran
 
 

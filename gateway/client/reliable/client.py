@@ -1,6 +1,7 @@
 """The sending end of applications: messages are stored with what the program changes, and arrive
 once, in order, though both sides and the net between them fail."""
 
+import asyncio
 import ssl
 import time
 import uuid
@@ -9,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from enum import Enum
 from functools import partial
+from weakref import WeakKeyDictionary
 
 from gateway.client.reliable.deliveries import (
     Applications,
@@ -29,8 +31,10 @@ from gateway.client.reliable.ends import (
     new_id,
     say,
 )
+from gateway.client.reliable.gathering import Gathering
 from gateway.client.reliable.intake import Intake
 from gateway.client.reliable.listener import listening, place_of
+from gateway.client.reliable.pool import Pool
 from gateway.client.reliable.sharing import Sharing
 from gateway.client.reliable.transactions import (
     ClientTransaction,
@@ -40,7 +44,7 @@ from gateway.client.reliable.transactions import (
     pending_message,
     sequence_name,
 )
-from gateway.client.reliable.workers import TOGETHER, Workers
+from gateway.client.reliable.workers import STOP, TOGETHER, Workers
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
@@ -152,6 +156,10 @@ class ReliableClient(End):
             beside = partial(listening, own, bind, self._own_intake)
         self._workers = Workers(self._endpoint, timeout=timeout, tls=tls, beside=beside)
         self._threads: Threads | None = None
+        self._pool: Pool | None = None
+        self._gatherings: WeakKeyDictionary[asyncio.AbstractEventLoop, Gathering[Pending, None]] = (
+            WeakKeyDictionary()
+        )
         self._open: dict[str, None] = {}
         """Keys of sequences that took a message, the first of their names."""
         self._sharing = Sharing(self._store_shared, TOGETHER)
@@ -204,6 +212,10 @@ class ReliableClient(End):
         if self._threads is not None:
             self._threads.close()
             self._threads = None
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close(STOP)
         super().close()
 
     def transaction(self) -> OpenTransaction:
@@ -232,6 +244,24 @@ class ReliableClient(End):
         Messages of threads that send at the same time share a transaction."""
         return self._send(address, body, None, action, key, envelope, last)
 
+    async def send_async(
+        self,
+        address: str | EndpointReference,
+        body: bytes = b"",
+        *,
+        action: str = "",
+        key: str = "",
+        envelope: bytes | None = None,
+        last: bool = False,
+    ) -> str:
+        """As `send`, in any event loop, which goes on meanwhile: what its tasks send at the same
+        time shares a transaction, on a thread. Messages of one key come in the order of the calls.
+        """
+        pending = self._pending(address, body, None, action, key, envelope, last)
+        await self._gathering().run(pending)
+        self._workers.wake()
+        return pending.message_id
+
     def request(
         self,
         address: str | EndpointReference,
@@ -256,7 +286,22 @@ class ReliableClient(End):
         envelope: bytes | None,
         last: bool,
     ) -> str:
-        pending = pending_message(
+        pending = self._pending(address, body, callbacks, action, key, envelope, last)
+        self._sharing.run(pending)
+        self._workers.wake()
+        return pending.message_id
+
+    def _pending(
+        self,
+        address: str | EndpointReference,
+        body: bytes,
+        callbacks: str | None,
+        action: str,
+        key: str,
+        envelope: bytes | None,
+        last: bool,
+    ) -> Pending:
+        return pending_message(
             self._channel,
             new_id(),
             address,
@@ -267,9 +312,19 @@ class ReliableClient(End):
             envelope=envelope,
             last=last,
         )
-        self._sharing.run(pending)
-        self._workers.wake()
-        return pending.message_id
+
+    def _gathering(self) -> Gathering[Pending, None]:
+        """What gathers the messages of tasks of the running event loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if self._pool is None:
+                self._pool = Pool(1, "reliable-send")
+                self._gatherings = WeakKeyDictionary()
+            found = self._gatherings.get(loop)
+            if found is None:
+                found = Gathering(self._pool, self._store_shared, TOGETHER)
+                self._gatherings[loop] = found
+            return found
 
     def terminate(self, key: str = "", address: str | None = None) -> int:
         """End the sequences of *key*, to *address* or to all: when their messages are acknowledged

@@ -30,13 +30,10 @@ from gateway.reliability.stores.statements import (
     ENDS,
     FIRST,
     NEXT_DUE,
-    PUT,
     SENDING,
-    TRIED,
     WAITING,
     delete_by,
     how_many,
-    insert_into,
     key_by,
 )
 from gateway.reliability.stores.tables import digest
@@ -191,17 +188,17 @@ class DatabaseInvoker(Manager[InvokerBuffer]):
     def _write_messages(self) -> None:
         work = self._work
         if self._removed:
-            rows = [{"own_sequence": key, "own_number": number} for key, number in self._removed]
+            rows = [{"sequence": key, "number": number} for key, number in self._removed]
             for place in list(self._removed):
                 work.drop(self._removed, place)
-            work.write_many(delete_by(self._messages, "sequence", "number"), rows)
+            work.delete_many(self._messages, ("sequence", "number"), rows)
         if self._added:
             added = [
                 {**values_of(message), "sequence": key} for (key, _), message in self._added.items()
             ]
             for place in list(self._added):
                 work.drop(self._added, place)
-            work.write_many(insert_into(self._messages), added)
+            work.insert_many(self._messages, added)
 
 
 class DatabaseOutgoing(Manager[OutgoingSequence]):
@@ -220,6 +217,8 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         """Messages of which only the tries are not written yet, by sequence."""
         self._seen: dict[str, dict[int, OutgoingMessage]] = {}
         """Messages as their rows were when they were read, by sequence."""
+        self._gone: dict[str, tuple[tuple[int, int], ...]] = {}
+        """Numbers of messages whose rows are still there, by sequence."""
 
     def find(self, key: str) -> OutgoingSequence | None:
         return self._find(key)
@@ -278,29 +277,41 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
 
     def _write_messages(self) -> None:
         work = self._work
+        if self._gone:
+            ranges = [
+                {"sequence": key, "low": low, "high": high}
+                for key, pairs in self._gone.items()
+                for low, high in pairs
+            ]
+            for key in list(self._gone):
+                work.drop(self._gone, key)
+            if ranges:
+                work.delete_ranges(self._messages, ranges)
         if self._tried:
             tried = [
                 {
-                    "own_sequence": key,
-                    "own_number": message.number,
-                    "new_tries": message.tries,
-                    "new_next_at": message.next_at,
+                    "sequence": key,
+                    "number": message.number,
+                    "tries": message.tries,
+                    "next_at": message.next_at,
                 }
                 for key, some in self._tried.items()
                 for message in some
             ]
             for place in list(self._tried):
                 work.drop(self._tried, place)
-            work.write_many(TRIED, tried)
+            work.update_many(self._messages, ("sequence", "number"), ("tries", "next_at"), tried)
         if self._put:
-            rows = [_row_of(key, message) for key, some in self._put.items() for message in some]
+            # Of one that was put twice, the last is meant.
+            put = {(key, each.number): each for key, some in self._put.items() for each in some}
+            rows = [_row_of(key, message) for (key, _), message in put.items()]
             for key in list(self._put):
                 work.drop(self._put, key)
                 work.drop(self._seen, key)
-            work.write_many(PUT[work.sqlite], rows)
+            work.insert_many(self._messages, rows, put=True)
 
     def _write_messages_of(self, key: str) -> None:
-        if key in self._put or key in self._tried:
+        if key in self._put or key in self._tried or key in self._gone:
             self._write_messages()
 
     def message(self, key: str, number: int) -> OutgoingMessage | None:
@@ -334,17 +345,6 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         return None if found is None else float(found)
 
     def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
-        self.remove_acknowledged(key, ranges, replied=replied)
-        own = {"own_sequence": key}
-        [[left]] = self._work.read(how_many(self._messages, "sequence"), own)
-        return int(left)
-
-    def remove_acknowledged(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
-        """Do as `acknowledge` does.
-
-        Returns:
-            How many messages were removed; those that are left are not counted.
-        """
         self._hold(key)
         self._write_messages_of(key)
         self._work.drop(self._seen, key)
@@ -355,10 +355,21 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
             pairs = tuple(
                 pair for pair in pairs if low is not None and pair[1] >= low and pair[0] <= high
             )
-        statement = ACKNOWLEDGE_ALL if replied else ACKNOWLEDGE
-        return sum(
-            self._work.count(statement, {**own, "low": low, "high": high}) for low, high in pairs
-        )
+        if pairs:
+            statement = ACKNOWLEDGE_ALL if replied else ACKNOWLEDGE
+            rows = [{**own, "low": low, "high": high} for low, high in pairs]
+            self._work.write_each(statement, rows)
+        [[left]] = self._work.read(how_many(self._messages, "sequence"), own)
+        return int(left)
+
+    def remove_later(self, key: str, ranges: Ranges) -> None:
+        """Remove the messages with these numbers, of which none waits for a reply, by the end of
+        the transaction."""
+        self._hold(key)
+        if key in self._put or key in self._tried:
+            self._write_messages()
+        self._work.drop(self._seen, key)
+        self._work.set(self._gone, key, (*self._gone.get(key, ()), *ranges.pairs))
 
     def _find_by(self, name: str, value: str) -> OutgoingSequence | None:
         self._work.check_open()

@@ -88,19 +88,11 @@ def run(connection: Connection, statement: Executable, values: Mapping[str, Any]
         DBAPIError: As SQLAlchemy raises it.
     """
     prepared = _prepared_for(connection.dialect, statement, values)
-    with _cursor(connection, prepared, parameters := prepared.parameters(values)) as cursor:
+    with _cursor(connection, prepared.sql, parameters := prepared.parameters(values)) as cursor:
         cursor.execute(prepared.sql, parameters)
         if cursor.description is None:
             return []
         return prepared.rows(cursor.fetchall(), cursor.description)
-
-
-def changed(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> int:
-    """As `run`; how many rows it changed."""
-    prepared = _prepared_for(connection.dialect, statement, values)
-    with _cursor(connection, prepared, parameters := prepared.parameters(values)) as cursor:
-        cursor.execute(prepared.sql, parameters)
-        return int(cursor.rowcount)
 
 
 def run_many(
@@ -108,8 +100,14 @@ def run_many(
 ) -> None:
     """As `run`, for each of *rows*, which have the same names."""
     prepared = _prepared_for(connection.dialect, statement, rows[0])
-    with _cursor(connection, prepared, many := prepared.many(rows)) as cursor:
+    with _cursor(connection, prepared.sql, many := prepared.many(rows)) as cursor:
         cursor.executemany(prepared.sql, many)
+
+
+def run_text(connection: Connection, statement: str, values: Mapping[str, Any]) -> None:
+    """As `run`, of a statement in the driver's own words."""
+    with _cursor(connection, statement, values) as cursor:
+        cursor.execute(statement, values)
 
 
 def _prepared_for(dialect: Dialect, statement: Executable, values: Mapping[str, Any]) -> Prepared:
@@ -124,7 +122,7 @@ def _prepared_for(dialect: Dialect, statement: Executable, values: Mapping[str, 
 
 
 @contextmanager
-def _cursor(connection: Connection, prepared: Prepared, parameters: Any) -> Iterator[Any]:
+def _cursor(connection: Connection, statement: str, parameters: Any) -> Iterator[Any]:
     """A cursor of the driver, whose errors are raised as SQLAlchemy raises them."""
     dialect = connection.dialect
     driver: Any = dialect.loaded_dbapi
@@ -134,7 +132,7 @@ def _cursor(connection: Connection, prepared: Prepared, parameters: Any) -> Iter
     except driver.Error as error:
         lost = dialect.is_disconnect(error, connection.connection, cursor)
         wrapped = DBAPIError.instance(
-            prepared.sql,
+            statement,
             parameters,
             error,
             driver.Error,

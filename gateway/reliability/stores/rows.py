@@ -16,7 +16,6 @@ from gateway.reliability.stores.statements import (
     insert_into,
     locking,
     locking_all,
-    update_some,
 )
 from gateway.reliability.stores.work import Values, Work
 
@@ -147,11 +146,9 @@ class Manager(Generic[R]):
             if not self._derived.isdisjoint(values):
                 values |= self._derive(record)
             if values:
-                row = {f"new_{name}": value for name, value in values.items()}
-                row[f"own_{self._key}"] = key
-                alike.setdefault(tuple(values), []).append(row)
+                alike.setdefault(tuple(values), []).append({**values, self._key: key})
         for names, rows in alike.items():
-            self._work.write_many(update_some(self._table, self._key, names), rows)
+            self._work.update_many(self._table, (self._key,), names, rows)
 
     def _delete(self, key: str) -> None:
         self._hold(key)

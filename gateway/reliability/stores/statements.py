@@ -106,13 +106,13 @@ def insert_into(table: Table) -> Executable:
 
 
 @lru_cache(256)
-def update_some(table: Table, key: str, names: tuple[str, ...]) -> Executable:
+def update_some(table: Table, keys: tuple[str, ...], names: tuple[str, ...]) -> Executable:
     """The columns of a row that have these *names*; parameters are called otherwise than columns,
-    which names the key."""
+    which name the keys."""
     new: dict[str, BindParameter[Any]] = {
         name: bindparam(f"new_{name}", type_=table.c[name].type) for name in names
     }
-    return update(table).where(is_(table.c[key])).values(new)
+    return update(table).where(*(is_(table.c[key]) for key in keys)).values(new)
 
 
 _number = tables.invoker_messages.c.number
@@ -133,14 +133,6 @@ NEXT_DUE = select(func.min(_own.next_at)).where(
     is_(_own.sequence),
     _own.number <= bindparam("highest"),
     _own.next_at > bindparam("after"),
-)
-TRIED = (
-    update(tables.outgoing_messages)
-    .where(is_(_own.sequence), is_(_own.number))
-    .values(
-        tries=bindparam("new_tries", type_=_own.tries.type),
-        next_at=bindparam("new_next_at", type_=_own.next_at.type),
-    )
 )
 ENDS = select(func.min(_own.number), func.max(_own.number)).where(is_(_own.sequence))
 ACKNOWLEDGE_ALL = delete(tables.outgoing_messages).where(

@@ -1,15 +1,24 @@
 """One transaction of a database: its statements, what it has locked, what it would undo."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, Executable, text
+from sqlalchemy import Connection, CursorResult, Executable, Table, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.reliability.storage import Ended
+from gateway.reliability.stores import unnested
 from gateway.reliability.stores.engines import translated
 from gateway.reliability.stores.locks import Kind, LockOrder
-from gateway.reliability.stores.prepared import Row, changed, run, run_many, usable
+from gateway.reliability.stores.prepared import Row, run, run_many, usable
+from gateway.reliability.stores.statements import (
+    ACKNOWLEDGE_ALL,
+    PUT,
+    delete_by,
+    insert_into,
+    update_some,
+)
 from gateway.reliability.stores.tables import digest
 
 Values = dict[str, Any]
@@ -61,25 +70,73 @@ class Work:
         self.will_write()
         return self._run(statement, values)
 
-    def count(self, statement: Executable, values: Values) -> int:
-        """As `write`; how many rows it changed."""
-        self.will_write()
-        self._check_usable(statement, values)
-        try:
-            return changed(self.connection, statement, values)
-        except SQLAlchemyError as error:
-            raise translated(error) from error
-
-    def write_many(self, statement: Executable, rows: Sequence[Values]) -> None:
-        """Run one of the statements that are made once for each of *rows*, which have the same
-        names: as `read`."""
-        if len(rows) == 1:
-            self.write(statement, rows[0])
-            return
+    def write_each(self, statement: Executable, rows: Sequence[Values]) -> None:
+        """As `write`, for each of *rows*, which have the same names."""
         self.will_write()
         self._check_usable(statement, rows[0])
+        self._each(statement, rows)
+
+    def insert_many(self, table: Table, rows: Sequence[Values], *, put: bool = False) -> None:
+        """Add rows, which have the same names; *put*: or change those whose key is there."""
+        statement = PUT[self.sqlite] if put else insert_into(table)
+        if self._few(statement, rows):
+            self._each(statement, rows)
+        else:
+            self._many(partial(unnested.insert_many, self.connection, table, rows, put=put))
+
+    def update_many(
+        self, table: Table, keys: tuple[str, ...], names: tuple[str, ...], rows: Sequence[Values]
+    ) -> None:
+        """Change the columns *names* of the rows that have these *keys*."""
+        statement = update_some(table, keys, names)
+        if self._few(statement, rows):
+            self._each(
+                statement,
+                [
+                    {f"own_{key}": row[key] for key in keys}
+                    | {f"new_{name}": row[name] for name in names}
+                    for row in rows
+                ],
+            )
+        else:
+            self._many(partial(unnested.update_many, self.connection, table, keys, names, rows))
+
+    def delete_many(self, table: Table, keys: tuple[str, ...], rows: Sequence[Values]) -> None:
+        """Remove the rows that have these *keys*."""
+        statement = delete_by(table, *keys)
+        if self._few(statement, rows):
+            self._each(statement, [{f"own_{key}": row[key] for key in keys} for row in rows])
+        else:
+            self._many(partial(unnested.delete_many, self.connection, table, keys, rows))
+
+    def delete_ranges(self, table: Table, rows: Sequence[Values]) -> None:
+        """Remove messages of sequences, whose numbers are from *low* to *high*."""
+        if self._few(ACKNOWLEDGE_ALL, rows):
+            self._each(
+                ACKNOWLEDGE_ALL,
+                [
+                    {"own_sequence": row["sequence"], "low": row["low"], "high": row["high"]}
+                    for row in rows
+                ],
+            )
+        else:
+            self._many(partial(unnested.delete_ranges, self.connection, table, rows))
+
+    def _few(self, statement: Executable, rows: Sequence[Values]) -> bool:
+        """Whether a statement is run for each of *rows*; it is about to be run."""
+        self.will_write()
+        self._check_usable(statement, rows[0])
+        return self.sqlite or len(rows) == 1
+
+    def _each(self, statement: Executable, rows: Sequence[Values]) -> None:
+        if len(rows) == 1:
+            self._run(statement, rows[0])
+        else:
+            self._many(partial(run_many, self.connection, statement, rows))
+
+    def _many(self, work: Callable[[], None]) -> None:
         try:
-            run_many(self.connection, statement, rows)
+            work()
         except SQLAlchemyError as error:
             raise translated(error) from error
 
