@@ -182,7 +182,7 @@ class _Look:
         return None
 
     def _put(self, due_at: float | None) -> None:
-        self.sequence = replace(self.sequence, due_at=due_at)
+        self.sequence = changed(self.sequence, due_at=due_at)
         self.step.tx.outgoing.put(self.sequence)
 
     def _send(self) -> float | None:

@@ -4,9 +4,9 @@ transaction that somebody began. What it sends is decided in `sending`."""
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gateway.reliability.party import Channel, is_callable, reply_key
+from gateway.reliability.party import Channel, is_callable, is_fetched, reply_key
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire, changed
-from gateway.reliability.steps import Step
+from gateway.reliability.steps import Step, soonest
 from gateway.reliability.values import NoticeKind, Told
 from mediation import EndpointReference, id_to_keep, is_anonymous
 from mediation.reliable_messaging import (
@@ -337,7 +337,7 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
     looks = held_back or said.nacks or left == 0
     # One that was closed before has its intervals; a peer that says so again shortens none.
     anew = sequence.state is SourceState.IDLE or (said.final and not sequence.closed)
-    sequence = replace(
+    sequence = changed(
         sequence,
         acknowledged=sequence.acknowledged | said.ranges,
         count=left,
@@ -348,6 +348,10 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
         next_at=None if anew else sequence.next_at,
         due_at=step.now if looks or anew else sequence.due_at,
     )
+    if left == 0 and not (said.nacks or anew) and _rests(sequence):
+        # A worker would find nothing to do but to set this time.
+        quiet_at = step.now + policy.keep_alive
+        sequence = changed(sequence, due_at=soonest(quiet_at, sequence.expires_at))
     for number in said.nacks:
         message = step.tx.outgoing.message(sequence.key, number)
         if message is not None:
@@ -359,17 +363,25 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
     return None
 
 
+def _rests(sequence: OutgoingSequence) -> bool:
+    """Whether a sequence without messages has nothing to do until it asks for a sign of life."""
+    return (
+        sequence.state is SourceState.SENDING
+        and sequence.poll_at is None
+        and is_callable(sequence.target)
+        and (sequence.acks_to is None or not is_fetched(sequence.acks_to))
+    )
+
+
 def _removed(step: Step, sequence: OutgoingSequence, ranges: Ranges) -> int:
     """Remove what is acknowledged; how many messages are left."""
-    remove = getattr(step.tx.outgoing, "remove_later", None)
-    # Where nobody waits for replies, all goes that is acknowledged, and is there once.
-    if remove is None or sequence.callback is not None:
+    remove = getattr(step.tx.outgoing, "remove_acknowledged", None)
+    if remove is None:
         return step.tx.outgoing.acknowledge(sequence.key, ranges)
-    known = sequence.acknowledged
-    first = known.first_gap
+    # What was acknowledged before is gone, or waits for its reply.
+    first = sequence.acknowledged.first_gap
     new = tuple((max(low, first), high) for low, high in ranges.pairs if high >= first)
-    remove(sequence.key, Ranges(new))
-    return sequence.count - ((known | ranges).count - known.count)
+    return sequence.count - int(remove(sequence.key, Ranges(new)))
 
 
 def answered(step: Step, key: str, said: ReliableMessage, owner: str | None) -> None:
@@ -422,7 +434,7 @@ def _emptied(sequence: OutgoingSequence) -> OutgoingSequence:
     if sequence.count or sequence.state not in _UNFINISHED:
         return sequence
     state = after_source(sequence.state, SourceEvent.ACKALL)
-    return replace(sequence, state=state, tries=0, next_at=None)
+    return changed(sequence, state=state, tries=0, next_at=None)
 
 
 def is_peer(sequence: OutgoingSequence, owner: str | None) -> bool:

@@ -113,7 +113,7 @@ def put_off(party: Party, key: str, now: float, error: Exception) -> None:
 def sharing(step: Step) -> Iterator[None]:
     """Let what this thread begins be of the transaction of *step*. Where one of them fails, that
     has to be rolled back: see `Step.failures`."""
-    _shared.step = replace(step, shared=True)
+    _shared.step = step if step.shared else replace(step, shared=True)
     try:
         yield
     finally:

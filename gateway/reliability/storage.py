@@ -16,8 +16,8 @@ A store may have more, which is used where it is there, and done without where i
 - `InvokerBuffers`, ``add_new_message(identifier, message)``: add one whose number does not wait, as
   the caller knows; `Conflict`, if it does, at the end of the transaction at the latest;
 - `OutgoingSequences`, ``next_due(key, highest, after)``: the earliest time after *after* at which
-  one of the messages up to number *highest* is due, or None; and ``remove_later(key, ranges)``: as
-  ``acknowledge``, of messages of which none waits for a reply, by the end of the transaction;
+  one of the messages up to number *highest* is due, or None; and ``remove_acknowledged(key,
+  ranges)``: as ``acknowledge``, but that it returns how many messages were removed;
 - a store, ``has_savepoints``, and its transactions ``savepoint()``: a part that is undone where it
   raises.
 

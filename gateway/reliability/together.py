@@ -1,7 +1,7 @@
 """Several pieces of work in one transaction, which share its commit (group commit)."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from gateway.reliability.party import Party
@@ -59,13 +59,13 @@ def together(party: Party, now: float, parts: Sequence[Part[T]]) -> list[T | Exc
             break
         try:
             with begin(party, now) as step:
-                ready = _ready(step.tx, parts, shared)
-                with sharing(step):
-                    for at in ready:
+                ready, inner = _ready(step.tx, parts, shared), replace(step, shared=True)
+                for at in ready:
+                    with sharing(inner):
                         done[at] = _result(parts[at].work)
-                        if step.failures:
-                            shared.remove(at)
-                            raise _Broken
+                    if step.failures:
+                        shared.remove(at)
+                        raise _Broken
             break
         except _Broken:
             done.clear()

@@ -309,9 +309,8 @@ class Workers:
                 self._to_deliver.append(place[1])
             elif place[0] == "incoming":
                 self._spawn(self._watch(place))
-        while self._delivering < min(self._applications, len(self._to_deliver)):
-            self._delivering += 1
-            self._spawn(self._deliver())
+        if not self._delivering:  # One thread gives several at a time; more begin where it is slow.
+            self._deliver_on_thread()
         due = list(limits.items())
         for start in range(0, len(due), TOGETHER):
             self._spawn(self._send_due(dict(due[start : start + TOGETHER])))
@@ -353,12 +352,21 @@ class Workers:
         else:
             log.error("the worker of %s failed", place[1], exc_info=error)
 
+    def _deliver_on_thread(self) -> None:
+        if self._to_deliver and self._delivering < self._applications:
+            self._delivering += 1
+            self._spawn(self._deliver())
+
     async def _deliver(self) -> None:
         """Give applications their messages, on one thread, as long as there are any."""
         loop = asyncio.get_running_loop()
         try:
             while self._to_deliver:
                 work = loop.run_in_executor(self._application_threads, self._deliver_some)
+                while not work.done():
+                    await asyncio.wait([work], timeout=SHARED)
+                    if not work.done():  # Others need not wait for a function that takes long.
+                        self._deliver_on_thread()
                 for identifier, error in (await work).items():
                     self._busy.discard(("invoker", identifier))
                     if error is not None:

@@ -217,8 +217,6 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         """Messages of which only the tries are not written yet, by sequence."""
         self._seen: dict[str, dict[int, OutgoingMessage]] = {}
         """Messages as their rows were when they were read, by sequence."""
-        self._gone: dict[str, tuple[tuple[int, int], ...]] = {}
-        """Numbers of messages whose rows are still there, by sequence."""
 
     def find(self, key: str) -> OutgoingSequence | None:
         return self._find(key)
@@ -277,16 +275,6 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
 
     def _write_messages(self) -> None:
         work = self._work
-        if self._gone:
-            ranges = [
-                {"sequence": key, "low": low, "high": high}
-                for key, pairs in self._gone.items()
-                for low, high in pairs
-            ]
-            for key in list(self._gone):
-                work.drop(self._gone, key)
-            if ranges:
-                work.delete_ranges(self._messages, ranges)
         if self._tried:
             tried = [
                 {
@@ -311,7 +299,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
             work.insert_many(self._messages, rows, put=True)
 
     def _write_messages_of(self, key: str) -> None:
-        if key in self._put or key in self._tried or key in self._gone:
+        if key in self._put or key in self._tried:
             self._write_messages()
 
     def message(self, key: str, number: int) -> OutgoingMessage | None:
@@ -362,14 +350,19 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         [[left]] = self._work.read(how_many(self._messages, "sequence"), own)
         return int(left)
 
-    def remove_later(self, key: str, ranges: Ranges) -> None:
-        """Remove the messages with these numbers, of which none waits for a reply, by the end of
-        the transaction."""
+    def remove_acknowledged(self, key: str, ranges: Ranges) -> int:
+        """Do as `acknowledge` does.
+
+        Returns:
+            How many messages were removed; those that are left are not counted.
+        """
         self._hold(key)
-        if key in self._put or key in self._tried:
-            self._write_messages()
+        self._write_messages_of(key)
         self._work.drop(self._seen, key)
-        self._work.set(self._gone, key, (*self._gone.get(key, ()), *ranges.pairs))
+        return sum(
+            self._work.count(ACKNOWLEDGE, {"own_sequence": key, "low": low, "high": high})
+            for low, high in ranges.pairs
+        )
 
     def _find_by(self, name: str, value: str) -> OutgoingSequence | None:
         self._work.check_open()

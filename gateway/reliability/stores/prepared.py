@@ -1,7 +1,7 @@
 """Statements that are run for every message, straight on the driver: what SQLAlchemy does around
 each takes several times as long as the database."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -31,6 +31,8 @@ class Prepared:
             if (process := bind.type.dialect_impl(dialect).bind_processor(dialect)) is not None
         ]
         columns = getattr(statement, "exported_columns", ())
+        self.has_rows = bool(len(columns))
+        """Whether it finds something."""
         self._types = [column.type.dialect_impl(dialect) for column in columns]
         self._dialect = dialect
         self._results: list[Process] | None = None
@@ -46,13 +48,17 @@ class Prepared:
         """As `parameters`, of many *rows*."""
         return [self.parameters(values) for values in rows]
 
-    def rows(self, found: Iterable[Row], described: Sequence[Any]) -> list[Row]:
-        """Rows of the driver's, as values; *described* are its columns."""
+    def rows(self, cursor: Any) -> list[Row]:
+        """What the driver found, as values."""
         if self._results is None:
+            # Once: psycopg makes an object of each column, each time that it describes them.
             self._results = [
                 each.result_processor(self._dialect, column[1])
-                for each, column in zip(self._types, described, strict=True)
+                for each, column in zip(self._types, cursor.description, strict=True)
             ]
+        found = cursor.fetchall()
+        if not any(self._results):
+            return list(map(tuple, found))
         processes = self._results
         return [
             tuple(
@@ -90,9 +96,15 @@ def run(connection: Connection, statement: Executable, values: Mapping[str, Any]
     prepared = _prepared_for(connection.dialect, statement, values)
     with _cursor(connection, prepared.sql, parameters := prepared.parameters(values)) as cursor:
         cursor.execute(prepared.sql, parameters)
-        if cursor.description is None:
-            return []
-        return prepared.rows(cursor.fetchall(), cursor.description)
+        return prepared.rows(cursor) if prepared.has_rows else []
+
+
+def changed(connection: Connection, statement: Executable, values: Mapping[str, Any]) -> int:
+    """As `run`; how many rows it changed."""
+    prepared = _prepared_for(connection.dialect, statement, values)
+    with _cursor(connection, prepared.sql, parameters := prepared.parameters(values)) as cursor:
+        cursor.execute(prepared.sql, parameters)
+        return int(cursor.rowcount)
 
 
 def run_many(
@@ -126,8 +138,9 @@ def _cursor(connection: Connection, statement: str, parameters: Any) -> Iterator
     """A cursor of the driver, whose errors are raised as SQLAlchemy raises them."""
     dialect = connection.dialect
     driver: Any = dialect.loaded_dbapi
-    cursor: Any = connection.connection.cursor()
+    cursor: Any = None
     try:
+        cursor = connection.connection.cursor()
         yield cursor
     except driver.Error as error:
         lost = dialect.is_disconnect(error, connection.connection, cursor)
@@ -143,4 +156,5 @@ def _cursor(connection: Connection, statement: str, parameters: Any) -> Iterator
             connection.invalidate(error)
         raise wrapped from error
     finally:
-        cursor.close()
+        if cursor is not None:
+            cursor.close()

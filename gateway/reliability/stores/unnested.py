@@ -49,18 +49,6 @@ def delete_many(
     _run(connection, _delete(table, keys), table, keys, rows)
 
 
-def delete_ranges(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Remove messages of sequences, whose numbers are from *low* to *high*: as `insert_many`."""
-    arrays = {name: [row[name] for row in rows] for name in ("sequence", "low", "high")}
-    statement = (
-        f"DELETE FROM {table.name} AS old "
-        "USING unnest(%(sequence)s::text[], %(low)s::bigint[], %(high)s::bigint[]) "
-        "AS new (sequence, low, high) "
-        "WHERE old.sequence = new.sequence AND old.number BETWEEN new.low AND new.high"
-    )
-    run_text(connection, statement, arrays)
-
-
 def _run(
     connection: Connection,
     statement: str,

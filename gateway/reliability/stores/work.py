@@ -11,9 +11,8 @@ from gateway.reliability.storage import Ended
 from gateway.reliability.stores import unnested
 from gateway.reliability.stores.engines import translated
 from gateway.reliability.stores.locks import Kind, LockOrder
-from gateway.reliability.stores.prepared import Row, run, run_many, usable
+from gateway.reliability.stores.prepared import Row, changed, run, run_many, usable
 from gateway.reliability.stores.statements import (
-    ACKNOWLEDGE_ALL,
     PUT,
     delete_by,
     insert_into,
@@ -70,6 +69,15 @@ class Work:
         self.will_write()
         return self._run(statement, values)
 
+    def count(self, statement: Executable, values: Values) -> int:
+        """As `write`; how many rows it changed."""
+        self.will_write()
+        self._check_usable(statement, values)
+        try:
+            return changed(self.connection, statement, values)
+        except SQLAlchemyError as error:
+            raise translated(error) from error
+
     def write_each(self, statement: Executable, rows: Sequence[Values]) -> None:
         """As `write`, for each of *rows*, which have the same names."""
         self.will_write()
@@ -108,19 +116,6 @@ class Work:
             self._each(statement, [{f"own_{key}": row[key] for key in keys} for row in rows])
         else:
             self._many(partial(unnested.delete_many, self.connection, table, keys, rows))
-
-    def delete_ranges(self, table: Table, rows: Sequence[Values]) -> None:
-        """Remove messages of sequences, whose numbers are from *low* to *high*."""
-        if self._few(ACKNOWLEDGE_ALL, rows):
-            self._each(
-                ACKNOWLEDGE_ALL,
-                [
-                    {"own_sequence": row["sequence"], "low": row["low"], "high": row["high"]}
-                    for row in rows
-                ],
-            )
-        else:
-            self._many(partial(unnested.delete_ranges, self.connection, table, rows))
 
     def _few(self, statement: Executable, rows: Sequence[Values]) -> bool:
         """Whether a statement is run for each of *rows*; it is about to be run."""

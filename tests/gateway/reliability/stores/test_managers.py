@@ -86,25 +86,15 @@ def test_a_message_that_was_removed_is_added_again(store: DatabaseStore) -> None
         assert tx.outgoing.message("key", 1) == replace(first, tries=5)
 
 
-def test_what_is_removed_by_the_end(store: DatabaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_many_were_removed(store: DatabaseStore) -> None:
     filled(store, 5)
     with store.transaction() as tx:
-        tx.outgoing.put(outgoing("other"))
-        tx.outgoing.put_message("other", message(1))
-    ran = statements_of(monkeypatch)
-    with store.transaction() as tx:
-        more(tx.outgoing).remove_later("key", Ranges.parse("1-2"))
-        more(tx.outgoing).remove_later("key", Ranges.parse("4,9"))
-        more(tx.outgoing).remove_later("other", Ranges.parse("1"))
-    assert len([each for each in ran if each.startswith("DELETE")]) == 1
-    with store.transaction() as tx:
-        assert (numbers(tx), tx.outgoing.messages("other", 9)) == ([3, 5], [])
-        more(tx.outgoing).remove_later("key", Ranges.parse("3"))
-        assert numbers(tx) == [5]
-        more(tx.outgoing).remove_later("key", Ranges.parse("5"))
-        tx.outgoing.put_message("key", message(5))
-    with store.transaction() as tx:
-        assert numbers(tx) == [5]
+        [first, *_] = tx.outgoing.messages("key", 1)
+        tx.outgoing.put_message("key", replace(first, wants_reply=True))
+        assert more(tx.outgoing).remove_acknowledged("key", Ranges.parse("1-2,4,9")) == 2
+        assert numbers(tx) == [1, 3, 5]
+        assert more(tx.outgoing).remove_acknowledged("key", Ranges.parse("1-2,4")) == 0
+        assert tx.outgoing.acknowledge("key", Ranges.parse("3")) == 2
 
 
 def test_what_waits_for_a_reply_stays(store: DatabaseStore) -> None:
