@@ -7,7 +7,6 @@ responses are never events; anything else is an event.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import repeat
 
 from lxml import etree
 
@@ -355,9 +354,8 @@ def _read_event(
     check_number(len(envelope.body) * len(topics))
     events: list[tuple[Topic | None, bytes, EndpointReference | None]] = [
         (topic or arrival.url_topic or channel, payload, None)
-        for payload, channel in zip(
-            map(payload_of, envelope.body), _channels(envelope, context), strict=True
-        )
+        for child in envelope.body
+        for payload, channel in ((payload_of(child), _channel(child, context)),)
         for topic in topics
     ]
     element = None if layout.topic is None else envelope.headers[layout.topic]
@@ -369,12 +367,9 @@ def _read_event(
     return Publish(notifications, answered=answered, acknowledged=acknowledged)
 
 
-def _channels(envelope: Envelope, context: Context) -> Iterable[Topic | None]:
-    """The topics that events of Windows name, one for each child of the body, where their source
-    speaks WS-Management."""
-    if context.managed is None:
-        return repeat(None, len(envelope.body))
-    return map(channel_topic, envelope.body)
+def _channel(event: etree._Element, context: Context) -> Topic | None:
+    """The topic that an event of Windows names, where its source speaks WS-Management."""
+    return None if context.managed is None else channel_topic(event)
 
 
 def _header_topics(envelope: Envelope, layout: Layout) -> tuple[Topic | None, ...]:

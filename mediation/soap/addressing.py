@@ -112,13 +112,14 @@ def read_headers(envelope: Envelope, layout: Layout) -> MessageHeaders:
 
 
 def _uri(block: etree._Element, name: str, *, verbatim: bool = False) -> str | None:
-    whole = whole_text(block)
+    alone = not len(block)
+    whole = (block.text or "") if alone else whole_text(block)
     text = whole.strip()
     if _is_too_long(text):
         raise MediationError(
             Reason.HEADER_INVALID, "An addressing header is too long.", names=(f"wsa:{name}",)
         )
-    if verbatim and text and not len(block):
+    if verbatim and text and alone:
         return whole  # A message id is echoed octet for octet.
     return text or None
 
