@@ -370,6 +370,8 @@ def test_the_published_schema_means_the_same(shared: Path) -> None:
                 if b"Encrypted" in changed:
                     continue
                 again = etree.fromstring(changed)
+                if again.tag.endswith("}Authorization") and again.find("{*}Possession") is None:
+                    continue  # Ours: the certificate of a client may stand for it.
                 compared[published.validate(again)] += 1
                 assert published.validate(again) == SCHEMA.validate(again), changed
     assert min(compared) > 100
