@@ -159,8 +159,10 @@ class World:
         lost = {row[3] for row in self._rows(self.client, "lost")}
         checks.check_same(wanted, got, "the service", lost)
         answers = wanted | {f"no {each}" for each in faulty}
-        if self.client.given_up or self.service.given_up:
-            # There is no reply without its request, nor in a sequence that was given up before.
+        unanswered = NoticeKind.UNANSWERED in (each.kind for each in self.service.notices)
+        if self.client.given_up or self.service.given_up or (scenario.harsh and unanswered):
+            # There is no reply without its request, nor in a sequence that was given up before, or
+            # that the client has ended, whose time was over.
             lost |= answers
         if scenario.exchange.replies:
             checks.check_same(answers, replies, "the client", lost)

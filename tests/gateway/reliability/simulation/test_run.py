@@ -26,6 +26,13 @@ def test_whatever_goes_wrong(exchange: Exchange) -> None:
         assert outcome.broken is None, outcome.diagram
 
 
+def test_a_reply_may_miss_a_sequence_whose_time_is_over() -> None:
+    """The client ends the sequence for replies when its time is over; what the service takes after
+    that is answered to nobody, which it says."""
+    outcome = simulate(Scenario.drawn(65267))
+    assert outcome.broken is None, outcome.diagram
+
+
 @pytest.mark.release
 def test_the_campaign() -> None:
     for seed in range(CAMPAIGN):
