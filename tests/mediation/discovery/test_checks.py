@@ -523,6 +523,7 @@ def test_an_advertisement_is_taken(people: Parties) -> None:
     assert checked.creator.identifier == people.producer_id
     assert checked.node.identifier == people.node_id
     assert checked.octets == octets
+    assert checked.signed == write(checked.advertisement)
 
 
 def test_another_cannot_advertise_it(people: Parties) -> None:
