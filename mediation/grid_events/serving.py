@@ -33,6 +33,7 @@ _CODES = {
     Reason.NOT_UNDERSTOOD: "MustUnderstand",
     Reason.INTERNAL: "Server",
     Reason.QUOTA: "Server",
+    Reason.UNAVAILABLE: "Server",
 }
 
 
