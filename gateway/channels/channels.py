@@ -146,6 +146,14 @@ class Channels:
         _log.info("channel.changed", channel=name)
         return self._open[name].channel
 
+    async def check_own(self, name: str) -> None:
+        """Check that a channel may be changed.
+
+        Raises:
+            Refused: There is none, or it is one of the settings.
+        """
+        self._check_own(await self.named(name))
+
     async def remove(self, name: str) -> None:
         """Delete a channel.
 

@@ -58,6 +58,11 @@ class Link:
     profile: str = "standard"
     binding: str | None = CHANNEL
 
+    def __post_init__(self) -> None:
+        """Have it equal to `link_of` the source that it becomes."""
+        binding = (self.binding or "").strip() or None
+        object.__setattr__(self, "binding", binding if self.version in LEASED else CHANNEL)
+
     def as_source(self, made_by: str) -> NewSource:
         """The source that it is."""
         called = self.version in LEASED

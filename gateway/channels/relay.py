@@ -30,6 +30,7 @@ from gateway.egress import (
 )
 from gateway.http import HttpLimits, HttpRefusal, header_value, read_body, send_refusal
 from gateway.observing.samples import Sample, counters
+from gateway.security.resource_addresses import shown
 
 PREFIX = "/relay/"
 SECONDS = 20.0
@@ -157,13 +158,15 @@ class Relays:
         except TimeoutError:
             raise HttpRefusal(504, "There was no answer in time.") from None
         except SendFailed as failed:
-            _log.warning("relay.failed", location=target.url, why=failed.kind.value)
+            _log.warning("relay.failed", location=shown(target.url), why=failed.kind.value)
             late = failed.kind is FailureKind.TIMEOUT
             raise HttpRefusal(504 if late else 502, "There was no answer.") from failed
         except ValueError as error:
             raise HttpRefusal(400, "A header has a control character.") from error
         if not 200 <= answer.status < 600 or 300 <= answer.status < 400:
-            _log.warning("relay.failed", location=target.url, why=f"answered {answer.status}")
+            _log.warning(
+                "relay.failed", location=shown(target.url), why=f"answered {answer.status}"
+            )
             raise HttpRefusal(502, "The answer is of no use.")
         return answer
 

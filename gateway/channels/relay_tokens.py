@@ -125,7 +125,10 @@ class RelayTokens:
         await self._refresh()
         if self._store is None or row.id in self._relays:
             raise Refused(Reason.NOT_ALLOWED, "There is a relay with this token.")
-        if not await self._store.submit(partial(rows.insert, relay=row, most=MOST)):
+        made = await self._store.submit(partial(rows.insert, relay=row, most=MOST))
+        if made is None:  # Another gateway made it just now.
+            raise Refused(Reason.NOT_ALLOWED, "There is a relay with this token.")
+        if not made:
             raise QuotaExceeded(Reason.QUOTA, "There are too many relays.")
         self._relays[row.id] = relay
         _log.info("relay.added", relay=row.id, location=shown(location))

@@ -94,8 +94,9 @@ class Selector:
             if evaluated is None:
                 raise Refused(Reason.UNAVAILABLE, "Too much waits for the filter of the channel.")
             passes = evaluated.verdicts[0] is True
-            if evaluated.verdicts[0] is None:
+            if evaluated.verdicts[0] is None:  # Nobody knows whether it passes: it is not taken.
                 _log.warning("channel.filter-over-budget", channel=self._key, id=notification.id)
+                raise Refused(Reason.UNAVAILABLE, "The filter of the channel took too long.")
         return passes
 
 

@@ -323,6 +323,8 @@ class TopicRights:
     async def _decide(
         self, topic: Topic, right: Right, asking: Asking, came: datetime | None = None
     ) -> Decision:
+        if asking.brought.authorization is None and asking.brought.certificate is None:
+            return self._counted(right, Decision(Denial.MISSING))  # Which costs nothing.
         now = came or self.now()
         advertisement = await self._advertisement(topic, now)
         decision = await asyncio.to_thread(partial(self._judge, advertisement, right, asking, now))

@@ -3,7 +3,8 @@
 A proof of possession lives for seconds; a publication may wait for days until the messaging system
 yields it. So the right is judged once, when the publication is accepted, and the seal says so ever
 after: it is an HMAC with a secret that lies in the store, over the topic's id, the end of the right
-and all of the publication that is carried as it is: everything but its properties.
+and all of the publication that subscribers are told: everything but the properties that gateways
+and messaging systems add on its way.
 """
 
 import hashlib
@@ -14,7 +15,8 @@ from datetime import datetime, timedelta
 
 from filters import Refused
 from mediation import Notification
-from mediation.packaging.records import encode
+from mediation.cloudevents.mapping import ATTRIBUTES
+from mediation.packaging.records import TYPE, encode
 
 PROPERTY = "tdn_seal"
 """The property of a publication that holds its seal."""
@@ -24,6 +26,8 @@ SECRET_OCTETS = 32
 AFTER = timedelta(days=30)
 """For how long after the end of the right a publication may still come: from then on nobody can
 repeat it."""
+CARRIED = frozenset({ATTRIBUTES, TYPE})
+"""The properties that subscribers are told: the attributes with which a CloudEvent came."""
 _DIGITS = 12
 _LATEST = 10**_DIGITS - 1
 
@@ -56,7 +60,10 @@ class Seals:
         return now.timestamp() < int(ends) + AFTER.total_seconds()
 
     def _code(self, notification: Notification, topic_id: str, ends: str) -> str:
-        record = encode(replace(notification, properties={}))
+        said_of_itself = {
+            name: value for name, value in notification.properties.items() if name in CARRIED
+        }
+        record = encode(replace(notification, properties=said_of_itself))
         body = hashlib.sha256(record.body).hexdigest()
         said = json.dumps([topic_id, ends, body, sorted(record.properties.items())])
         return hmac.digest(self._secret, said.encode(), "sha256").hex()

@@ -144,8 +144,9 @@ class PublishingOperations:
         """Check notifications that are to be published later, by `accept`: what may be refused is
         refused now. They keep their ids, for which their publisher's right is proved."""
         await self._check_topics(request)
-        request = await self._proved(request, incoming, inbound)
-        return self._admitted(request.notifications, inbound)[0]
+        notifications, _, _ = self._admitted(request.notifications, inbound)
+        named = replace(request, notifications=notifications)
+        return (await self._proved(named, incoming, inbound)).notifications
 
     async def _proved(self, request: Publish, incoming: Incoming, inbound: Inbound) -> Publish:
         return request if self._prove is None else await self._prove(request, incoming, inbound)
@@ -175,10 +176,12 @@ class PublishingOperations:
         select: Select | None = None,
     ) -> Published | Acknowledged | None:
         """Publish as `publish` does what the gateway itself asked for: nobody need register it."""
-        request = await self._proved(request, incoming, inbound)
         notifications, hops, origin = self._admitted(request.notifications, inbound)
         if select is not None:
             notifications = await select(notifications)
+        # A seal is for what is published: what a channel makes of it.
+        named = replace(request, notifications=notifications)
+        notifications = (await self._proved(named, incoming, inbound)).notifications
         if not notifications:
             pass  # A heartbeat, or nothing that is selected.
         elif not (hops and origin):

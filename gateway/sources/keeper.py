@@ -270,7 +270,7 @@ class Keeper:
             if bookmark is not None:
                 try:
                     return await self._exchanges.subscribe(source, key, bookmark)
-                except BookmarkRefused:
+                except (BookmarkRefused, FeatureRefused):
                     await self._sources.bookmarks.refused(source)
         if source.existing:
             with contextlib.suppress(BookmarkRefused, FeatureRefused):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mediation import Soap, Wsa
+from mediation import Soap, Version, Wsa
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class Profile:
         wsa: Their version; None: what the specification's clients speak.
         pauses: Whether its subscriptions can be paused.
         checks: Whether its subscriptions can be asked how they are, otherwise than by Renew.
+        version: The only one that it goes with; None: any.
         management: Whether it is a service of WS-Management, with resources, delivery modes,
             heartbeats and bookmarks.
     """
@@ -27,6 +28,7 @@ class Profile:
     pauses: bool = True
     checks: bool = True
     wsa: Wsa | None = None
+    version: Version | None = None
     management: bool = False
 
 
@@ -52,6 +54,7 @@ PROFILES: Mapping[str, Profile] = {
         pauses=False,
         checks=False,  # GetStatus is discouraged; heartbeats say more.
         wsa=Wsa.V2004_08,
+        version=Version.WSE_2004_08,
         management=True,
     ),
 }

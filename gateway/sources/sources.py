@@ -493,7 +493,7 @@ def _check_management(wanted: NewSource, profile: Profile) -> None:
             text = "A resource, a delivery mode and existing events go with the profile wsman."
             raise Refused(Reason.MESSAGE_INVALID, text)
         return
-    if wanted.version is not Version.WSE_2004_08 or not wanted.resource:
+    if wanted.version is not profile.version or not wanted.resource:
         text = "The profile wsman goes with wse-2004-08, and with a resource."
         raise Refused(Reason.MESSAGE_INVALID, text)
     if wanted.mode not in MODES:

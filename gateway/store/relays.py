@@ -15,8 +15,11 @@ def load(connection: Connection) -> list[RelayRow]:
     ]
 
 
-def insert(connection: Connection, relay: RelayRow, *, most: int) -> bool:
-    """Insert a relay, unless there are so many. Returns whether that was done."""
+def insert(connection: Connection, relay: RelayRow, *, most: int) -> bool | None:
+    """Insert a relay, unless there are so many. Returns whether that was done; None where
+    there is one with this id, which is left as it is."""
+    if connection.execute(select(relays.c.id).where(relays.c.id == relay.id)).first() is not None:
+        return None
     if connection.execute(select(func.count()).select_from(relays)).scalar_one() >= most:
         return False
     values = {"id": relay.id, "digest": relay.digest.hex(), "location": relay.location}

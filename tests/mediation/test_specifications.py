@@ -48,7 +48,7 @@ PARTS = {
     Version.METADATA_2011_03: set[str](),
     Version.ONVIF_DEVICE: {"faults"},
     Version.CLOUDEVENTS: {"bodies", "handshake"},
-    Version.GRID_EVENTS: {"bodies", "calls", "faults", "identity"},
+    Version.GRID_EVENTS: {"bodies", "calls", "faults", "identity", "leasing"},
     Version.WSRM_1_0: set[str](),
     Version.WSRM_1_1: set[str](),
     Version.ADMINISTRATION_1: {"services"},

@@ -92,9 +92,12 @@ async def remove_channel(name: str, web: Parts) -> None:
     are cut."""
     if not web.channels.is_known(name):
         raise ChannelUnknown(name)
-    await web.channels.remove(name)
+    await web.channels.check_own(name)
+    # Itself last: who finds it gone has nothing left to do.
     await web.links.leave(name)
     await web.subscriptions.end_at(name)
+    await web.channels.remove(name)
+    await web.subscriptions.end_at(name)  # That came meanwhile.
 
 
 def _view(web: Parts, channel: Channel) -> ChannelView:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from gateway.channels.links import Link
 from gateway.sources.sources import Entry
+from mediation import Version
 from mediation.grid_events import channel_reference
 from tests.gateway.channels.test_channels import (
     LAB,
@@ -294,3 +296,11 @@ async def test_the_parent_is_followed(tmp_path: Path) -> None:
         found.follow(None)
         await until(lambda: not len(second.gateway.subscriptions))
         await until(lambda: not found.links)
+
+
+def test_a_link_is_what_its_source_says() -> None:
+    """Else one of the settings would be removed and made again in each round."""
+    url = "http://producer.example.org/"
+    assert Link(url, version=Version.WSN_1_3, binding="x") == Link(url, version=Version.WSN_1_3)
+    assert Link(url, binding=" a ") == Link(url, binding="a")
+    assert Link(url, binding=" ") == Link(url, binding=None)

@@ -19,7 +19,7 @@ from mediation import Attachment, Notification
 from mediation.discovery import Right
 from mediation.packaging.records import decode, encode
 from tests.rigs.discovery_rights import OTHER, OWNER, Rig, now, numbers, protected_topic
-from tests.rigs.envelopes import fresh_id
+from tests.rigs.envelopes import Speaker, fresh_id, notification_message, notify
 from tests.rigs.stores import on_each_store
 from tests.rigs.waiting import DEADLINE, until
 
@@ -55,6 +55,8 @@ def test_a_seal_holds_for_what_was_carried_and_for_nothing_else() -> None:
         replace(came, attachments=()),
         replace(came, attachments=(replace(EVENT.attachments[0], content=b"other"),)),
         replace(came, expires=late),
+        replace(came, properties={**came.properties, "ce_attributes": "{}"}),
+        replace(came, properties={**came.properties, "ce_type": "other"}),
     ]
     for other in others:
         assert not SEALS.holds(seal, other, TOPIC_ID, late), other
@@ -173,6 +175,32 @@ async def test_who_saw_a_seal_says_nothing_else_with_it(rig: Rig) -> None:
     assert "dragoman_withheld_total 4.0" in metrics
     assert 'dragoman_discovery_denials_total{reason="publish-forged"} 3.0' in metrics
     assert 'dragoman_discovery_denials_total{reason="publish-replayed"} 1.0' in metrics
+
+
+async def test_what_was_accepted_at_a_channel_is_sealed_as_it_is_published(rig: Rig) -> None:
+    gateway, seen = rig.run.gateway, list[Notification]()
+    assert gateway.rights is not None
+    made = await rig.run.api("POST", "/channels", b'{"name": "x"}')
+    assert made.status == 201, made.body
+    publish = gateway.adapter.publish
+
+    async def see(those: list[Notification]) -> None:
+        seen.extend(those)
+        await publish(those)
+
+    gateway.adapter.publish = see  # type: ignore[method-assign,assignment]
+    first, *others = rig.topic.steps
+    text = "/".join([f"t:{first.name}", *(step.name for step in others)])
+    body = notify(notification_message("<e/>", text))
+    body = body.replace("<n:Topic ", f'<n:Topic xmlns:t="{first.namespace}" ')
+    request, path = fresh_id(), "/soap/channel/x"
+    header = rig.header(OWNER, Right.PUBLISH, request, path)
+    answer = await rig.run.ask(Speaker(), body, path, message_id=request, headers=header)
+    assert answer.status == 202, answer.body
+    [sealed] = map(carried, seen)
+    assert sealed.source.endswith("#x")
+    late = replace(sealed, properties={"tdn_seal": sealed.properties["tdn_seal"]})
+    assert await gateway.rights.may_be_delivered(late, came=now() + timedelta(days=1))
 
 
 async def test_another_gateway_with_the_store_knows_the_seal(rig: Rig) -> None:

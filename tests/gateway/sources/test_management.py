@@ -91,14 +91,17 @@ async def test_a_service_goes_on_behind_its_last_bookmark(
     assert bookmark(await lose(gateway, producer, id_, 3)) == "at 18"
 
 
-async def test_a_bookmark_that_is_refused_is_forgotten(gateway: Running, some: Producers) -> None:
+@pytest.mark.parametrize("subcode", ["InvalidBookmark", "UnsupportedFeature"])
+async def test_a_bookmark_that_is_refused_is_forgotten(
+    gateway: Running, some: Producers, subcode: str
+) -> None:
     producer = some.add(wse=True)
     id_ = await live(gateway, producer)
     assert await producer.send("<a/>", headers=MARK) == 202
 
     def only_without(of: Producer, told: Told) -> tuple[int, bytes] | None:
         if bookmark(told) is not None:
-            return fault("Gone.", subcode="InvalidBookmark")(of, told)
+            return fault("Gone.", subcode=subcode)(of, told)
         del of.answers["Subscribe"]
         return of._do(told)
 
