@@ -19,7 +19,7 @@ from gateway.cli.options import (
     tls,
 )
 from gateway.cli.output import json_line, line, note, table
-from gateway.cli.resources import delete_each
+from gateway.cli.resources import delete_each, make_one, read_lease
 from gateway.client import Administration, Record
 from mediation import LEASED, SPECS, Version
 
@@ -112,16 +112,11 @@ def add_(
     check_xpath(xpath, namespaces)
     asked: Record = {"name": name, "example": _example(event_type, event_namespace, source)}
     asked |= {"xpath": xpath, "namespaces": namespaces}
-
-    async def run() -> Record:
-        async with Administration(gateway, tls=tls(context)) as administration:
-            return await administration.add_channel(asked)
-
-    record = asyncio.run(run())
-    if output is Form.JSON:
-        json_line(record)
-    else:
-        line(f"added {record['address']}")
+    make_one(
+        context, gateway, output,
+        lambda administration: administration.add_channel(asked),
+        lambda record: f"added {record['address']}",
+    )  # fmt: skip
 
 
 def remove(
@@ -181,17 +176,12 @@ def link(
     check_xpath(xpath, namespaces)
     asked: Record = {"url": url, "channel": channel, "spec": read_spec(spec, _SPOKEN).value}
     asked |= {"example": _example(event_type, event_namespace, source), "topic": topic}
-    asked |= {"xpath": xpath, "namespaces": namespaces, "lease": _lease(lease)}
-
-    async def run() -> Record:
-        async with Administration(gateway, tls=tls(context)) as administration:
-            return await administration.add_link(asked)
-
-    record = asyncio.run(run())
-    if output is Form.JSON:
-        json_line(record)
-    else:
-        line(f"linked {record['id']}")
+    asked |= {"xpath": xpath, "namespaces": namespaces, "lease": read_lease(lease)}
+    make_one(
+        context, gateway, output,
+        lambda administration: administration.add_link(asked),
+        lambda record: f"linked {record['id']}",
+    )  # fmt: skip
 
 
 def unlink(
@@ -212,13 +202,6 @@ def unlink(
 def _example(type_: str | None, namespace: str | None, source: str | None) -> dict[str, str]:
     said = {"eventType": type_, "eventNamespace": namespace, "source": source}
     return {name: value for name, value in said.items() if value}
-
-
-def _lease(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _wanted(record: Record) -> str:

@@ -63,6 +63,34 @@ def show_each(
             line(text)
 
 
+def make_one(
+    context: typer.Context,
+    gateway: str,
+    output: Form,
+    make: Callable[[Administration], Awaitable[Record]],
+    said: Callable[[Record], str],
+) -> None:
+    """Make something, and print it: for people what is *said* of its record, in a line."""
+
+    async def run() -> Record:
+        async with Administration(gateway, tls=tls(context)) as administration:
+            return await make(administration)
+
+    record = asyncio.run(run())
+    if output is Form.JSON:
+        json_line(record)
+    else:
+        line(said(record))
+
+
+def read_lease(text: str) -> float | str:
+    """A lease as the API takes it: seconds, or a duration, which it reads itself."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def delete_each(
     context: typer.Context,
     gateway: str,

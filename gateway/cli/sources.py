@@ -1,6 +1,5 @@
 """``dragoman sources``."""
 
-import asyncio
 from typing import Annotated
 
 import typer
@@ -16,10 +15,9 @@ from gateway.cli.options import (
     named,
     read_namespaces,
     read_spec,
-    tls,
 )
-from gateway.cli.output import json_line, line, moment
-from gateway.cli.resources import delete_each, list_all, show_each
+from gateway.cli.output import moment
+from gateway.cli.resources import delete_each, list_all, make_one, read_lease, show_each
 from gateway.client import Administration, Record
 from gateway.sources.exchanges import MODES
 from gateway.sources.profiles import PROFILES
@@ -126,7 +124,7 @@ def add_(
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
     asked: Record = {"url": url, "spec": read_spec(spec, SPECS).value, "silence": silence}
-    asked |= {"profile": profile, "lease": _lease(lease), "namespaces": namespaces}
+    asked |= {"profile": profile, "lease": read_lease(lease), "namespaces": namespaces}
     asked |= {"actions": action or []}
     if resource is not None or mode != Mode.PUSH.value:
         asked |= {"resource": resource, "mode": mode}
@@ -134,16 +132,11 @@ def add_(
         asked |= {"existing": True}
     named = {"topic": topic, "xpath": xpath, "publish_on": publish_on}
     asked |= {name: value for name, value in named.items() if value is not None}
-
-    async def run() -> Record:
-        async with Administration(gateway, tls=tls(context)) as administration:
-            return await administration.add_source(asked)
-
-    record = asyncio.run(run())
-    if output is Form.JSON:
-        json_line(record)
-    else:
-        line(f"added {record['id']}")
+    make_one(
+        context, gateway, output,
+        lambda administration: administration.add_source(asked),
+        lambda record: f"added {record['id']}",
+    )  # fmt: skip
 
 
 def list_(
@@ -197,13 +190,6 @@ def remove(
       dragoman sources remove 5b1f0c9a3e77 90cc41d2ab05
     """
     delete_each(context, gateway, ids, output, Administration.remove_source)
-
-
-def _lease(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _row(record: Record) -> list[object]:
