@@ -1,8 +1,8 @@
-"""Bookmarks of services of WS-Management that the gateway is subscribed at: it tells them to go on
-behind the last one when it subscribes anew."""
+"""Bookmarks that sources of WS-Management give with their deliveries: they are told to go on behind
+the last one when they are subscribed at anew."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import structlog
@@ -19,36 +19,70 @@ BOOKMARK_AGE = 30 * 86400.0
 _log = structlog.get_logger("dragoman.sources")
 
 
-class HeldBookmarks:
-    """Keeps the last bookmark of each source."""
+class Bookmarks:
+    """Keeps the last bookmarks of sources."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
 
+    async def keep(
+        self,
+        machine: Machine,
+        bookmark: bytes,
+        subscription: str = "",
+        *,
+        of_owner: int | None = None,
+    ) -> bool:
+        """Keep the bookmark of a delivery whose events are durable; it is durable on return.
+
+        Args:
+            subscription: The name of what is wanted of the machine.
+            of_owner: The most that the machine's owner may have.
+
+        Returns:
+            Whether it is kept: there are not too many.
+        """
+        return await self._store.submit(
+            partial(
+                bookmarks.note,
+                machine=machine,
+                subscription=subscription,
+                bookmark=bookmark,
+                now=self._clock(),
+                of_owner=of_owner,
+                in_all=MOST_BOOKMARKS,
+                age=BOOKMARK_AGE,
+            )
+        )
+
+    async def of(self, machine: Machine) -> Mapping[str, bytes]:
+        """The last bookmarks of a machine, by the names of what is wanted of it."""
+        return await self._store.submit(partial(bookmarks.noted, machine=machine))
+
+    async def forget(self, machine: Machine) -> None:
+        """Forget the bookmarks of a machine."""
+        await self._store.submit(partial(bookmarks.forget, machine=machine))
+
+
+class HeldBookmarks:
+    """Those of the sources that the gateway is subscribed at."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._bookmarks = Bookmarks(store, clock)
+
     async def keep(self, source: Source, bookmark: bytes) -> None:
         """Keep the bookmark of a delivery whose events are durable; it is durable on return."""
-        operation = partial(
-            bookmarks.note,
-            machine=known_as(source),
-            subscription="",
-            bookmark=bookmark,
-            now=self._clock(),
-            of_owner=None,
-            in_all=MOST_BOOKMARKS,
-            age=BOOKMARK_AGE,
-        )
-        if not await self._store.submit(operation):
+        if not await self._bookmarks.keep(known_as(source), bookmark):
             _log.warning("source.bookmark-dropped", source=source.id)
 
     async def last(self, source: Source) -> bytes | None:
         """The last bookmark of a source."""
-        found = await self._store.submit(partial(bookmarks.noted, machine=known_as(source)))
-        return found.get("")
+        return (await self._bookmarks.of(known_as(source))).get("")
 
     async def refused(self, source: Source) -> None:
         """Forget the bookmark of a source that does not know it any more."""
-        await self._store.submit(partial(bookmarks.forget, machine=known_as(source)))
+        await self._bookmarks.forget(known_as(source))
         _log.warning("source.bookmark-refused", source=source.id)
 
 

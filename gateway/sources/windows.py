@@ -1,10 +1,8 @@
 """Sources of Windows events that subscribe themselves (Windows Event Forwarding, source-initiated):
 they ask what is wanted, and then send it as WS-Management's deliveries."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from functools import partial
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import structlog
@@ -12,8 +10,8 @@ import structlog
 from gateway.exchange import Handlers, Inbound
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
-from gateway.sources.bookmarks import BOOKMARK_AGE, MOST_BOOKMARKS
-from gateway.store import Store, bookmarks
+from gateway.sources.bookmarks import Bookmarks
+from gateway.store import Store
 from gateway.store.bookmarks import Machine
 from mediation import (
     AskForSubscriptions,
@@ -65,7 +63,7 @@ class SourceBookmarks:
     """
 
     def __init__(self, store: Store, wanted: Sequence[WantedEvents]) -> None:
-        self._store = store
+        self._bookmarks = Bookmarks(store)
         self._names = {one.version: one.name for one in wanted}
 
     async def note(self, incoming: Incoming, inbound: Inbound) -> None:
@@ -77,17 +75,13 @@ class SourceBookmarks:
         name = next((self._names[one] for one in identifiers if one in self._names), None)
         if name is None:
             return
-        operation = partial(
-            bookmarks.note,
-            machine=_machine(inbound.principal, managed),
-            subscription=name,
-            bookmark=managed.bookmark,
-            now=time.time(),
+        kept = await self._bookmarks.keep(
+            _machine(inbound.principal, managed),
+            managed.bookmark,
+            name,
             of_owner=None if inbound.principal.trusted else MOST_OF_STRANGER,
-            in_all=MOST_BOOKMARKS,
-            age=BOOKMARK_AGE,
         )
-        if not await self._store.submit(operation):
+        if not kept:
             _log.warning("windows-source.bookmark-dropped", peer=inbound.principal.address)
 
     async def of(self, incoming: Incoming, inbound: Inbound) -> Mapping[str, bytes]:
@@ -95,8 +89,7 @@ class SourceBookmarks:
         managed = incoming.context.managed
         if managed is None or not managed.machine:
             return {}
-        machine = _machine(inbound.principal, managed)
-        return await self._store.submit(partial(bookmarks.noted, machine=machine))
+        return await self._bookmarks.of(_machine(inbound.principal, managed))
 
 
 def _machine(principal: Principal, managed: ManagementHeaders) -> Machine:
