@@ -299,9 +299,9 @@ class DiscoveryService:
             await asyncio.sleep(PURGE)
             try:
                 now = self._now()
-                await self._store.submit(
-                    partial(advertisements.purge, now=now.timestamp()), locks=(LOCK,)
-                )
+                purge = partial(advertisements.purge, now=now.timestamp())
+                while await self._store.submit(purge, locks=(LOCK,)):
+                    pass  # Others have their turn between two transactions.
                 await self._apart(partial(self._forget_expired, now))
             except StoreUnavailable as error:
                 _log.warning("discovery.waits", why=str(error))

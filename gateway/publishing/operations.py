@@ -145,11 +145,21 @@ class PublishingOperations:
         refused now. They keep their ids, for which their publisher's right is proved."""
         await self._check_topics(request)
         notifications, _, _ = self._admitted(request.notifications, inbound)
-        named = replace(request, notifications=notifications)
-        return (await self._proved(named, incoming, inbound)).notifications
+        return await self._proved(request, notifications, incoming, inbound)
 
-    async def _proved(self, request: Publish, incoming: Incoming, inbound: Inbound) -> Publish:
-        return request if self._prove is None else await self._prove(request, incoming, inbound)
+    async def _proved(
+        self,
+        request: Publish,
+        notifications: tuple[Notification, ...],
+        incoming: Incoming,
+        inbound: Inbound,
+    ) -> tuple[Notification, ...]:
+        """What became of the notifications of *request*, with the seals of those on protected
+        topics."""
+        if self._prove is None:
+            return notifications
+        named = replace(request, notifications=notifications)
+        return (await self._prove(named, incoming, inbound)).notifications
 
     def _admitted(
         self, notifications: tuple[Notification, ...], inbound: Inbound
@@ -180,8 +190,7 @@ class PublishingOperations:
         if select is not None:
             notifications = await select(notifications)
         # A seal is for what is published: what a channel makes of it.
-        named = replace(request, notifications=notifications)
-        notifications = (await self._proved(named, incoming, inbound)).notifications
+        notifications = await self._proved(request, notifications, incoming, inbound)
         if not notifications:
             pass  # A heartbeat, or nothing that is selected.
         elif not (hops and origin):

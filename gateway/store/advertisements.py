@@ -178,8 +178,9 @@ def newest_revision(connection: Connection) -> int:
     return int(connection.execute(select(func.max(advertisements.c.revision))).scalar() or 0)
 
 
-def purge(connection: Connection, now: float) -> None:
-    """Delete what has expired by *now*."""
+def purge(connection: Connection, now: float) -> bool:
+    """Delete what has expired by *now*: advertisements, and as many claims as one transaction may
+    take. Returns whether there may be more of them."""
     table = advertisements.c
     over = table.expires <= now
     withdrawn = table.octets.is_(None)
@@ -189,8 +190,7 @@ def purge(connection: Connection, now: float) -> None:
         _add(connection, creator, **{"gone" if is_withdrawn else "living": -number})
     if found:
         connection.execute(advertisements.delete().where(over))
-    while claims.forget_expired(connection, now):
-        pass
+    return claims.forget_expired(connection, now)
 
 
 def count(connection: Connection) -> tuple[int, int]:

@@ -5,15 +5,17 @@ How many there are is counted beside them, of each sender and of all, so that a 
 however many are remembered. Those who write take the lock `gateway.store.advertisements.LOCK`.
 """
 
-from sqlalchemy import Connection, and_, delete, func, or_, select
+from sqlalchemy import Connection, and_, func, or_, select
 
 from gateway.model.advertisements import AdvertisementLimits, Claimed
 from gateway.store.schema import discovery_claims, discovery_messages
+from gateway.store.statements import write_many
 
 ALL = ""
 """The sender that stands for all."""
 PROOF = "proof"
 """The kind of messages that are proofs of possession: they are counted apart."""
+_FORGET = "DELETE FROM discovery_messages WHERE sender = ? AND message = ?"
 AT_ONCE = 1000
 """Messages that are forgotten at once: a claim does not wait for many."""
 
@@ -86,11 +88,11 @@ def forget_expired(
         if kind is not None:
             gone[besides] = kind
     counts: dict[str, dict[str, int]] = {}
-    for (sender, message), kind in gone.items():
-        own = and_(columns.sender == sender, columns.message == message)
-        connection.execute(delete(discovery_messages).where(own))
+    for (sender, _), kind in gone.items():
         of_sender = counts.setdefault(sender, {"proofs": 0, "requests": 0})
         of_sender[_counter(kind)] -= 1
+    if gone:
+        write_many(connection, _FORGET, list(gone))
     for sender in sorted(counts):
         _count(connection, sender, **counts[sender])
     return len(found) == AT_ONCE

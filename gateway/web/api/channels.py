@@ -5,7 +5,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from gateway.channels.channels import ChannelUnknown
 from gateway.model.channels import Channel, Selection
 from gateway.security.resource_addresses import ResourceKind
 from gateway.web.api.sources import Prefix, Text
@@ -90,8 +89,6 @@ async def change_channel(name: str, asked: SelectionRequest, web: Parts) -> Chan
 async def remove_channel(name: str, web: Parts) -> None:
     """Delete a channel. The subscriptions at it end, which is told where that can be, and its links
     are cut."""
-    if not web.channels.is_known(name):
-        raise ChannelUnknown(name)
     await web.channels.check_own(name)
     # Itself last: who finds it gone has nothing left to do.
     await web.links.leave(name)

@@ -4,20 +4,24 @@ import asyncio
 import json
 import shutil
 from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from filters import Refused
+from adapters import Evaluated
+from filters import Question, Reason, Refused
 from gateway.channels.channels import FRESH, Channels, ChannelUnknown
 from gateway.channels.relay_tokens import RelayTokens
+from gateway.channels.selecting import Selector
 from gateway.egress import AddressPolicy
 from gateway.model.channels import Selection
 from gateway.parsing import SMALL, Parsing
 from gateway.settings.settings import SettingsError, read_settings
-from gateway.store import Store
+from gateway.store import Store, StoreUnavailable
+from mediation import Notification
 from tests.rigs.consumers import Consumer, Consumers
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, running
@@ -178,6 +182,35 @@ async def test_operators_make_change_and_remove_channels(
         assert (await run.api("DELETE", "/channels/lab")).status == 404
 
 
+async def test_a_removal_that_failed_halfway_can_be_finished(
+    tmp_path: Path, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as run:
+        await api(run, "POST", "/channels", name="lab")
+        await listens(run, consumers.at("/"), LAB)
+        submit = run.gateway.store.submit
+
+        async def away(*_: object, **__: object) -> None:
+            raise StoreUnavailable
+
+        # The store goes away behind each of the steps in turn.
+        for step in (run.gateway.subscriptions, Channels):
+            name = "remove" if step is Channels else "end_at"
+            did = getattr(step, name)
+
+            async def fails(*said: Any, did: Any = did) -> None:
+                monkeypatch.setattr(run.gateway.store, "submit", away)
+                await did(*said)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(step, name, fails)
+                assert (await run.api("DELETE", "/channels/lab")).status == 503
+            monkeypatch.setattr(run.gateway.store, "submit", submit)
+        assert (await run.api("DELETE", "/channels/lab")).status == 204
+        assert not len(run.gateway.subscriptions)
+        assert (await run.post(event("b"), LAB)).status == 410
+
+
 async def test_channels_and_subscriptions_at_them_outlive_the_process(
     tmp_path: Path, consumers: Consumers
 ) -> None:
@@ -268,6 +301,38 @@ async def test_large_events_pass_by_the_same_filter(tmp_path: Path, consumers: C
         await listener.have(3)
         await run.quiet()
         assert listener.count == 3
+
+
+@pytest.mark.parametrize(("verdict", "passes"), [(True, 1), (False, 0), (None, None)])
+async def test_what_takes_too_long_is_refused(verdict: bool | None, passes: int | None) -> None:
+    """Its publisher is told, and may send it again: nobody knows whether it passes."""
+
+    async def evaluate(_: str, questions: Sequence[Question]) -> Evaluated:
+        return Evaluated([verdict for _ in questions], 0.0)
+
+    costly = Selection(xpath="//*[../*[../*[../*[name() = 'x']]]]")
+    selector = Selector("lab", costly, Parsing(), evaluate)
+    octets = b"<r>%s</r>" % (b"<a/>" * 500)
+    came = [Notification("urn:1", "urn:p", octets, datetime(2026, 1, 1, tzinfo=UTC))]
+    if passes is None:
+        with pytest.raises(Refused) as refused:
+            await selector.passing(came, trusted=True)
+        assert refused.value.reason is Reason.UNAVAILABLE
+    else:
+        assert len(await selector.passing(came, trusted=True)) == passes
+
+
+@on_each_store
+async def test_one_token_leads_to_one_place(store: Store) -> None:
+    """Also where another gateway made it a moment ago."""
+    ours, theirs = (
+        RelayTokens([], AddressPolicy(), store, shared=True, clock=lambda: 0.0) for _ in range(2)
+    )
+    await theirs.named("t" * 16)  # It knows all that is there for now.
+    await ours.add("http://listener.example/", "t" * 16)
+    with pytest.raises(Refused) as refused:
+        await theirs.add("http://other.example/", "t" * 16)
+    assert refused.value.reason is Reason.NOT_ALLOWED
 
 
 @on_each_store

@@ -114,6 +114,16 @@ async def test_nobody_there(tmp_path: Path) -> None:
     assert answer.status == 502
 
 
+async def test_the_log_does_not_open_what_a_relay_leads_to(tmp_path: Path) -> None:
+    key = "0c7d1f6e-2b3a-4c5d-8e9f-001122334455"
+    async with Consumers() as consumers:
+        url = consumers.at(f"/mailboxes/{key}").url
+    async with relaying(tmp_path, url) as run:
+        assert (await post(run)).status == 502
+        [failed] = [row for row in run.logs if row["event"] == "relay.failed"]
+    assert key not in failed["location"]
+
+
 def leading(location: str, policy: AddressPolicy | None = None) -> RelayTokens:
     """One token, and where it leads to."""
     return RelayTokens([(TOKEN, location)], policy or AddressPolicy())

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
+import pytest
 import pytest_asyncio
 
 from mediation.discovery import Authorization, Right, Role, topic_of, write
@@ -222,6 +223,22 @@ async def test_the_last_message_is_for_those_who_may_subscribe(rig: Rig) -> None
     header = rig.header(OWNER, Right.SUBSCRIBE, request)
     answer = await rig.run.ask(Peer(), body, message_id=request, headers=header)
     assert (answer.status, b"<n>1</n>" in answer.body) == (200, True), answer.body
+
+
+async def test_who_shows_nothing_costs_no_look_at_the_topic(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = False
+
+    async def look(*_: object) -> None:
+        nonlocal looked
+        looked = True
+
+    monkeypatch.setattr(rig.run.gateway.rights, "_advertisement", look)
+    assert (await rig.publish(1, None)).status == 403
+    assert not looked
+    assert (await rig.publish(1, OTHER)).status == 403
+    assert looked
 
 
 async def test_a_wildcard_gets_no_last_message_of_a_protected_topic(rig: Rig) -> None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
+import pytest
 import pytest_asyncio
 
-from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Kept
-from gateway.store import Store, advertisements
+from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
+from gateway.store import Store, advertisements, claims
 from gateway.store.advertisements import LOCK
 from tests.rigs.stores import on_each_store
 
@@ -153,3 +154,19 @@ async def test_many_at_once_are_kept_as_one_after_the_other(store: Store) -> Non
     again = await store.submit(partial(advertisements.changed_since, revision=0, limit=100))
     assert [row for _, row in again] == [row for _, row in changed]
     assert await store.submit(advertisements.count) == counted
+
+
+@on_each_store
+async def test_claims_are_purged_in_several_transactions(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that forgot all that a burst left would keep everybody else waiting."""
+    monkeypatch.setattr(claims, "AT_ONCE", 2)
+    for number in range(3):
+        claim = partial(
+            claims.claim, sender="e-1", message=str(number), notification="n",
+            expires=NOW + 30.0, now=NOW, limits=AdvertisementLimits(),
+        )  # fmt: skip
+        assert await store.submit(claim, locks=(LOCK,)) is Claimed.YES
+    purge = partial(advertisements.purge, now=NOW + 60.0)
+    assert [await store.submit(purge, locks=(LOCK,)) for _ in range(2)] == [True, False]
