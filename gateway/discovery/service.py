@@ -53,6 +53,9 @@ RETRY = 1.0
 """Seconds after which a batch is tried again."""
 PURGE = 60.0
 """Seconds from one look for what has expired to the next."""
+RECOUNT = 3600.0
+"""Seconds from one count of what is remembered to the next: gateways of an older version may share
+the store for a while."""
 LOOK = 1.0
 """Seconds from one look at what other gateways keep to the next."""
 LOADED = 500
@@ -80,6 +83,7 @@ class DiscoveryService:
 
     Args:
         shared: Other gateways have the store, too: what they keep is learnt before a query.
+        keeps_house: Whether this gateway does what is done once for all.
         now: Tells the time.
     """
 
@@ -90,6 +94,7 @@ class DiscoveryService:
         publishing: Publishing,
         *,
         shared: bool = False,
+        keeps_house: Callable[[], bool] = lambda: True,
         limits: AdvertisementLimits | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -98,6 +103,9 @@ class DiscoveryService:
         self._store = store
         self._publishing = publishing
         self._shared = shared
+        self._keeps_house = keeps_house
+        self._recounted_at: float | None = None
+        """When what is remembered was counted; None: not since this gateway keeps house."""
         self._limits = limits or AdvertisementLimits()
         self._now = now
         self._waiting: asyncio.Queue[Delivery] = asyncio.Queue(WAITING)
@@ -296,6 +304,7 @@ class DiscoveryService:
     async def _purge(self) -> None:
         """Forget what has expired, for ever."""
         while True:
+            await self._recount()
             await asyncio.sleep(PURGE)
             try:
                 now = self._now()
@@ -307,6 +316,24 @@ class DiscoveryService:
                 _log.warning("discovery.waits", why=str(error))
             except Exception:  # What could not be forgotten now may be the next time.
                 _log.exception("discovery.purge-failed")
+
+    async def _recount(self) -> None:
+        """Count what is remembered anew: when this gateway begins to keep house, and from time to
+        time as long as it does."""
+        if not self._keeps_house():
+            self._recounted_at = None
+            return
+        now = self._now().timestamp()
+        if self._recounted_at is not None and now < self._recounted_at + RECOUNT:
+            return
+        try:
+            if await self._store.submit(claims.recount, locks=(LOCK,)):
+                _log.warning("discovery.recounted", why="an older version shares the store")
+            self._recounted_at = now
+        except StoreUnavailable as error:
+            _log.warning("discovery.waits", why=str(error))
+        except Exception:  # The next time, maybe.
+            _log.exception("discovery.recount-failed")
 
     def _forget_expired(self, now: datetime) -> None:
         for topic_id in self.node.expired(now):

@@ -3,9 +3,10 @@ counts once, for all gateways that share the store.
 
 How many there are is counted beside them, of each sender and of all, so that a claim costs the same
 however many are remembered. Those who write take the lock `gateway.store.advertisements.LOCK`.
+A gateway of an older version that has the store, too, may count nothing: `recount` sets it right.
 """
 
-from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy import Connection, and_, func, or_, select, text
 
 from gateway.model.advertisements import AdvertisementLimits, Claimed
 from gateway.store.schema import discovery_claims, discovery_messages
@@ -96,6 +97,37 @@ def forget_expired(
     for sender in sorted(counts):
         _count(connection, sender, **counts[sender])
     return len(found) == AT_ONCE
+
+
+def recount(connection: Connection) -> bool:
+    """Count anew what is remembered. Returns whether the counts were wrong.
+
+    It reads every row: it is for whoever keeps house, now and then.
+    """
+    there = {
+        row.sender: (int(row.proofs), int(row.requests))
+        for row in connection.execute(_THERE, {"proof": PROOF})
+    }
+    there[ALL] = (sum(one for one, _ in there.values()), sum(one for _, one in there.values()))
+    said = {ALL: (0, 0)}
+    for row in connection.execute(select(discovery_claims)):
+        said[row.sender] = (int(row.proofs), int(row.requests))
+    if said == there:
+        return False
+    connection.execute(discovery_claims.delete())
+    rows = [
+        {"sender": sender, "proofs": proofs, "requests": requests}
+        for sender, (proofs, requests) in there.items()
+    ]
+    connection.execute(discovery_claims.insert(), rows)
+    return True
+
+
+_THERE = text(
+    "SELECT sender, SUM(CASE WHEN kind = :proof THEN 1 ELSE 0 END) AS proofs, "
+    "SUM(CASE WHEN kind = :proof THEN 0 ELSE 1 END) AS requests "
+    "FROM discovery_messages GROUP BY sender"
+)
 
 
 def _is_full(connection: Connection, sender: str, kind: str, limits: AdvertisementLimits) -> bool:

@@ -6,6 +6,7 @@ from secrets import token_bytes
 
 from adapters import Adapter, XPathFilterAdapter, capabilities_of, load
 from adapters.loading import RestartingAdapter
+from gateway.delivery import WorkSharing
 from gateway.discovery.opening import DiscoveryUnusable, make_node, store_limits
 from gateway.discovery.rights import TopicRights
 from gateway.discovery.seals import SECRET, SECRET_OCTETS, Seals
@@ -78,7 +79,7 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
     )
     left = await spool.start()  # An earlier run with a spool may have left some.
     used = spool if left or settings.spool else None
-    discovery = _discovery(settings, storage, used or filtering, shared=sharing.shared)
+    discovery = _discovery(settings, storage, used or filtering, sharing)
     rights = None
     if discovery is not None and settings.discovery is not None:
         rights = TopicRights(
@@ -103,7 +104,7 @@ async def _secret(store: Store) -> bytes:
 
 
 def _discovery(
-    settings: Settings, storage: Storage, publishing: Publisher, *, shared: bool
+    settings: Settings, storage: Storage, publishing: Publisher, sharing: WorkSharing
 ) -> DiscoveryService | None:
     """The topic discovery node; None where the gateway is none."""
     if not settings.discovery_node:
@@ -115,7 +116,8 @@ def _discovery(
         make_node(settings.discovery),
         storage.store,
         publishing,
-        shared=shared,
+        shared=sharing.shared,
+        keeps_house=lambda: sharing.keeps_house,
         limits=store_limits(settings.discovery),
     )
 

@@ -2,7 +2,7 @@
 message that is lost, or doubled, or handled when the process is killed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import Connection
 
 from adapters import AdapterUnavailable
 from filters import Topic
@@ -19,7 +20,7 @@ from gateway.discovery.limits import NodeLimits
 from gateway.discovery.node import Node
 from gateway.discovery.service import DiscoveryService
 from gateway.model.advertisements import AdvertisementLimits
-from gateway.store import Store
+from gateway.store import Store, advertisements, claims
 from mediation import Notification
 from mediation.discovery import (
     NODES,
@@ -120,6 +121,7 @@ async def at_work(
     published: Published | None = None,
     *,
     shared: bool = False,
+    keeps_house: Callable[[], bool] = lambda: True,
     node: NodeLimits | None = None,
     limits: AdvertisementLimits | None = None,
 ) -> AsyncIterator[AtWork]:
@@ -129,7 +131,7 @@ async def at_work(
     published = published or Published()
     service = DiscoveryService(
         Node(parties().node, parties().verifier(), sign=sign, new_uuid=uuid4, limits=node),
-        store, published, shared=shared, limits=limits,
+        store, published, shared=shared, keeps_house=keeps_house, limits=limits,
     )  # fmt: skip
     await service.start()
     working = asyncio.create_task(service.run())
@@ -297,6 +299,44 @@ async def test_a_failure_does_not_end_the_purge(
     monkeypatch.setattr(Node, "expired", fail_once)
     async with at_work(sqlite_url(tmp_path)):
         await until(lambda: looks > 1, 10.0)
+
+
+async def test_whoever_keeps_house_counts_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it begins to, and from time to time: a gateway of an older version may count nothing."""
+    recounts, purges, keeps = 0, 0, False
+    recount, purge = claims.recount, advertisements.purge
+
+    def recounted(connection: Connection) -> bool:
+        nonlocal recounts
+        recounts += 1
+        return recount(connection)
+
+    def purged(connection: Connection, now: float) -> bool:
+        nonlocal purges
+        purges += 1
+        return purge(connection, now)
+
+    async def rounds() -> int:
+        """The counts after two more rounds."""
+        seen = purges
+        await until(lambda: purges > seen + 2, 10.0)
+        return recounts
+
+    monkeypatch.setattr(service, "PURGE", 0.0)
+    monkeypatch.setattr(claims, "recount", recounted)
+    monkeypatch.setattr(advertisements, "purge", purged)
+    async with at_work(sqlite_url(tmp_path), keeps_house=lambda: keeps):
+        assert await rounds() == 0
+        keeps = True
+        assert [await rounds(), await rounds()] == [1, 1]
+        keeps = False
+        await rounds()
+        keeps = True
+        assert await rounds() == 2
+        monkeypatch.setattr(service, "RECOUNT", 0.0)
+        assert await rounds() > 3
 
 
 async def test_what_waits_for_the_messaging_system_is_no_replay_of_itself(

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from gateway.model.advertisements import AdvertisementLimits, Claimed
 from gateway.store import Store, claims
 from gateway.store.claims import PROOF
-from gateway.store.schema import discovery_claims
+from gateway.store.schema import discovery_claims, discovery_messages
 from tests.rigs.stores import on_each_store, sqlite_url
 
 NOW = 1_000.0
@@ -163,3 +163,29 @@ async def test_a_claim_costs_the_same_however_many_are_remembered(tmp_path: Path
     before, after = await store.submit(compare)
     await store.close()
     assert after < 2 * before, (before, after)
+
+
+@on_each_store
+async def test_what_an_older_version_did_not_count_is_counted(store: Store) -> None:
+    """It remembers messages, and forgets those of others, without a word to the counts."""
+
+    def old(connection: Connection) -> None:
+        for sender, message, kind in (("e-1", "x", PROOF), ("e-3", "y", ""), ("e-3", "z", "")):
+            connection.execute(
+                discovery_messages.insert().values(
+                    sender=sender, message=message, notification="n", kind=kind, at=NOW,
+                    expires=NOW + 30.0,
+                )
+            )  # fmt: skip
+        connection.execute(discovery_messages.delete().where(discovery_messages.c.sender == "e-2"))
+
+    assert not await store.submit(claims.recount)
+    for sender in ("e-1", "e-2"):
+        await store.submit(partial(claimed, sender=sender, number=1))
+    assert not await store.submit(claims.recount), "they are right"
+    await store.submit(old)
+    assert await store.submit(counted) == {"": (0, 2), "e-1": (0, 1), "e-2": (0, 1)}
+    assert await store.submit(claims.recount)
+    assert await store.submit(counted) == {"": (1, 3), "e-1": (1, 1), "e-3": (0, 2)}
+    assert not await store.submit(partial(claims.forget_expired, now=NOW + 99.0))
+    assert await store.submit(counted) == {"": (0, 0)}
