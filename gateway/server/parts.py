@@ -48,12 +48,12 @@ from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.endings import Endings
 from gateway.subscriptions.filter_budgets import FilterBudgets
-from gateway.subscriptions.lifecycle import Subscriptions
 from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.matching import Matching
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.sequences import SubscriberSequences
 from gateway.subscriptions.subscription_end import SubscriptionEnds
+from gateway.subscriptions.subscriptions import Subscriptions
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.webhooks import WebHooks
 from gateway.web.parts import Web

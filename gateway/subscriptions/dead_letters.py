@@ -23,7 +23,7 @@ from gateway.store import Store, dead_letter_counts
 from gateway.store import dead_letters as rows
 from gateway.store.dead_letters import SLICE, Selection, Slice
 from gateway.store.replicas import HOUSE
-from gateway.subscriptions.lifecycle import Subscriptions
+from gateway.subscriptions.subscriptions import Subscriptions
 from mediation import minimal_form, render
 
 LOOK = 2.0

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from filters import Reason, Refused
-from mediation import Expiry, LeaseRules, format_seconds
+from mediation import SPECIFICATIONS, Expiry, LeaseRules, Rights, Subscription, format_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,26 @@ def grant(
             return longest
         raise _too_long(longest)
     return until
+
+
+def within(rights: Rights | None, expires: datetime | None) -> datetime | None:
+    """Return the end of a lease that is no longer than the right that it rests on."""
+    if rights is None:
+        return expires
+    return rights.until if expires is None else min(expires, rights.until)
+
+
+def rules_of(subscription: Subscription) -> LeaseRules:
+    """Return the rules for leases of the specification that *subscription* speaks."""
+    return SPECIFICATIONS[subscription.spec.version].leases
+
+
+def may_be_renewed(subscription: Subscription, terms: LeaseTerms, now: datetime) -> bool:
+    """Whether the lease of *subscription* is not over, or still in its grace."""
+    expires = subscription.lease.expires
+    if expires is None or expires > now:
+        return True
+    return rules_of(subscription).grace and expires + terms.grace > now
 
 
 def _too_long(longest: datetime) -> LeaseRefused:

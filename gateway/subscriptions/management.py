@@ -13,9 +13,9 @@ from gateway.exchange import Handlers, Inbound
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.security.resource_addresses import key_in, shown
-from gateway.subscriptions.lifecycle import Subscriptions
 from gateway.subscriptions.reports import SubscriptionReport, SubscriptionReports
 from gateway.subscriptions.selection import Found, SubscriptionSelector
+from gateway.subscriptions.subscriptions import Subscriptions
 from mediation import (
     DeleteSubscriptions,
     End,

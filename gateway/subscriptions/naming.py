@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from gateway.delivery import Entry
 from gateway.exchange import Inbound
-from gateway.subscriptions.lifecycle import Subscriptions
+from gateway.subscriptions.subscriptions import Subscriptions
 from mediation import Incoming
 
 

@@ -11,8 +11,9 @@ from gateway.model.mailboxes import Mailbox
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.quotas import PrincipalRate
-from gateway.subscriptions.lifecycle import KEPT_ALIVE, Subscriptions, SubscriptionUnknown
+from gateway.subscriptions.lifecycle import SubscriptionUnknown
 from gateway.subscriptions.naming import find_named
+from gateway.subscriptions.subscriptions import KEPT_ALIVE, Subscriptions
 from mediation import (
     Done,
     GetStatus,

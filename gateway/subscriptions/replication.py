@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable
 from functools import partial
-from typing import Protocol
 
 import structlog
 
@@ -15,33 +14,11 @@ from gateway.store import subscriptions as rows
 from gateway.store.replicas import Added
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.leftovers import drop_leftovers
+from gateway.subscriptions.lifecycle import Lifecycle
 from gateway.subscriptions.table import SubscriptionTable
 from mediation import Subscription
 
 _log = structlog.get_logger("dragoman.subscriptions")
-
-
-class Lifecycle(Protocol):
-    """The changes of one subscription, as replication makes them."""
-
-    def lock(self, entry: Entry) -> asyncio.Lock:
-        """Held by whoever changes or ends *entry*."""
-
-    def enter(self, subscription: Subscription) -> Entry:
-        """Make an entry of a subscription that is in the store.
-
-        Raises:
-            Refused: Its consumer cannot be sent to.
-        """
-
-    def moved(self, entry: Entry, subscription: Subscription) -> None:
-        """Put *subscription*, which the store has, in the place of the former one of *entry*."""
-
-    async def has_ended(self, entry: Entry) -> None:
-        """Forget *entry*, which is not in the store any more."""
-
-    def is_over(self, subscription: Subscription) -> bool:
-        """Whether the lease has ended."""
 
 
 class Replication:

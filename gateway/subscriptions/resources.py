@@ -7,8 +7,9 @@ from gateway.exchange import Inbound
 from gateway.resources import end_if_over
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import key_in
-from gateway.subscriptions.lifecycle import Subscriptions, SubscriptionUnknown
+from gateway.subscriptions.lifecycle import SubscriptionUnknown
 from gateway.subscriptions.naming import find_named, subscription_names
+from gateway.subscriptions.subscriptions import Subscriptions
 from mediation import Expiry, Incoming, PropertyDocument, Version, properties_in
 
 

@@ -23,7 +23,7 @@ from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.read import read_inbound
-from gateway.subscriptions.lifecycle import KEPT_ALIVE
+from gateway.subscriptions.subscriptions import KEPT_ALIVE
 from gateway.web.messages import MessageView, views
 from gateway.web.parts import Parts, Web
 from gateway.web.proofs import Proving

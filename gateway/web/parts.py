@@ -20,10 +20,10 @@ from gateway.soap.service import SoapService
 from gateway.sources.sources import Sources
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.explaining import Explainer
-from gateway.subscriptions.lifecycle import Subscriptions
 from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.sequences import SubscriberSequences
+from gateway.subscriptions.subscriptions import Subscriptions
 from gateway.subscriptions.webhooks import WebHooks
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.metrics import Metrics

@@ -26,8 +26,8 @@ from gateway.server.state import RunState
 from gateway.server.store_counts import Counting, count
 from gateway.settings.settings import Settings
 from gateway.soap.http import SoapEndpoint
+from gateway.subscriptions.creation import SUBSCRIBES, SUBSCRIBES_AT_ONCE
 from gateway.subscriptions.explaining import Explainer
-from gateway.subscriptions.lifecycle import SUBSCRIBES, SUBSCRIBES_AT_ONCE
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.events import EventEndpoint
 from gateway.web.metrics import Metrics

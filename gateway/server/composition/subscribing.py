@@ -18,12 +18,12 @@ from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.endings import Endings
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.leases import LeaseTerms
-from gateway.subscriptions.lifecycle import Subscriptions
 from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.matching import Inside, Matching
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.selection import SubscriptionSelector
 from gateway.subscriptions.subscription_end import SubscriptionEnds
+from gateway.subscriptions.subscriptions import Subscriptions
 
 
 def keep_subscriptions(
