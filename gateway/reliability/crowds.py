@@ -27,6 +27,7 @@ class Arrived:
     owner: str | None = None
     content_type: str = ""
     service: str = ""
+    peer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def receive_all(party: Party, arrived: Sequence[Arrived], now: float) -> list[Re
         replies[at] = taken if isinstance(taken, Exception) else outcome(party, taken.finish)
     for at, each in enumerate(arrived):
         if at not in replies:
-            take = partial(receive, party, each.octets, now, owner=each.owner)
+            take = partial(receive, party, each.octets, now, owner=each.owner, peer=each.peer)
             replies[at] = outcome(
                 party, partial(take, content_type=each.content_type, service=each.service)
             )

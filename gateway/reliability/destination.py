@@ -71,9 +71,15 @@ def create(
     *,
     owner: str | None,
     service: str,
+    peer: str = "",
 ) -> tuple[CreateSequenceResponse | RmFault, IncomingSequence | None]:
     """Make a sequence; one that was asked for with the same MessageID already gets the same answer
-    again."""
+    again.
+
+    Args:
+        peer: The network address of who asks, whose sequences are counted where *owner* is None.
+    """
+    of_nobody = peer or None if owner is None else None
     assert message.rm is not None
     assert message.wsa is not None
     wire = Wire(message.rm, message.wsa, message.soap)
@@ -85,10 +91,10 @@ def create(
             if create_id is not None:
                 sequence = step.tx.incoming.find_created(create_id, owner)
             if sequence is None:
-                refusal = _refusal(step, message, request, wire, owner)
+                refusal = _refusal(step, message, request, wire, owner, of_nobody)
                 if refusal is not None:
                     return refusal, None
-                sequence = _make(step, message, request, wire, create_id, owner, service)
+                sequence = _make(step, message, request, wire, create_id, owner, service, of_nobody)
     except Taken:
         return _refuse("The offered identifier is in use."), None
     return _response(party, message, sequence), sequence
@@ -104,10 +110,15 @@ def _refusal(
     request: CreateSequence,
     wire: Wire,
     owner: str | None,
+    peer: str | None,
 ) -> RmFault | None:
     party, incoming = step.party, step.tx.incoming
-
-    if not party.policy.admits(incoming.count(owner) if owner else 0, incoming.count()):
+    of_peer = 0
+    if owner:
+        of_peer = incoming.count(owner)
+    elif peer:
+        of_peer = incoming.count(peer=peer)
+    if not party.policy.admits(of_peer, incoming.count()):
         return _refuse("There are too many sequences.", CONNECTION_LIMIT_REACHED)
     offer = request.offer
     named = [request.acks_to, message.headers.reply_to, offer.endpoint if offer else None]
@@ -133,6 +144,7 @@ def _make(
     create_id: str | None,
     owner: str | None,
     service: str,
+    peer: str | None,
 ) -> IncomingSequence:
     policy = step.party.policy
     asked = request.expires.total_seconds() if request.expires else None
@@ -156,6 +168,7 @@ def _make(
         last_seen=step.now,
         token=request.token,
         lifetime=lifetime,
+        peer=peer,
     )
     sequence = acknowledging.planned(step, sequence)
     step.tx.incoming.put(sequence)

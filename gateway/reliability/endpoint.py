@@ -76,8 +76,8 @@ class Endpoint:
         """Take a message that came on a connection: see `gateway.reliability.receiving.receive`.
 
         Args:
-            peer: The network address of who sent it: nobody makes many sequences a second, or has
-                many faults about sequences that nobody knows.
+            peer: The network address of who sent it: nobody makes many sequences a second, has
+                many without an owner, or many faults about sequences that nobody knows.
         """
         manners = self._manners if peer else None
         return self._retried(

@@ -70,7 +70,8 @@ def receive(
         service: The application that gets what comes in a sequence that is made now.
         back: It came back on a connection that the sequence with this key opened; an answer has
             to go elsewhere then, or nowhere.
-        manners, peer: What *peer*, a network address, may ask for how often.
+        peer: The network address of who sent it, whose sequences are counted where *owner* is None.
+        manners: What *peer* may ask for how often.
 
     Raises:
         Refused: It is no message that can be read; who asks answers with a fault of SOAP.
@@ -96,7 +97,7 @@ def receive(
         refused_now = RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason="Too many at once.")
         answer = _fault(wire, refused_now, message.headers.message_id, about_header=False)
         return Reply(answer, fault=True)
-    exchange = Exchange(party, message, octets, now, owner, content_type, service, back)
+    exchange = Exchange(party, message, octets, now, owner, content_type, service, back, peer)
     reply = exchange.run()
     unknown = reply.fault and exchange.knows_nothing
     if manners is not None and unknown and not manners.unknowns.allows(peer, now):
@@ -155,6 +156,7 @@ class Exchange:
     content_type: str
     service: str
     back: str | None
+    peer: str = ""
     body: Body | None = None
     fault: RmFault | None = None
     about_header: bool = True
@@ -300,7 +302,13 @@ class Exchange:
 
     def _create(self, body: CreateSequence) -> None:
         answer, self.sequence = destination.create(
-            self.party, self.message, body, self.now, owner=self.owner, service=self.service
+            self.party,
+            self.message,
+            body,
+            self.now,
+            owner=self.owner,
+            service=self.service,
+            peer=self.peer,
         )
         if isinstance(answer, RmFault):
             self.fault, self.about_header = answer, False

@@ -45,6 +45,7 @@ class IncomingSequence:
         token: The security token that it is bound to, as its reference in CreateSequence, or None.
         lifetime: The expiry that CreateSequenceResponse told, in seconds, or None.
         due_at: When a worker should look at it, or None.
+        peer: The network address of who created it, where nobody said who owns it, or None.
     """
 
     identifier: str
@@ -68,6 +69,7 @@ class IncomingSequence:
     token: bytes | None = None
     lifetime: float | None = None
     due_at: float | None = None
+    peer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

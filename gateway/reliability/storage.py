@@ -101,8 +101,9 @@ class IncomingSequences(Protocol):
 
     def remove(self, identifier: str) -> None: ...
 
-    def count(self, owner: str | None = None) -> int:
-        """How many there are that have not ended; of one *owner*, where it is given."""
+    def count(self, owner: str | None = None, *, peer: str | None = None) -> int:
+        """How many there are that have not ended; of one *owner*, or those that *peer* created and
+        nobody owns, where one of them is given."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Publishers that send in sequences (WS-ReliableMessaging), envelope by envelope."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mediation import EndpointReference, Soap, Wsa
@@ -44,6 +44,7 @@ class ReliablePublisher:
     wsa: Wsa | None = None
     acks_to: str = ""
     source: str = "127.0.0.1"
+    headers: Mapping[str, str] = field(default_factory=dict)
     path: str = "/soap"
     identifier: str = ""
     acknowledged: Ranges = field(default=NO_NUMBERS)
@@ -69,6 +70,7 @@ class ReliablePublisher:
             path or self.path,
             octets,
             source=self.source,
+            **self.headers,
             content_type=f"{self.soap.media_type}; charset=utf-8",
         )
 

@@ -51,14 +51,21 @@ class Intake:
         self._held = 0
 
     async def take(
-        self, octets: bytes, *, content_type: str, owner: str | None, service: str
+        self,
+        octets: bytes,
+        *,
+        content_type: str,
+        owner: str | None,
+        service: str,
+        peer: str = "",
     ) -> HttpReply:
         """Take a message, in the event loop of any server."""
         if self._busy >= AT_A_TIME:
             return LATER
         self._busy += 1
         try:
-            reply = await self._workers.receive(Arrived(octets, owner, content_type, service))
+            arrived = Arrived(octets, owner, content_type, service, peer)
+            reply = await self._workers.receive(arrived)
         except Refused as refused:
             return _refused(octets, refused)
         except StorageUnavailable as error:

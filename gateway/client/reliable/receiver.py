@@ -21,6 +21,7 @@ from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Party
 from gateway.reliability.storage import StorageManager, StorageUnavailable
 from gateway.reliability.values import Dead, Notice
+from gateway.security.principals import side_of
 from mediation.reliable_messaging.policy import Policy
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -46,6 +47,9 @@ class Receiver(End):
             replies to, as strangers name them; or what decides for an address. By default it
             answers on connections only.
         identify: Tells who sent a request (of the ASGI scope); a sequence belongs to who made it.
+        address_of: Tells the network address of who sent a request (of the ASGI scope), each of
+            which may have ``policy.sequences_per_peer`` sequences without an owner; by default the
+            client of the scope. An empty one is not counted.
         hold: Seconds that a connection is held open for the reply to a request.
         max_octets: The longest message.
         timeout: Seconds for a whole exchange with a peer.
@@ -63,6 +67,7 @@ class Receiver(End):
         address: str | None = None,
         may_call: Collection[str] | Callable[[str], bool] = (),
         identify: Callable[[Scope], str | None] | None = None,
+        address_of: Callable[[Scope], str] | None = None,
         policy: Policy | None = None,
         hold: float = HOLD,
         max_octets: int = MAX_OCTETS,
@@ -72,6 +77,7 @@ class Receiver(End):
     ) -> None:
         super().__init__(store)
         self._identify = identify or _nobody
+        self._address_of = address_of or _client
         self._max_octets = max_octets
         self._applications = Applications()
         self._dead: dict[str, Dead] = {}
@@ -173,6 +179,7 @@ class Receiver(End):
             content_type=headers.get(b"content-type", b"").decode("latin-1"),
             owner=self._identify(scope),
             service=path,
+            peer=side_of(self._address_of(scope)),
         )
 
     def _start_first(self) -> None:
@@ -207,6 +214,11 @@ async def _write(reply: HttpReply, send: Send) -> None:
 
 def _nobody(scope: Scope) -> str | None:
     return None
+
+
+def _client(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def _hosts(hosts: Collection[str]) -> Callable[[str], bool]:

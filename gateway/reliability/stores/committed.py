@@ -69,6 +69,11 @@ def _address(record: Record | None) -> str | None:
     return None
 
 
+def _counted(record: IncomingSequence) -> tuple[tuple[str, str | None], ...]:
+    owner = ("owner", record.owner)
+    return (owner,) if record.peer is None else (owner, ("peer", record.peer))
+
+
 @dataclass(slots=True)
 class Committed:
     """All that is committed."""
@@ -82,8 +87,8 @@ class Committed:
     identified: dict[str, str] = field(default_factory=dict)
     offered: dict[str, str] = field(default_factory=dict)
     creating: dict[str, str] = field(default_factory=dict)
-    live: Counter[str | None] = field(default_factory=Counter)
-    """Incoming sequences that have not ended, by owner."""
+    live: Counter[tuple[str, str | None]] = field(default_factory=Counter)
+    """Incoming sequences that have not ended, by owner and by peer."""
 
     def copy(self) -> "Committed":
         return Committed(
@@ -105,15 +110,22 @@ class Committed:
             if old.create_id is not None and self.created[old.create_id, old.owner] == key:
                 del self.created[old.create_id, old.owner]
             if old.ended_at is None:
-                self.live[old.owner] -= 1
-                if not self.live[old.owner]:
-                    del self.live[old.owner]
+                for counted in _counted(old):
+                    self.live[counted] -= 1
+                    if not self.live[counted]:
+                        del self.live[counted]
         if record is not None:
             if record.create_id is not None:
                 self.created[record.create_id, record.owner] = key
             if record.ended_at is None:
-                self.live[record.owner] += 1
+                self.live.update(_counted(record))
         self.incoming.put(key, record)
+
+    def live_of(self, owner: str | None, peer: str | None) -> int:
+        """How many incoming sequences of *owner*, else of *peer*, else of all, have not ended."""
+        if owner is None and peer is None:
+            return sum(number for (kind, _), number in self.live.items() if kind == "owner")
+        return self.live["owner", owner] if owner is not None else self.live["peer", peer]
 
     def put_outgoing(self, key: str, record: OutgoingSequence | None) -> None:
         old = self.outgoing.records.get(key)

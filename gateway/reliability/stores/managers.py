@@ -90,13 +90,17 @@ class DatabaseIncoming(Manager[IncomingSequence]):
     def remove(self, identifier: str) -> None:
         self._delete(identifier)
 
-    def count(self, owner: str | None = None) -> int:
+    def count(self, owner: str | None = None, *, peer: str | None = None) -> int:
         self.flush()
-        if owner is None:
-            return int(self._work.execute(how_many(self._table, live=True)).scalar_one())
-        own = {"own_owned_by": digest(owner)}
-        statement = how_many(self._table, "owned_by", live=True)
-        return int(self._work.execute(statement, own).scalar_one())
+        if owner is not None:
+            return self._count("owned_by", digest(owner))
+        if peer is not None:
+            return self._count("peer", peer)
+        return int(self._work.execute(how_many(self._table, live=True)).scalar_one())
+
+    def _count(self, column: str, value: object) -> int:
+        statement = how_many(self._table, column, live=True)
+        return int(self._work.execute(statement, {f"own_{column}": value}).scalar_one())
 
 
 class DatabaseInvoker(Manager[InvokerBuffer]):

@@ -269,13 +269,14 @@ class MemoryIncoming(_Manager[IncomingSequence]):
     def remove(self, identifier: str) -> None:
         self._draft(identifier, None)
 
-    def count(self, owner: str | None = None) -> int:
+    def count(self, owner: str | None = None, *, peer: str | None = None) -> int:
         self._check_open()
         with self._tx._store._changed:
             held = self._tx._store._committed
-            number = held.live[owner] if owner is not None else sum(held.live.values())
+            number = held.live_of(owner, peer)
             for key, record in self._drafts():
-                number += _is_live(record, owner) - _is_live(held.incoming.records.get(key), owner)
+                before = held.incoming.records.get(key)
+                number += _is_live(record, owner, peer) - _is_live(before, owner, peer)
             return number
 
 
@@ -464,10 +465,12 @@ def _keep(shelves: dict[str, Shelf[M]], key: str, shelf: Shelf[M]) -> None:
         shelves.pop(key, None)
 
 
-def _is_live(record: IncomingSequence | None, owner: str | None) -> int:
-    return int(
-        record is not None and record.ended_at is None and (owner is None or record.owner == owner)
-    )
+def _is_live(record: IncomingSequence | None, owner: str | None, peer: str | None) -> int:
+    if record is None or record.ended_at is not None:
+        return 0
+    if owner is not None:
+        return int(record.owner == owner)
+    return int(peer is None or record.peer == peer)
 
 
 def memory_store(url: str) -> MemoryStore:

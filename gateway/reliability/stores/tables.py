@@ -23,6 +23,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Connection,
     Dialect,
     Double,
     Engine,
@@ -54,7 +55,7 @@ from gateway.reliability.stores.engines import committing, writing
 from mediation import EndpointReference, Soap, Wsa
 from mediation.reliable_messaging import Ranges, Rm
 
-VERSION = 1
+VERSION = 2
 """Of the tables. A program refuses those that a newer one made."""
 
 SHORT = 1024
@@ -262,15 +263,24 @@ for _table in (incoming, outgoing):
     Index(f"{_table.name}_to", _table.c.address, postgresql_where=_live, sqlite_where=_live)
 _live = incoming.c.ended_at.is_(None)
 Index("dragoman_rm_incoming_owner", incoming.c.owned_by, postgresql_where=_live, sqlite_where=_live)
+_by_peer = Index(
+    "dragoman_rm_incoming_peer", incoming.c.peer, postgresql_where=_live, sqlite_where=_live
+)
 _sent = outgoing_messages
 Index("dragoman_rm_outgoing_messages_named", _sent.c.sequence, _sent.c.named)
 Index("dragoman_rm_outgoing_messages_answers", _sent.c.sequence, _sent.c.answers)
+
+_ADDED: dict[int, tuple[tuple[Column[Any], ...], tuple[Index, ...]]] = {
+    2: ((incoming.c.peer,), (_by_peer,))
+}
+"""What each version added to tables that were there: columns, which may be null, and indexes."""
 
 _CREATING = int.from_bytes(digest("create tables")[:8], "big", signed=True)
 
 
 def create_tables(engine: Engine) -> None:
-    """Make the tables in the database of *engine* where they are missing.
+    """Make the tables in the database of *engine* where they are missing; add to those of an
+    earlier version what they have not.
 
     Raises:
         StorageUnavailable: A newer program made them.
@@ -291,3 +301,18 @@ def create_tables(engine: Engine) -> None:
         if version is None:
             made = schema.insert().values(version=VERSION, node=secrets.token_hex(6))
             connection.execute(made)
+        elif version < VERSION:
+            _add_later(connection, version)
+
+
+def _add_later(connection: Connection, version: int) -> None:
+    """Add what the tables of *version* have not."""
+    for later in range(version + 1, VERSION + 1):
+        columns, indexes = _ADDED[later]
+        for column in columns:
+            of_type = column.type.compile(connection.dialect)
+            added = f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {of_type}"
+            connection.execute(text(added))
+        for index in indexes:
+            index.create(connection)
+    connection.execute(schema.update().values(version=VERSION))

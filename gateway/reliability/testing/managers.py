@@ -42,6 +42,7 @@ FULL_INCOMING = incoming(
     token=b"<t>\xff\x00</t>",
     lifetime=3600.0,
     due_at=1_800_000_001.0,
+    peer="2001:db8::/64",
 )
 FULL_OUTGOING = outgoing(
     "full",
@@ -157,6 +158,20 @@ class ManagerContract:
         with self.store.transaction() as tx:
             assert (tx.incoming.count(), tx.incoming.count("alice")) == (2, 1)
             assert (tx.incoming.count("bob"), tx.incoming.count("")) == (0, 0)
+
+    def test_sequences_of_nobody_are_counted_by_peer(self) -> None:
+        with self.store.transaction() as tx:
+            for name, peer in (("urn:1", "192.0.2.1"), ("urn:2", "192.0.2.1"), ("urn:3", "::1")):
+                tx.incoming.put(incoming(name, peer=peer))
+            tx.incoming.put(incoming("urn:4", owner="alice"))
+            assert tx.incoming.count(peer="192.0.2.1") == 2
+        with self.store.transaction() as tx:
+            tx.incoming.put(incoming("urn:1", peer="192.0.2.1", ended_at=0.0))
+            tx.incoming.remove("urn:3")
+            counts = [tx.incoming.count(peer=peer) for peer in ("192.0.2.1", "::1", "alice", "")]
+            assert counts == [1, 0, 0, 0]
+        with self.store.transaction() as tx:
+            assert (tx.incoming.count(peer="192.0.2.1"), tx.incoming.count()) == (1, 2)
 
     # ---------------------------------------------------------------------------- invoker buffers
 

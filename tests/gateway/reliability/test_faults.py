@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.reliability.crowds import Arrived
 from gateway.reliability.party import Offers, anonymous
 from gateway.reliability.records import Wire
 from gateway.reliability.values import Reply
@@ -46,14 +47,20 @@ class Peer:
     """A client whose every message a test writes; it is at the other end of a connection, and
     nowhere else."""
 
-    def __init__(self, ends: Ends, owner: str | None = None) -> None:
+    def __init__(self, ends: Ends, owner: str | None = None, address: str = "") -> None:
         self.ends = ends
+        self.address = address
         self.wire: Wire = ends.wire
         self.owner = owner
         self._sent = 0
 
     def take(self, envelope: bytes) -> Reply:
-        return self.ends.service.endpoint.received(envelope, self.ends.now, owner=self.owner)
+        [reply] = self.ends.service.endpoint.received_all(
+            [Arrived(envelope, self.owner, peer=self.address)], self.ends.now
+        )
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
     def say(self, body: Body, *blocks: bytes, message_id: str | None = None) -> Reply:
         self._sent += 1
@@ -269,6 +276,20 @@ def test_a_peer_has_so_many_sequences_and_others_have_theirs() -> None:
     Peer(ends, "bob").create()
     alice.say(TerminateSequence(made[0]))
     alice.create()
+
+
+def test_an_address_has_so_many_sequences_of_nobody() -> None:
+    ends = Ends(WIRE_1_1, service={"policy": Policy(sequences_per_peer=2)})
+    stranger = Peer(ends, address="192.0.2.1")
+    made = [stranger.create(), stranger.create()]
+    asked = CreateSequence(anonymous(WIRE_1_1.wsa))
+    assert fault_in(stranger.say(asked)).name is FaultName.CREATE_SEQUENCE_REFUSED
+    Peer(ends, address="192.0.2.2").create()
+    # Who says who it is has its own, wherever it is.
+    Peer(ends, "alice", "192.0.2.1").create()
+    stranger.say(TerminateSequence(made[0]))
+    stranger.create()
+    assert fault_in(stranger.say(asked)).name is FaultName.CREATE_SEQUENCE_REFUSED
 
 
 @pytest.mark.parametrize("wire", VERSIONS)

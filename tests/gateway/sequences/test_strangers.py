@@ -209,6 +209,24 @@ async def test_a_flood_of_sequences(tmp_path: Path) -> None:
         await publisher.terminate(identifier=publisher.identifier)
 
 
+async def test_strangers_behind_a_proxy_have_so_many_each(tmp_path: Path) -> None:
+    settings = {"wsrm_sequences_per_owner": 2, "trusted_proxies": STRANGER}
+    async with a_gateway(tmp_path, **settings) as (run, _):
+        for peer in ("192.0.2.1", "192.0.2.2"):
+            # The last word is the proxy's own; those before it are its client's.
+            headers = {"x_forwarded_for": f"203.0.113.{peer[-1]}, {peer}"}
+            publisher = ReliablePublisher(run, source=STRANGER, headers=headers)
+            for _ in range(2):
+                await publisher.create()
+            said = await publisher.ask_to_create()
+            assert fault_of(said).name is FaultName.CREATE_SEQUENCE_REFUSED
+            # Where no proxy is believed, what it says makes nobody another one.
+            outside = ReliablePublisher(run, source=ANOTHER, headers=headers)
+            await outside.create()
+        said = await ReliablePublisher(run, source=ANOTHER).ask_to_create()
+        assert fault_of(said).name is FaultName.CREATE_SEQUENCE_REFUSED
+
+
 async def test_strangers_leave_room_for_trusted_peers(tmp_path: Path) -> None:
     async with a_gateway(tmp_path, wsrm_sequences=10) as (run, _):
         for number in range(9):

@@ -4,6 +4,7 @@ import http.client
 import threading
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,11 +33,13 @@ def ask(
     return found
 
 
-def create(acks_to: str = "http://www.w3.org/2005/08/addressing/anonymous") -> bytes:
+def create(
+    acks_to: str = "http://www.w3.org/2005/08/addressing/anonymous", *, id: str = "urn:example:1"
+) -> bytes:
     spoken = RmSpec(Rm.V1_1, Soap.V1_2, Wsa.V2005_08)
     to = EndpointReference("http://server.example/orders", Wsa.V2005_08)
     body = CreateSequence(EndpointReference(acks_to, Wsa.V2005_08))
-    return write_message(spoken, body, to=to, message_id="urn:example:1")[1]
+    return write_message(spoken, body, to=to, message_id=id)[1]
 
 
 @pytest.fixture
@@ -165,6 +168,32 @@ def test_a_sequence_belongs_to_who_made_it() -> None:
         with receiver.store.look() as look:
             [sequence] = look.incoming_page("", 10)
     assert sequence.owner == "alice"
+
+
+def test_strangers_have_so_many_sequences_each() -> None:
+    receiver = Receiver("memory:", policy=replace(SOON, sequences_per_peer=2))
+    receiver.service("/orders", lambda each: None)
+    statuses: dict[str, list[int]] = {}
+    with served(receiver) as found:  # uvicorn believes a proxy on its own machine.
+        for peer in ("192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"):
+            headers = {**XML, "X-Forwarded-For": peer}
+            statuses[peer] = [
+                ask(f"{found}/orders", create(id=f"urn:{peer}:{number}"), headers=headers)[0]
+                for number in range(3)
+            ]
+    assert statuses["192.0.2.1"] == statuses["192.0.2.2"] == [200, 200, 500]
+    # Who has one address of IPv6 has its network.
+    assert statuses["2001:db8::1"] == [200, 200, 500]
+    assert statuses["2001:db8::2"] == [500, 500, 500]
+
+
+def test_who_is_not_counted() -> None:
+    policy = replace(SOON, sequences_per_peer=1)
+    receiver = Receiver("memory:", policy=policy, address_of=lambda scope: "")
+    receiver.service("/orders", lambda each: None)
+    with served(receiver) as found:
+        statuses = [ask(f"{found}/orders", create(id=f"urn:{each}"))[0] for each in range(3)]
+    assert statuses == [200] * 3
 
 
 def test_functions_that_hang_do_not_stop_what_comes() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select, text
 from sqlalchemy.exc import IntegrityError, InvalidRequestError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -343,6 +343,26 @@ def test_tables_of_a_newer_program_are_refused(store: DatabaseStore, engine: Eng
         connection.execute(tables.schema.update().values(version=tables.VERSION + 1))
     with pytest.raises(StorageUnavailable, match="newer program"):
         DatabaseStore(engine)
+
+
+def test_tables_of_an_earlier_program_get_what_they_have_not(engine: Engine) -> None:
+    store = DatabaseStore(engine)
+    with store.transaction() as tx:
+        tx.incoming.put(incoming("urn:1"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP INDEX dragoman_rm_incoming_peer")
+        connection.exec_driver_sql("ALTER TABLE dragoman_rm_incoming DROP COLUMN peer")
+        connection.execute(tables.schema.update().values(version=1))
+    for _ in range(2):
+        store = DatabaseStore(engine)
+        with store.transaction() as tx:
+            assert tx.incoming.find("urn:1") == incoming("urn:1")
+            tx.incoming.put(incoming("urn:2", peer="192.0.2.1"))
+            assert tx.incoming.count(peer="192.0.2.1") == 1
+    with engine.connect() as connection:
+        assert connection.execute(select(tables.schema.c.version)).scalars().all() == [2]
+        indexes = {each["name"] for each in inspect(connection).get_indexes("dragoman_rm_incoming")}
+    assert "dragoman_rm_incoming_peer" in indexes
 
 
 def test_tables_are_made_once(engine: Engine) -> None:
