@@ -52,14 +52,6 @@ from mediation.eventing.management import (
 from mediation.eventing.messenger import FAULT_TEXTS as MESSENGER_FAULT_TEXTS
 from mediation.faults import fault_of, write_fault
 from mediation.filtering import PAYLOAD_PATHS, spoken_topic
-from mediation.model.administration import (
-    DeleteSubscriptions,
-    ListSubscriptions,
-    SubscriptionEntry,
-    SubscriptionsDeleted,
-    SubscriptionSelection,
-    SubscriptionsListed,
-)
 from mediation.model.calling import USUAL_CALLS, Calling, CallRules
 from mediation.model.delivery_modes import (
     PUSH,
@@ -102,6 +94,7 @@ from mediation.model.requests import (
     Context,
     CreateMailbox,
     CurrentMessage,
+    DeleteSubscriptions,
     DescribeDevice,
     DescribeEvents,
     Destroy,
@@ -120,6 +113,7 @@ from mediation.model.requests import (
     Identified,
     Identify,
     Incoming,
+    ListSubscriptions,
     MailboxMade,
     MailboxService,
     ManagementHeaders,
@@ -152,6 +146,10 @@ from mediation.model.requests import (
     Subscribe,
     Subscribed,
     SubscribePulling,
+    SubscriptionEntry,
+    SubscriptionsDeleted,
+    SubscriptionSelection,
+    SubscriptionsListed,
     Synchronize,
     Take,
     TakeFor,

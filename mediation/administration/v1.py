@@ -10,17 +10,21 @@ from filters.dialects import TOPIC_CONCRETE
 from mediation import names
 from mediation.filtering import dialect_of
 from mediation.mailboxes.kept import read_most
-from mediation.model.administration import (
+from mediation.model.errors import MediationError
+from mediation.model.expiry import format_seconds
+from mediation.model.requests import (
+    Arrival,
+    Context,
     DeleteSubscriptions,
     ListSubscriptions,
+    Operation,
+    Request,
+    Response,
     SubscriptionEntry,
     SubscriptionsDeleted,
     SubscriptionSelection,
     SubscriptionsListed,
 )
-from mediation.model.errors import MediationError
-from mediation.model.expiry import format_seconds
-from mediation.model.requests import Arrival, Context, Operation, Request, Response
 from mediation.model.specification import Answer, Offer, Service, Specification
 from mediation.model.versions import Family, Soap, Version
 from mediation.notification.properties import write_filter
