@@ -232,7 +232,8 @@ def _codec(octets: bytes, charset: str | None) -> tuple[str, bytes]:
 
 # ---- document types, counts, sizes --------------------------------------------------------------
 
-_DOCUMENT_TYPE = re.compile(rb"(?:[ \t\r\n]++|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE", re.DOTALL)
+_DOCUMENT_TYPE = b"<!DOCTYPE"
+_BEFORE_IT = re.compile(rb"[ \t\r\n]+|<!--.*?-->|<\?.*?\?>", re.DOTALL)
 
 # The last alternative is for what is not closed: there is nothing to look for behind it.
 _HIDDEN = re.compile(rb"<!(?:--.*?-->|\[CDATA\[.*?\]\]>|.*)", re.DOTALL)
@@ -252,7 +253,12 @@ _PARSER_DEPTH = 256
 
 def _refuse_document_type(octets: bytes, body: int) -> None:
     """Refuse a document type before the parser reads any of it: entities cost even when unused."""
-    if _DOCUMENT_TYPE.match(octets, body):
+    if _DOCUMENT_TYPE not in octets:
+        return
+    # One by one: a group that repeats would remember each of them, to give it back.
+    while found := _BEFORE_IT.match(octets, body):
+        body = found.end()
+    if octets.startswith(_DOCUMENT_TYPE, body):
         raise _document_type()
 
 

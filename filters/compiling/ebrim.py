@@ -254,7 +254,8 @@ def _read(text: str) -> tuple[StoredQuery, list[tuple[str, tuple[str, ...]]]]:
 
 _LIST = re.compile(r"\((.*)\)\Z", re.DOTALL)
 _ITEM = re.compile(
-    r"""\s*+(?: '((?:[^']|'')*+)' | ([^'(),\s]++(?:\s++[^'(),\s]++)*+) )\s*+(,|\Z)""", re.VERBOSE
+    r"""\s*+(?: '([^']*+(?:''[^']*+)*)' | ([^'(),\s]++(?:\s++[^'(),\s]++)*) )\s*+(,|\Z)""",
+    re.VERBOSE,
 )
 """One value; nothing in it is tried in two ways, whatever stands there."""
 

@@ -21,7 +21,7 @@ from gateway.security.networks import Networks
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 _PAIR = re.compile(
-    rf"""[ \t]*+(?:({_TOKEN})=(?:"((?:[^"\\]++|\\.)*+)"|([^\s;,"]*+))[ \t]*+)?(?:;|\Z)"""
+    rf"""[ \t]*+(?:({_TOKEN})=(?:"([^"\\]*+(?:\\.[^"\\]*+)*)"|([^\s;,"]*+))[ \t]*+)?(?:;|\Z)"""
 )
 """One of the pairs of an element, or none between two semicolons."""
 _MAX_HOPS = 16

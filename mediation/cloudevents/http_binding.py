@@ -23,8 +23,8 @@ CALLBACK_HEADER = "WebHook-Request-Callback"
 _PREFIX = "ce-"
 _PLAIN = "".join(map(chr, range(0x21, 0x7F))).replace('"', "").replace("%", "")
 """The characters that a header's value has as they are (section 3.1.3.2)."""
-_QUOTED = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
-_CLOSED = re.compile(r'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+')
+_QUOTED = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*)"')
+_CLOSED = re.compile(r'[^"]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*"[^"]*+)*')
 """A text all of whose quotes are closed. To look for quoted strings where one is not would begin
 anew at every quote in it."""
 

@@ -22,7 +22,7 @@ from mediation.soap.envelopes import envelope_start, octets_of, xml_attribute
 
 _OUR_STARTS = tuple(envelope_start(soap, wsa).encode() for soap in Soap for wsa in (*Wsa, None))
 
-_START_TAG = re.compile(rb"<[^\s/>]++([^>\"']*+(?:(?:\"[^\"]*+\"|'[^']*+')[^>\"']*+)*+)>")
+_START_TAG = re.compile(rb"<[^\s/>]++([^>\"']*+(?:(?:\"[^\"]*+\"|'[^']*+')[^>\"']*+)*)>")
 _ATTRIBUTE = re.compile(rb"\s([^\s=]+)=(?:\"[^\"]*\"|'[^']*')")
 _UNPREFIXED = re.compile(rb"<[^\s/>:!?<]++[\s/>]")
 """The start of an element without a prefix. In a comment anything may stand: what begins there is

@@ -2,13 +2,15 @@
 
 import re
 
-_MISC = rb"(?:\s++|<!--(?:[^-]|-(?!->))*+-->)*+"
-_DECLARATION = rb"(?:<\?xml\s(?:[^?]|\?(?!>))*+\?>)?+"
-# Possessive all through, and no two alternatives begin alike: time is linear.
-_ATTRIBUTES = rb"""(?:\s++[^\s=<>"'/]++\s*+=\s*+(?:"[^"]*+"|'[^']*+'))*+\s*+"""
-_NAME = rb"""[^\s/<>:="']++"""
+_MISC = rb"(?:\s++|<!--[^-]*+(?:-(?!->)[^-]*+)*-->)*"
+_DECLARATION = rb"(?:<\?xml\s[^?]*+(?:\?(?!>)[^?]*+)*\?>)?"
+# What repeats begins with a character that what follows does not, so that what is given back is
+# never tried again: time is linear. No group is possessive: up to Python 3.11.4 such ones match
+# wrongly.
+_ATTRIBUTES = rb"""(?:\s++[^\s=<>"'/]++\s*+=\s*+(?:"[^"]*+"|'[^']*+'))*\s*+"""
+_NAME = rb"""(?![!?])[^\s/<>:="']++"""
 _START = re.compile(
-    _DECLARATION + _MISC + rb"<(?P<prefix>(?:" + _NAME + rb":)?+)Envelope" + _ATTRIBUTES + rb">"
+    _DECLARATION + _MISC + rb"<(?P<prefix>(?:" + _NAME + rb":)?)Envelope" + _ATTRIBUTES + rb">"
     + _MISC + rb"(?P<tag>(?P<child><(?:" + _NAME + rb":)?(?P<name>" + _NAME + rb"))" + _ATTRIBUTES
     + rb")(?P<empty>/?+)>",
 )  # fmt: skip
