@@ -2,36 +2,32 @@
 
 A topic that somebody advertised is its creator's, who lets others publish and subscribe. A request
 brings a ``tdn:Authorization``: a header of SOAP, or the property ``tdn_authorization`` (in base64)
-of a native message. `mediation.discovery.decide` judges it; each proof counts once, which the store
-says for all gateways. What was accepted has a seal, and is not judged again (`seals.py`).
+of a native message. It is judged (`judge.py`), and each proof counts once, which the store says for
+all gateways. What was accepted has a seal, and is not judged again (`seals.py`).
 
 `Entity/<id>` belongs to that entity, and a node's own topics to that node: to subscribe to one, a
 stranger proves to have the key; the topic's id is then the digits of the identifier, as a UUID.
 """
 
-import asyncio
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from uuid import UUID
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import structlog
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.x509 import load_der_x509_certificate
-from lxml import etree
 
-from filters import Filter, Reason, Refused, Topic, parse_document, parse_expression
+from filters import Filter, Reason, Refused, Topic, parse_expression
+from gateway.discovery.brought import Asking, Bringing, Brought, brought
+from gateway.discovery.judge import ALWAYS, Judge, owner_of
 from gateway.discovery.seals import PROPERTY as SEAL
 from gateway.discovery.seals import Seals
 from gateway.discovery.service import DiscoveryService
 from gateway.exchange import Inbound
-from gateway.model.advertisements import AdvertisementLimits, Claimed
-from gateway.observing.samples import Sample, counters
-from gateway.store import Store, advertisements, claims
-from gateway.store.advertisements import LOCK
+from gateway.model.advertisements import AdvertisementLimits
+from gateway.observing.samples import Sample
+from gateway.security.principals import Principal
+from gateway.store import Store
 from mediation import (
     Incoming,
     Notification,
@@ -43,100 +39,18 @@ from mediation import (
 )
 from mediation.discovery import (
     MAX_MESSAGE,
-    Access,
-    AnyAdvertisement,
-    Authorization,
-    Creator,
     Decision,
     Denial,
-    Descriptors,
-    Possession,
     Right,
-    Role,
-    Synopsis,
-    SynopsisType,
-    TopicAdvertisement,
     Verifier,
-    check_advertisement,
-    decide,
-    identifier_of,
     is_stranger,
-    read_as,
-    role_of,
 )
-from mediation.names import TDN
 
 PROPERTY = "tdn_authorization"
 """The property of native messages with the base64 of a ``tdn:Authorization``."""
 REQUEST = "tdn_request"
 """The property with the message id that the proof was made for, where that is not the event's."""
-BLOCK = f"{{{TDN}}}Authorization"
-MARGIN = timedelta(minutes=10)
-"""For how long after its end a proof is remembered, for events that were on their way."""
-_ALWAYS = datetime(9999, 1, 1, tzinfo=UTC)
 _log = structlog.get_logger("dragoman.discovery")
-
-
-@dataclass(frozen=True, slots=True)
-class Brought:
-    """What a request proves a right by.
-
-    Attributes:
-        authorization: The ``tdn:Authorization``, if any.
-        request: The id of the request.
-        certificate: The client's, in DER, where it showed one to TLS: it stands for a possession.
-    """
-
-    authorization: bytes | None
-    request: str
-    certificate: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """What a request brings.
-
-    Attributes:
-        audiences: The addresses that it may have been sent to.
-        use: What the proof is used for: for the same it may be used again.
-    """
-
-    brought: Brought
-    audiences: frozenset[str]
-    use: str
-
-
-def authorization_in(envelope: bytes) -> bytes | None:
-    """The header block ``tdn:Authorization`` of an envelope that was read already."""
-    if b"Authorization" not in envelope or TDN.encode() not in envelope:
-        return None
-    try:
-        header = next(iter(parse_document(envelope)), None)
-    except Refused:  # What is no SOAP has no header.
-        return None
-    if header is None:
-        return None
-    found = [block for block in header if block.tag == BLOCK]
-    return etree.tostring(found[0], with_tail=False) if len(found) == 1 else None
-
-
-Bringing = Callable[[], Brought]
-"""Looks what a request brings: few need it."""
-
-
-def brought(incoming: Incoming, inbound: Inbound) -> Bringing:
-    """What a request brings: beside it, or in a header of its envelope."""
-
-    def look() -> Brought:
-        if inbound.proof is not None:
-            authorization: bytes | None = inbound.proof.authorization
-            request = inbound.proof.request
-        else:
-            authorization = authorization_in(inbound.octets)
-            request = incoming.context.headers.message_id or ""
-        return Brought(authorization, request, inbound.certificate)
-
-    return look
 
 
 class TopicRights:
@@ -163,15 +77,13 @@ class TopicRights:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._discovery = discovery
-        self._store = store
-        self._verifier = verifier
         self._seals = seals
         self._trusts = trusts
-        self._revoked = revoked
         self._addresses = addresses
-        self._limits = limits or AdvertisementLimits()
         self.now = now
-        self._denials: dict[str, int] = {}
+        self.judge = Judge(
+            discovery, store, verifier, revoked=revoked, addresses=addresses, limits=limits
+        )
 
     # Requests.
 
@@ -183,7 +95,7 @@ class TopicRights:
             request.filter,
             brought(incoming, inbound),
             inbound.base + inbound.path,
-            trusted=inbound.principal.trusted,
+            inbound.principal,
         )
 
     async def prove_publisher(
@@ -192,21 +104,22 @@ class TopicRights:
         """Check who publishes; see `check_publisher`."""
         proof, address = brought(incoming, inbound), inbound.base + inbound.path
         notifications = [
-            await self.check_publisher(each, proof, address) for each in request.notifications
+            await self.check_publisher(each, proof, address, inbound.principal)
+            for each in request.notifications
         ]
         return replace(request, notifications=tuple(notifications))
 
     # Subscribers.
 
     async def of_subscriber(
-        self, filter: Filter, proof: Bringing, address: str, *, trusted: bool
+        self, filter: Filter, proof: Bringing, address: str, principal: Principal
     ) -> Rights | None:
         """The rights that a subscription gets; None: it needs none.
 
         Raises:
-            Refused: ``NOT_ALLOWED``: it names a topic in full that it has no right to.
+            Refused: ``NOT_ALLOWED``: it names a topic in full that it has no right to; ``RATE``.
         """
-        guarded = self._closed(_named(filter), trusted=trusted)
+        guarded = self._closed(_named(filter), trusted=principal.trusted)
         if not guarded:
             return None
         if len(guarded) > 1:
@@ -214,11 +127,11 @@ class TopicRights:
                 Reason.NOT_ALLOWED, "A subscription names one topic that belongs to somebody."
             )
         [topic] = guarded
-        asking = Asking(proof(), self._known_as(address), "subscribe")
-        decision = await self._decide(topic, Right.SUBSCRIBE, asking)
+        asking = Asking(proof(), self._known_as(address), "subscribe", principal)
+        decision = await self.judge.decide(topic, Right.SUBSCRIBE, asking, now=self.now())
         if not decision.allowed:
             raise _refusal(topic, decision)
-        return Rights(str(topic), decision.until or _ALWAYS)
+        return Rights(str(topic), decision.until or ALWAYS)
 
     async def prove_reader(self, topic: Topic, incoming: Incoming, inbound: Inbound) -> None:
         """Check who asks for the last message on *topic*, which takes the right to subscribe.
@@ -229,8 +142,9 @@ class TopicRights:
         if not self._closed([topic], trusted=inbound.principal.trusted):
             return
         addresses = self._known_as(inbound.base + inbound.path)
-        asking = Asking(brought(incoming, inbound)(), addresses, "subscribe")
-        decision = await self._decide(topic, Right.SUBSCRIBE, asking)
+        shown = brought(incoming, inbound)()
+        asking = Asking(shown, addresses, "subscribe", inbound.principal)
+        decision = await self.judge.decide(topic, Right.SUBSCRIBE, asking, now=self.now())
         if not decision.allowed:
             raise _refusal(topic, decision)
 
@@ -259,23 +173,23 @@ class TopicRights:
     # Publishers.
 
     async def check_publisher(
-        self, notification: Notification, proof: Bringing, address: str
+        self, notification: Notification, proof: Bringing, address: str, principal: Principal
     ) -> Notification:
         """Check what a publisher in SOAP says on a protected topic; others are as they were.
         Returns it with a seal for who delivers it, and the proof for gateways with other stores.
 
         Raises:
-            Refused: ``NOT_ALLOWED``.
+            Refused: ``NOT_ALLOWED``, ``RATE``.
         """
         topic = notification.topic
         topic_id = None if topic is None else self._discovery.protected.get(str(topic))
         if topic is None or topic_id is None:
             return notification
-        asking = Asking(proof(), self._known_as(address), _use(notification))
-        decision = await self._decide(topic, Right.PUBLISH, asking)
+        asking = Asking(proof(), self._known_as(address), _use(notification), principal)
+        decision = await self.judge.decide(topic, Right.PUBLISH, asking, now=self.now())
         if not decision.allowed:
             raise _refusal(topic, decision)
-        proved = {SEAL: self._seals.seal(notification, topic_id, decision.until or _ALWAYS)}
+        proved = {SEAL: self._seals.seal(notification, topic_id, decision.until or ALWAYS)}
         octets = asking.brought.authorization
         if octets is not None and decision.proof is not None:
             proved |= {
@@ -307,9 +221,11 @@ class TopicRights:
         request = notification.properties.get(REQUEST, notification.id)
         asking = Asking(Brought(octets, request), self._known_as(""), _use(notification))
         if seal is not None and octets is None:
-            decision = self._counted(Right.PUBLISH, Decision(Denial.FORGED))
+            decision = self.judge.counted(Right.PUBLISH, Decision(Denial.FORGED))
         else:
-            decision = await self._decide(topic, Right.PUBLISH, asking, came)
+            decision = await self.judge.decide(
+                topic, Right.PUBLISH, asking, now=self.now(), came=came
+            )
         if not decision.allowed:
             _log.debug("discovery.not-delivered", topic=str(topic), why=_denial(decision).value)
         return decision.allowed
@@ -318,119 +234,14 @@ class TopicRights:
 
     def guards(self, topic: Topic) -> bool:
         """Whether *topic* is not for everybody: it was advertised, or is somebody's own."""
-        return str(topic) in self._discovery.protected or _owner(topic) is not None
-
-    async def _decide(
-        self, topic: Topic, right: Right, asking: Asking, came: datetime | None = None
-    ) -> Decision:
-        if asking.brought.authorization is None and asking.brought.certificate is None:
-            return self._counted(right, Decision(Denial.MISSING))  # Which costs nothing.
-        now = came or self.now()
-        advertisement = await self._advertisement(topic, now)
-        decision = await asyncio.to_thread(partial(self._judge, advertisement, right, asking, now))
-        if decision.allowed and decision.proof is not None:
-            decision = await self._claim(decision, asking)
-        return self._counted(right, decision)
-
-    def _holder(self, certificate: bytes) -> str | None:
-        """Whose key *certificate* has; None where it cannot be read, or who it is is refused."""
-        try:
-            holder = identifier_of(load_der_x509_certificate(certificate), Role.ENTITY)
-        except (ValueError, UnsupportedAlgorithm):
-            return None
-        return None if holder in self._verifier.trust.refused else holder
-
-    def _counted(self, right: Right, decision: Decision) -> Decision:
-        if not decision.allowed:
-            name = _denial(decision).name.lower().replace("_", "-")
-            key = f"{right.value}-{name}"
-            self._denials[key] = self._denials.get(key, 0) + 1
-        return decision
-
-    def _judge(
-        self, topic: AnyAdvertisement | None, right: Right, asking: Asking, now: datetime
-    ) -> Decision:
-        if topic is None:
-            return Decision(Denial.EXPIRED)
-        holder, audience, shown = None, "", asking.brought
-        try:
-            if shown.authorization is not None:
-                said = read_as(Authorization, shown.authorization).value
-            else:
-                said = Authorization(None)
-            if said.possession is not None:
-                audience = read_as(Possession, said.possession).value.audience
-            elif shown.certificate is not None:
-                holder = self._holder(shown.certificate)
-        except Refused:
-            return Decision(Denial.MALFORMED)
-        return decide(
-            topic,
-            Access(right, shown.request, self._audiences(asking, audience)),
-            self._verifier,
-            now=now,
-            possession=said.possession,
-            delegation=said.delegation,
-            holder=holder,
-            revoked=self._revoked,
-        )
-
-    async def _advertisement(self, topic: Topic, now: datetime) -> AnyAdvertisement | None:
-        """What says whose *topic* is; None where that has expired."""
-        topic_id = self._discovery.protected.get(str(topic))
-        if topic_id is None:
-            owner = _owner(topic)
-            return None if owner is None else _own(owner)
-        rows = await self._store.submit(partial(advertisements.load, topic_ids=[topic_id]))
-        if not rows or rows[0].octets is None:
-            return None
-        check = partial(check_advertisement, rows[0].octets, self._verifier, now=now)
-        try:
-            return (await asyncio.to_thread(check)).advertisement
-        except Refused:  # Its certificate has expired, or it has.
-            return None
-
-    async def _claim(self, decision: Decision, asking: Asking) -> Decision:
-        assert decision.proof is not None
-        id_, expires = decision.proof
-        now = self.now()
-        claimed = await self._store.submit(
-            partial(
-                claims.claim,
-                sender=decision.holder,
-                message=id_,
-                notification=asking.use,
-                # What came in time may be judged late: it must not come again after that, either.
-                expires=(max(expires, now) + MARGIN).timestamp(),
-                now=now.timestamp(),
-                limits=self._limits,
-                kind=claims.PROOF,
-                once=asking.use == "subscribe",
-            ),
-            locks=(LOCK,),
-        )
-        if claimed is Claimed.YES:
-            return decision
-        denial = Denial.REPLAYED if claimed is Claimed.REPLAYED else Denial.CROWDED
-        return replace(decision, denial=denial)
-
-    def _audiences(self, asking: Asking, named: str) -> frozenset[str]:
-        """The addresses of this gateway, *named* among them where it is below one."""
-        below = self._addresses | asking.audiences  # That of SOAP.TCP is known by what came alone.
-        own = any(named.startswith(f"{address}/") for address in below)
-        return asking.audiences | {named} if own else asking.audiences
+        return str(topic) in self._discovery.protected or owner_of(topic) is not None
 
     def _known_as(self, address: str) -> frozenset[str]:
         return self._addresses | {address} if address else self._addresses
 
     def metrics(self) -> Iterator[Sample]:
         """What was not allowed."""
-        yield counters(
-            "discovery_denials",
-            "Requests and messages without the right to a topic, by right and reason.",
-            "reason",
-            dict(self._denials),
-        )
+        return self.judge.metrics()
 
 
 def _use(notification: Notification) -> str:
@@ -456,33 +267,7 @@ def _named(filter: Filter) -> set[Topic]:
     return set(named)
 
 
-def _owner(topic: Topic) -> str | None:
-    """Whose topic of topic discovery *topic* is; None: everybody's, or none of those."""
-    steps = topic.steps
-    if steps[0].namespace != TDN:
-        return None
-    if steps[0].name == "Entity" and len(steps) == 2:
-        return steps[1].name
-    if steps[0].name == "Services" and len(steps) == 4:
-        return steps[3].name
-    return None
-
-
 def _is_stranger_s(topic: Topic) -> bool:
     """Whether *topic* is of somebody without a key: who knows it may listen."""
-    owner = _owner(topic)
+    owner = owner_of(topic)
     return owner is not None and is_stranger(owner)
-
-
-def _own(owner: str) -> TopicAdvertisement | None:
-    """What says that the topic of *owner* is its own."""
-    role = role_of(owner)
-    try:
-        topic_id = UUID(owner.removeprefix("" if role is None else role.value))
-    except ValueError:
-        return None
-    begins = datetime(1970, 1, 1, tzinfo=UTC)
-    return TopicAdvertisement(
-        topic_id, "", Creator(owner if role is Role.ENTITY else ""), begins, _ALWAYS,
-        Descriptors(), Synopsis(SynopsisType.PATH),
-    )  # fmt: skip

@@ -1,6 +1,7 @@
 """What a Subscribe leads to: a new subscription, or the renewal of one that it repeats."""
 
 import contextlib
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -46,6 +47,9 @@ from mediation import (
 
 SUBSCRIBES, SUBSCRIBES_AT_ONCE = 2.0, 20.0
 """Subscribe requests that a network address may send: a second, and at once."""
+Prove = Callable[[], Awaitable[Rights | None]]
+"""Proves the rights of a subscriber to the topic that its filter names, where that is somebody's;
+None where it is everybody's. It raises `Refused`."""
 _log = structlog.get_logger("dragoman.subscriptions")
 
 
@@ -90,13 +94,13 @@ class SubscriptionCreation:
         *,
         base: str,
         now: datetime,
-        rights: Rights | None = None,
+        prove: Prove | None = None,
         channel: str = "",
     ) -> Subscription:
         """Create a subscription; it is in the store and in force on return.
 
         Args:
-            rights: To the topic that the filter names, where that is somebody's.
+            prove: Asked when nothing that costs less stands against it.
             channel: The name of the channel that it is at; empty: none with a name.
 
         Raises:
@@ -113,6 +117,7 @@ class SubscriptionCreation:
         expires = grant(request.expires, rules, self._terms, trusted=principal.trusted, now=now)
         if specification.identity is None:  # Else it may be there already.
             self._check_quotas(principal, target)
+        rights = None if prove is None else await prove()
         if isinstance(request, Subscribe) and specification.handshake:
             rate = await self._web_hooks.ask(request.consumer, principal)
             request = replace(request, rate=rate)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from filters import DEFAULT_TOPIC, Reason, Refused, Topic
 from gateway.delivery import Entry
@@ -101,16 +102,16 @@ class SubscriptionOperations:
     ) -> Subscribed:
         now = datetime.now(UTC)
         self._topics.namespaces.check_filter(request.filter)
-        rights = None
+        prove = None
         if self._rights_of is not None:
-            rights = await self._rights_of(request, incoming, inbound)
+            prove = partial(self._rights_of, request, incoming, inbound)
         subscription = await self._subscriptions.subscribe(
             request,
             incoming.context,
             inbound.principal,
             base=inbound.base,
             now=now,
-            rights=rights,
+            prove=prove,
             channel=channel,
         )
         return Subscribed(subscription, now)

@@ -13,7 +13,7 @@ from gateway.security.principals import Principal
 from gateway.security.quotas import SubscriptionQuotas
 from gateway.store import Store
 from gateway.subscriptions.consumers import Consumers
-from gateway.subscriptions.creation import SubscriptionCreation
+from gateway.subscriptions.creation import Prove, SubscriptionCreation
 from gateway.subscriptions.leases import LeaseTerms
 from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
 from gateway.subscriptions.renewal import Renewal
@@ -26,7 +26,6 @@ from mediation import (
     Context,
     End,
     Expiry,
-    Rights,
     Subscribe,
     SubscribePulling,
     Subscription,
@@ -156,21 +155,21 @@ class Subscriptions:
         *,
         base: str,
         now: datetime,
-        rights: Rights | None = None,
+        prove: Prove | None = None,
         channel: str = "",
     ) -> Subscription:
         """Create a subscription, or renew the one that is asked for again; it is in the store and
         in force on return.
 
         Args:
-            rights: To the topic that the filter names, where that is somebody's.
+            prove: Asked when nothing that costs less stands against it.
             channel: The name of the channel that it is at; empty: none with a name.
 
         Raises:
             Refused: as the specification says; nothing was created.
         """
         return await self._creation.subscribe(
-            request, context, principal, base=base, now=now, rights=rights, channel=channel
+            request, context, principal, base=base, now=now, prove=prove, channel=channel
         )
 
     def find(self, candidates: Iterable[str | None], *, now: datetime) -> Entry:

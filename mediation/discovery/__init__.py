@@ -14,6 +14,7 @@ from mediation.discovery.authorization import (
     admit_decision,
     decide,
     read_property,
+    unfit,
     write_property,
 )
 from mediation.discovery.checks import (
@@ -242,6 +243,7 @@ __all__ = [
     "stranger",
     "topic_id_of",
     "topic_of",
+    "unfit",
     "write",
     "write_property",
 ]

@@ -142,6 +142,27 @@ def decide(
         return Decision(Denial.MALFORMED)
 
 
+def unfit(
+    topic_id: UUID,
+    access: Access,
+    possession: bytes | None,
+    *,
+    now: datetime,
+    learnt: set[str] | None = None,
+) -> Denial | None:
+    """Why `decide` would deny what rests on *possession*, whoever signed it; None: it might not.
+
+    No signature is looked at: it is what a stranger is asked first.
+    """
+    if possession is None:
+        return Denial.MISSING
+    try:
+        claim = read_as(Possession, possession, learnt=learnt).value
+    except Refused:
+        return Denial.MALFORMED
+    return _misfit(topic_id, access, claim, now)
+
+
 def admit_decision(decision: Decision, window: ReplayWindow, *, now: datetime) -> Decision:
     """Remember the Possession that *decision* rests on; deny what rests on one that came before."""
     if not decision.allowed or decision.proof is None:
@@ -202,20 +223,28 @@ def _possessor(
     """Who proves to have which key, and by what."""
     received = read_as(Possession, octets, learnt=learnt)
     claim = received.value
+    why = _misfit(topic_id, access, claim, now)
+    if why is not None:
+        raise _Denied(why)
+    signer = verifier.verify(received, Role.ENTITY, now=now)
+    return signer.identifier, (claim.id, claim.expires)
+
+
+def _misfit(topic_id: UUID, access: Access, claim: Possession, now: datetime) -> Denial | None:
+    """Why *claim* is not for *access*."""
     if claim.topic_id != topic_id:
-        raise _Denied(Denial.OTHER_TOPIC)
+        return Denial.OTHER_TOPIC
     if claim.right is not access.right:
-        raise _Denied(Denial.OTHER_RIGHT)
+        return Denial.OTHER_RIGHT
     if claim.request != access.request:
-        raise _Denied(Denial.OTHER_REQUEST)
+        return Denial.OTHER_REQUEST
     if claim.audience not in access.audiences:
-        raise _Denied(Denial.OTHER_AUDIENCE)
+        return Denial.OTHER_AUDIENCE
     try:
         check_times(claim.issued, claim.expires, now=now)
     except Untimely:
-        raise _Denied(Denial.UNTIMELY) from None
-    signer = verifier.verify(received, Role.ENTITY, now=now)
-    return signer.identifier, (claim.id, claim.expires)
+        return Denial.UNTIMELY
+    return None
 
 
 def _delegated(

@@ -115,7 +115,9 @@ class Rig:
             message_id=request, headers=headers, source=source,
         )  # fmt: skip
 
-    async def publish(self, number: int, speaker: Speaker | None, **more: object) -> Answer:
+    async def publish(
+        self, number: int, speaker: Speaker | None, *, source: str = "127.0.0.1", **more: object
+    ) -> Answer:
         path = f"/soap/topic/{quote(str(self.topic), safe='')}"
         request = fresh_id()
         headers = ""
@@ -123,8 +125,9 @@ class Rig:
             raw = f"/soap/topic/{self.topic}"
             headers = self.header(speaker, Right.PUBLISH, request, raw, **more)  # type: ignore[arg-type]
         return await self.run.ask(
-            Peer(), f"<e><n>{number}</n></e>", path, message_id=request, headers=headers
-        )
+            Peer(), f"<e><n>{number}</n></e>", path, message_id=request, headers=headers,
+            source=source,
+        )  # fmt: skip
 
     async def native(self, number: int, properties: dict[str, str], id: str = "") -> None:
         """Publish past the gateway, as a broker's own clients do."""

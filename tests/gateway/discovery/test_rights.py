@@ -1,15 +1,19 @@
 """Protected topics: who may publish on them and subscribe to them, in a whole gateway."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
 import pytest
 import pytest_asyncio
 
-from mediation.discovery import Authorization, Right, Role, topic_of, write
+from gateway.discovery import judge
+from gateway.security.quotas import PrincipalRate
+from mediation.discovery import Authorization, Right, Role, Verifier, topic_of, write
 from tests.gateway.publishing.test_synchronization import synchronize
 from tests.rigs.discovery_rights import (
     NAMESPACE,
@@ -34,6 +38,19 @@ WSN = "http://docs.oasis-open.org/wsn/b-2"
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     async with protected_topic(tmp_path) as rig:
         yield rig
+
+
+def verifications(monkeypatch: pytest.MonkeyPatch) -> list[Role]:
+    """The roles as which signatures are looked at, from now on."""
+    looks: list[Role] = []
+    verify = Verifier.verify
+
+    def look(self: Verifier, received: Any, role: Role, **more: Any) -> Any:
+        looks.append(role)
+        return verify(self, received, role, **more)
+
+    monkeypatch.setattr(Verifier, "verify", look)
+    return looks
 
 
 async def test_the_owner_and_whom_it_lets(rig: Rig) -> None:
@@ -137,8 +154,7 @@ async def test_who_may_not_publish(rig: Rig) -> None:
     for speaker, delegation in (
         (None, None), (OTHER, None), (OTHER, rig.delegation(Right.SUBSCRIBE)),
     ):  # fmt: skip
-        more = {} if delegation is None else {"delegation": delegation}
-        answer = await rig.publish(1, speaker, **more)
+        answer = await rig.publish(1, speaker, delegation=delegation)
         assert answer.status == 403, answer.body
 
 
@@ -234,11 +250,81 @@ async def test_who_shows_nothing_costs_no_look_at_the_topic(
         nonlocal looked
         looked = True
 
-    monkeypatch.setattr(rig.run.gateway.rights, "_advertisement", look)
+    assert rig.run.gateway.rights is not None
+    monkeypatch.setattr(rig.run.gateway.rights.judge, "advertised", look)
     assert (await rig.publish(1, None)).status == 403
     assert not looked
     assert (await rig.publish(1, OTHER)).status == 403
     assert looked
+
+
+async def test_what_cannot_do_costs_no_look_at_a_signature(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = verifications(monkeypatch)
+    sink, request = rig.consumers.add(), fresh_id()
+    for header in (
+        rig.header(OWNER, Right.PUBLISH, request),
+        rig.header(OWNER, Right.SUBSCRIBE, fresh_id()),
+        rig.header(OWNER, Right.SUBSCRIBE, request, topic_id=uuid4()),
+        elsewhere(rig, request),
+    ):
+        assert (await rig.subscribe(sink, request, header)).status == 403
+    assert looks == []
+    header = rig.header(OWNER, Right.SUBSCRIBE, request)
+    assert (await rig.subscribe(sink, request, header)).status == 200
+    assert looks != []
+
+
+async def test_a_stranger_s_proofs_are_counted_before_they_are_read(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert rig.run.gateway.rights is not None
+    few = PrincipalRate(0.0001, 2.0, "Too many proofs of possession.")
+    monkeypatch.setattr(rig.run.gateway.rights.judge, "_proofs", few)
+    answers = [await rig.publish(1, OTHER, source=STRANGER) for _ in range(2)]
+    assert [answer.status for answer in answers] == [403, 403]
+    looks = verifications(monkeypatch)
+    answer = await rig.publish(1, OWNER, source=STRANGER)
+    assert (answer.status, answer.headers.get("retry-after")) == (429, "10000"), answer.body
+    assert b"Too many proofs of possession." in answer.body
+    assert (await rig.publish(1, None, source=STRANGER)).status == 403, "it brings none"
+    assert looks == []
+    assert (await rig.publish(1, OWNER, source="127.0.0.3")).status == 202, "another stranger"
+    assert (await rig.publish(1, OWNER)).status == 202
+    metrics = (await rig.run.admin("GET", "/metrics")).body
+    assert b'dragoman_discovery_denials_total{reason="publish-rate"} 1.0' in metrics
+
+
+async def test_subscribe_requests_are_counted_before_their_proofs_are_read(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = PrincipalRate(0.0001, 1.0, "Too many Subscribe requests.")
+    monkeypatch.setattr(rig.run.gateway.subscriptions._creation, "_rate", few)
+    sink, looks = rig.consumers.add(), verifications(monkeypatch)
+    for status in (403, 429):
+        request = fresh_id()
+        header = rig.header(OTHER, Right.SUBSCRIBE, request)
+        answer = await rig.subscribe(sink, request, header, source=STRANGER)
+        assert (answer.status, bool(looks)) == (status, status == 403), answer.body
+        looks.clear()
+
+
+async def test_strangers_leave_threads_for_others(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert rig.run.gateway.rights is not None
+    busy = asyncio.Semaphore(0)
+    monkeypatch.setattr(rig.run.gateway.rights.judge, "_strangers", busy)
+    waiting = asyncio.create_task(rig.publish(1, OTHER, source=STRANGER))
+    assert (await rig.publish(2, OWNER)).status == 202
+    assert not waiting.done()
+    busy.release()
+    assert (await waiting).status == 403
+    await busy.acquire()
+    monkeypatch.setattr(judge, "WAIT", 0.0)
+    answer = await rig.publish(1, OTHER, source=STRANGER)
+    assert (answer.status, b"wait to be judged" in answer.body) == (503, True), answer.body
 
 
 async def test_a_wildcard_gets_no_last_message_of_a_protected_topic(rig: Rig) -> None:

@@ -12,8 +12,10 @@ import pytest
 import pytest_asyncio
 
 from filters import parse_clark
-from gateway.discovery.rights import Brought, TopicRights, authorization_in
+from gateway.discovery.brought import Brought, authorization_in
+from gateway.discovery.rights import TopicRights
 from gateway.discovery.seals import AFTER, Seals
+from gateway.security.principals import anonymous
 from gateway.store import Store, secrets
 from mediation import Attachment, Notification
 from mediation.discovery import Right
@@ -222,7 +224,8 @@ async def test_another_gateway_with_the_store_knows_the_seal(rig: Rig) -> None:
     envelope = f"<s:Envelope xmlns:s='urn:s'><s:Header>{header}</s:Header></s:Envelope>".encode()
     event = replace(EVENT, topic=rig.topic)
     proof = Brought(authorization_in(envelope), request)
-    admitted = await gateway.rights.check_publisher(event, lambda: proof, address)
+    owner = anonymous("127.0.0.1", trusted=True)
+    admitted = await gateway.rights.check_publisher(event, lambda: proof, address, owner)
     came, late = carried(admitted), now() + timedelta(days=1)
     assert await rights(secret).may_be_delivered(came, came=late)
     assert not await rights(b"another").may_be_delivered(came, came=late)
