@@ -193,7 +193,11 @@ class XPathFilterAdapter:
         """Find out whether all expressions of each of *questions*, which are about one message and
         cost too much to be evaluated on the spot, are true; in the turn of the share of *key*. None
         where too much waits for it."""
-        return await self._slow_filters.evaluate(self._share_of(key), questions)
+        return await self.evaluate_for(self._share_of(key), questions)
+
+    async def evaluate_for(self, share: Share, questions: Sequence[Question]) -> Evaluated | None:
+        """As `evaluate`, in the turn of *share*; None is the share of all who have no other."""
+        return await self._slow_filters.evaluate(share, questions)
 
     async def publish(self, notifications: Sequence[Notification]) -> None:
         """As `Adapter.publish`."""

@@ -180,17 +180,21 @@ class Channels:
 
     # What comes.
 
-    async def selecting(self, name: str, *, trusted: bool = True) -> Select:
+    async def selecting(self, name: str, *, stranger: str | None) -> Select:
         """What makes of notifications those that are published at a channel.
+
+        Args:
+            stranger: Who publishes, to whom the time of a dear filter is charged; None for a
+                trusted peer.
 
         Raises:
             ChannelUnknown: There is none.
         """
         channel = await self.named(name)
-        return partial(self.select, channel.name, trusted=trusted)
+        return partial(self.select, channel.name, stranger=stranger)
 
     async def select(
-        self, name: str, notifications: tuple[Notification, ...], *, trusted: bool
+        self, name: str, notifications: tuple[Notification, ...], *, stranger: str | None
     ) -> tuple[Notification, ...]:
         """Those of *notifications* that pass the filter of a channel, as what is published at it.
         What repeats another is one of the same channel.
@@ -201,7 +205,7 @@ class Channels:
         found = self._open.get(name)
         if found is None:
             raise ChannelUnknown(name)
-        passing = await found.selector.passing(notifications, trusted=trusted)
+        passing = await found.selector.passing(notifications, stranger=stranger)
         self.outcomes["passed"] += len(passing)
         self.outcomes["dropped"] += len(notifications) - len(passing)
         return tuple(

@@ -42,8 +42,8 @@ class ChannelOperations:
         self, request: Publish, incoming: Incoming, inbound: Inbound
     ) -> Published | Acknowledged | None:
         """Publish what passes the channel's filter; the publisher is not told what that is."""
-        name, trusted = await self._named(incoming, inbound), inbound.principal.trusted
-        select = await self._channels.selecting(name, trusted=trusted)
+        name, stranger = await self._named(incoming, inbound), inbound.principal.stranger
+        select = await self._channels.selecting(name, stranger=stranger)
         return await self._publishing.publish(request, incoming, inbound, select)
 
     async def subscribe(

@@ -1,7 +1,8 @@
 """What a channel takes, as a filter, and what of notifications passes it.
 
 It is decided when they are published, by the engine that decides for subscriptions; what is dear is
-evaluated in turn with all other dear filters (`adapters.filtering.slow_filters`).
+evaluated in turn with all other dear filters (`adapters.filtering.slow_filters`), in the share of
+the stranger that published it: how dear a filter is, is up to what it is asked about.
 """
 
 import threading
@@ -26,8 +27,8 @@ from gateway.parsing import Parsing
 from mediation import PAYLOAD_PATHS, Notification, event
 from mediation.grid_events import example_of, filter_of
 
-Evaluate = Callable[[str, Sequence[Question]], Awaitable[Evaluated | None]]
-"""`XPathFilterAdapter.evaluate`."""
+Evaluate = Callable[[str | None, Sequence[Question]], Awaitable[Evaluated | None]]
+"""`XPathFilterAdapter.evaluate_for`."""
 _log = structlog.get_logger("dragoman.channels")
 
 
@@ -51,7 +52,7 @@ class Selector:
     """Says which notifications pass one filter.
 
     Args:
-        key: What stands for it where dear filters take turns.
+        key: What logs call it.
 
     Raises:
         Refused: *selection* is no filter.
@@ -67,18 +68,21 @@ class Selector:
         self._thread = threading.get_ident()
 
     async def passing(
-        self, notifications: Sequence[Notification], *, trusted: bool
+        self, notifications: Sequence[Notification], *, stranger: str | None
     ) -> list[Notification]:
         """Those of *notifications* that pass.
+
+        Args:
+            stranger: Who published them; None for a trusted peer.
 
         Raises:
             Refused: ``UNAVAILABLE``: too much waits to be evaluated.
         """
         if self._filter == EVERYTHING:
             return list(notifications)
-        return [one for one in notifications if await self._passes(one, trusted)]
+        return [one for one in notifications if await self._passes(one, stranger)]
 
-    async def _passes(self, notification: Notification, trusted: bool) -> bool:
+    async def _passes(self, notification: Notification, stranger: str | None) -> bool:
         def match(_: set[str] | None) -> tuple[bool, list[Deferred[str]]]:
             # One set serves one thread; what is large enough for another is worth one of its own.
             here = threading.get_ident() == self._thread
@@ -87,10 +91,10 @@ class Selector:
             return bool(matching.keys), list(matching.deferred)
 
         passes, deferred = await self._parsing.run_parser(
-            len(notification.payload), match, trusted=trusted
+            len(notification.payload), match, trusted=stranger is None
         )
         for one in deferred:
-            evaluated = await self._evaluate(self._key, [(one.expressions, one.documents)])
+            evaluated = await self._evaluate(stranger, [(one.expressions, one.documents)])
             if evaluated is None:
                 raise Refused(Reason.UNAVAILABLE, "Too much waits for the filter of the channel.")
             passes = evaluated.verdicts[0] is True

@@ -44,6 +44,11 @@ class Principal:
     source: str
     trusted: bool
 
+    @property
+    def stranger(self) -> str | None:
+        """The owner to whom is charged what it costs; None where it is trusted."""
+        return None if self.trusted else self.owner
+
 
 def anonymous(address: str, *, trusted: bool) -> Principal:
     """The principal that has no name but its network address: of a stranger, what `side_of` makes

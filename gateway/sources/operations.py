@@ -3,6 +3,7 @@ subscription."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from gateway.exchange import Handlers, Inbound
 from gateway.model.sources import EndTold
@@ -25,8 +26,12 @@ from mediation import (
 Publishing = Callable[
     [Publish, Incoming, Inbound, Select | None], Awaitable[Published | Acknowledged | None]
 ]
-AtChannel = Callable[[str], Awaitable[Select]]
-"""What makes of events those that are published at the channel of a name."""
+
+
+class AtChannel(Protocol):
+    """What makes of events those that are published at the channel of a name."""
+
+    async def __call__(self, name: str, *, stranger: str | None) -> Select: ...
 
 
 class SourceOperations:
@@ -104,7 +109,7 @@ class SourceOperations:
         publish = self._take_in if source.registration is None else self._publish
         select = None
         if source.channel and self._at_channel is not None:
-            select = await self._at_channel(source.channel)
+            select = await self._at_channel(source.channel, stranger=inbound.principal.stranger)
         answer = await publish(
             replace(request, notifications=notifications),
             incoming,

@@ -140,7 +140,7 @@ def answer_requests(
     channels = Channels(
         storage.store,
         sending.parsing,
-        messaging.adapter.evaluate,
+        messaging.adapter.evaluate_for,
         [Channel(row.name, row.selection, configured=True) for row in settings.channels],
         shared=messaging.sharing.shared,
     )

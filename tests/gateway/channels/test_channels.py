@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -303,23 +304,47 @@ async def test_large_events_pass_by_the_same_filter(tmp_path: Path, consumers: C
         assert listener.count == 3
 
 
+DEAR = "//*[../*[../*[../*[name() = 'x']]]]"
+COSTLY = f"<r>{'<a/>' * 500}</r>"
+
+
+async def test_what_a_dear_filter_takes_is_charged_to_the_stranger_that_publishes(
+    tmp_path: Path, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the channel, and at the address of a link."""
+    shares: list[str | None] = []
+
+    async def evaluate(share: str | None, questions: Sequence[Question]) -> Evaluated:
+        shares.append(share)
+        return Evaluated([True for _ in questions], 0.0)
+
+    rows, trusted = ({"name": "lab", "xpath": DEAR},), ("127.0.0.1",)
+    async with running(tmp_path, channels=rows, trusted=trusted, deliver_to_self=True) as run:
+        monkeypatch.setattr(run.gateway.adapter._slow_filters, "evaluate", evaluate)
+        await api(run, "POST", "/links", url=f"{run.url}/soap", channel="lab")
+        await run.until(lambda: len(run.gateway.subscriptions) == 1)
+        (link,) = run.gateway.subscriptions.entries
+        for source in ("127.0.0.1", "127.0.0.2"):
+            for path in (LAB, urlsplit(link.target.url).path):
+                await run.publish(COSTLY, path=path, source=source)
+    assert shares == [None, None, "anonymous:127.0.0.2", "anonymous:127.0.0.2"]
+
+
 @pytest.mark.parametrize(("verdict", "passes"), [(True, 1), (False, 0), (None, None)])
 async def test_what_takes_too_long_is_refused(verdict: bool | None, passes: int | None) -> None:
     """Its publisher is told, and may send it again: nobody knows whether it passes."""
 
-    async def evaluate(_: str, questions: Sequence[Question]) -> Evaluated:
+    async def evaluate(_: str | None, questions: Sequence[Question]) -> Evaluated:
         return Evaluated([verdict for _ in questions], 0.0)
 
-    costly = Selection(xpath="//*[../*[../*[../*[name() = 'x']]]]")
-    selector = Selector("lab", costly, Parsing(), evaluate)
-    octets = b"<r>%s</r>" % (b"<a/>" * 500)
-    came = [Notification("urn:1", "urn:p", octets, datetime(2026, 1, 1, tzinfo=UTC))]
+    selector = Selector("lab", Selection(xpath=DEAR), Parsing(), evaluate)
+    came = [Notification("urn:1", "urn:p", COSTLY.encode(), datetime(2026, 1, 1, tzinfo=UTC))]
     if passes is None:
         with pytest.raises(Refused) as refused:
-            await selector.passing(came, trusted=True)
+            await selector.passing(came, stranger=None)
         assert refused.value.reason is Reason.UNAVAILABLE
     else:
-        assert len(await selector.passing(came, trusted=True)) == passes
+        assert len(await selector.passing(came, stranger=None)) == passes
 
 
 @on_each_store
@@ -337,7 +362,7 @@ async def test_one_token_leads_to_one_place(store: Store) -> None:
 
 @on_each_store
 async def test_gateways_that_share_a_store_share_channels_and_relays(store: Store) -> None:
-    async def evaluate(key: str, questions: object) -> None:
+    async def evaluate(share: str | None, questions: object) -> None:
         raise AssertionError
 
     time = 0.0
