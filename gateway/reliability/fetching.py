@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gateway.reliability import acknowledging
 from gateway.reliability.destination import find
-from gateway.reliability.party import Party, reply_key
+from gateway.reliability.party import Party, is_callable, reply_key
 from gateway.reliability.records import IncomingSequence
 from gateway.reliability.sending import act, message_with_blocks
 from gateway.reliability.source import is_peer
@@ -18,20 +18,22 @@ PAGE = 64
 
 
 def reply_to(party: Party, awaited: Awaited, now: float) -> Outgoing | None:
-    """The reply of the application, where it is there, with an acknowledgement of the requests; it
-    is given as often as it is asked for."""
+    """The reply of the application, where it is there, with an acknowledgement of the requests, if
+    those go back on connections, too; it is given as often as it is asked for."""
     with begin(party, now) as step:
         incoming = step.tx.incoming.find(awaited.identifier)
         if incoming is None:
             return None
-        block = acknowledging.block_of(step, incoming)
+        elsewhere = is_callable(incoming.acks_to)
+        block = b"" if elsewhere else acknowledging.block_of(step, incoming)
         key = reply_key(awaited.identifier)
         sequence = step.tx.outgoing.find(key)
         message = step.tx.outgoing.message_relating(key, id_to_keep(awaited.message_id))
         if sequence is None or message is None or sequence.ended_at is not None:
             return None
         step.tx.outgoing.put_message(key, replace(message, tries=message.tries + 1))
-        _told(step, incoming)
+        if not elsewhere:
+            _told(step, incoming)
         envelope = message_with_blocks(
             sequence, message, acknowledgement=block, asking=message.tries > 0
         )

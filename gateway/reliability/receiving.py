@@ -200,6 +200,7 @@ class Exchange:
         """Answer it, with the reply of the application where that is there at once."""
         if self.message.rm is None:
             return self._unreliable()
+        self._take_reply_alone()
         if self.awaited is not None:
             self._hurry(self.awaited)
         return self._reply(self.message.rm)
@@ -214,6 +215,15 @@ class Exchange:
             fault = RmFault(FaultName.WSRM_REQUIRED)
             return Reply(_fault(wire, fault, headers.message_id), fault=True)
         return Reply(unreliable=self.message)
+
+    def _take_reply_alone(self) -> None:
+        """Take a reply that is in no sequence, and acknowledges its request."""
+        message = self.message
+        relates_to = message.headers.relates_to
+        if self.back is None or relates_to is None or message.sequence is not None:
+            return
+        if message.body is None and not isinstance(message.fault, RmFault):
+            self._replied(self.back, relates_to)
 
     def _replied(self, key: str, relates_to: str) -> bool:
         """Take a reply that is in no sequence, but came back on the connection of its request: the
@@ -445,7 +455,9 @@ class Exchange:
             )
             return Outgoing(to, envelope, action, wire, type(self.body).__name__), False
         if self.ready is not None:
-            others = [block for block in self.blocks[1:] if block]
+            # The first one is on the reply, where it is of the sequence of the request.
+            elsewhere = sequence is not None and is_callable(sequence.acks_to)
+            others = [block for block in self.blocks[0 if elsewhere else 1 :] if block]
             return replace(self.ready, envelope=with_blocks(self.ready.envelope, others)), False
         if any(self.blocks) and sequence is not None:
             to = anonymous(sequence.wire.wsa)

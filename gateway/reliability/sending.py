@@ -446,8 +446,8 @@ def message_with_blocks(
     Args:
         asking: It asks for an acknowledgement.
     """
-    if sequence.identifier is None:
-        return message.envelope  # A reply without a sequence.
+    if sequence.identifier is None:  # A reply without a sequence.
+        return with_blocks(message.envelope, [acknowledgement] if acknowledgement else [])
     last = message.number == sequence.last_number
     rm, soap = sequence.wire.rm, sequence.wire.soap
     header = SequenceHeader(sequence.identifier, message.number, last)
