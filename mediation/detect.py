@@ -63,6 +63,7 @@ from mediation.soap.envelopes import (
 )
 from mediation.soap.layout import Layout, layout_of
 from mediation.soap.payloads import payload_of
+from mediation.soap.recurring import Moulds
 from mediation.specifications import SPECIFICATIONS
 
 _BY_NAMESPACE = {
@@ -124,6 +125,9 @@ _NAMING = frozenset({"Identifier", "SubscriptionReference", "EnumerationContext"
 """Local names of the elements of a request that may name its subscription or mailbox."""
 
 _NO_NAMESPACES: frozenset[str] = frozenset()
+_UTF_8 = frozenset({None, "utf-8", "UTF-8"})
+_WINDOWS = f"{{{names.WINDOWS_EVENTS}}}"
+"""What the names of events begin with in which a topic is looked for."""
 
 MAX_HEADER_OCTETS = 6 * 1024
 """The most octets of the header blocks that travel with an event, together."""
@@ -147,6 +151,25 @@ def read(
     Raises:
         Rejected: with the reason, and with all that is known of how to answer.
     """
+    usual = limits is DEFAULT_LIMITS and charset in _UTF_8
+    if usual:
+        known = _moulds.read(octets, arrival, learnt)
+        if known is not None:
+            return known
+    found = _read_whole(octets, arrival, soap_hint, charset, limits, learnt)
+    if usual:
+        _moulds.learn(octets, arrival, found)
+    return found
+
+
+def _read_whole(
+    octets: bytes,
+    arrival: Arrival,
+    soap_hint: Soap = Soap.V1_1,
+    charset: str | None = None,
+    limits: DocumentLimits = DEFAULT_LIMITS,
+    learnt: set[str] | None = None,
+) -> Incoming:
     soap, headers, name, namespaces = soap_hint, NO_HEADERS, "", _NO_NAMESPACES
     specification = operation = managed = reliable = None
     try:
@@ -210,6 +233,20 @@ def read(
         version = _version(specification)
         context = Context(soap, headers, version, operation, name, namespaces, reliable=reliable)
         raise Rejected(context, refused) from refused
+
+
+def _is_plain_event(name: str) -> bool:
+    """Whether an element of this name is an event wherever it stands, and nothing of its message is
+    read in it."""
+    if name.startswith(_WINDOWS) or name.rpartition("}")[2] in _BY_CALL:
+        return False
+    try:
+        return _detect(name, None)[0] is None
+    except MediationError:
+        return False
+
+
+_moulds = Moulds(_read_whole, _is_plain_event)
 
 
 def _namespace_at(envelope: Envelope, place: int) -> str:

@@ -47,7 +47,7 @@ def payload_of(element: etree._Element, *, in_ours: bool = False) -> bytes:
     used = [
         (prefix, uri)
         for prefix, uri in parent.nsmap.items()
-        if uri and (prefixed or not prefix) and _uses(octets, prefix, names_alone=in_ours)
+        if uri and (prefixed or not prefix) and uses(octets, prefix, names_alone=in_ours)
     ]
     if not used:
         return octets
@@ -84,8 +84,9 @@ def _start_tag(octets: bytes) -> re.Match[bytes]:
     return found
 
 
-def _uses(octets: bytes, prefix: str | None, *, names_alone: bool) -> bool:
-    """Whether a name of *octets*, or something that may be one, has *prefix*; None: has none."""
+def uses(octets: bytes, prefix: str | None, *, names_alone: bool = False) -> bool:
+    """Whether a name of *octets*, an element as lxml writes it, or something that may be one, has
+    *prefix*; None: has none."""
     if prefix is None:
         # An unprefixed xsi:type is in the default namespace; other values are not looked at.
         return _UNPREFIXED.search(octets) is not None or b':type="' in octets

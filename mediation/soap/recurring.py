@@ -1,0 +1,333 @@
+"""Messages of a publisher that differ in their id and their event alone, read by what recurs.
+
+    <s:Envelope ..><s:Header>..<wsa:MessageID>     beginning
+    urn:uuid:6e2d0f0b-..                           the message's id; there may be none
+    </wsa:MessageID>..</s:Header><s:Body>          middle
+    <o:readings ..>..</o:readings>                 the event
+    </s:Body></s:Envelope>                         end
+
+All that a message says besides these two is the same where the octets around them are. So a
+publisher's envelope, when it came again and again, becomes a *mould*: of the next message only the
+event is parsed, within the same limits. Whatever is not plainly of that form is read as a whole,
+and so is all that is to be refused.
+
+A mould is tried before it is used: a message that is made with it is read as a whole and by the
+mould, and both must come to the same.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from lxml import etree
+
+from filters import Refused, Step, Topic, parse_document
+from filters.documents import DEFAULT_LIMITS, parse_own
+from mediation import names
+from mediation.model.messages import MessageHeaders, Notification
+from mediation.model.requests import (
+    Arrival,
+    Context,
+    EndpointRules,
+    Incoming,
+    Named,
+    Publish,
+    Rejected,
+    Sequences,
+)
+from mediation.soap.envelopes import octets_of
+from mediation.soap.payloads import uses
+
+_LIMITS = DEFAULT_LIMITS
+LONGEST = min(_LIMITS.scope_octets, _LIMITS.elements, _LIMITS.nodes, _LIMITS.octets)
+"""Octets of a message: so short a one exceeds no limit of the whole document, if only it has few
+attributes and its event is not deep."""
+_SHALLOW = 200
+"""End tags, and so levels, of an event."""
+_SHALLOW_OCTETS = _SHALLOW * len("<a></a>")
+_SEEN, _TIMES = 4096, 3
+"""Beginnings of which it is known how often they came; the times after which a mould is made."""
+_TRIES = 8
+"""Times after which no mould is made any more, for its messages are no good."""
+_KEPT, _ALIKE = 128, 8
+"""Beginnings that have moulds, and moulds of each; all are forgotten as a whole."""
+
+_ID = re.compile(rb"[!#-%'-;=?-~]{1,250}")
+"""An id that is kept as it is: without blanks, quotes, and signs that are escaped in XML."""
+_NAME = re.compile(rb"<([^\s/>]+)")
+_SOME_ID = "urn:uuid:00000000-0000-0000-0000-000000000000"
+_SOME_EVENT = f'<dragoman:event xmlns:dragoman="{names.DRAGOMAN_DATA}">0</dragoman:event>'.encode()
+_SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+_SOME_TOPIC = Topic((Step(None, "somewhere"),))
+
+
+@dataclass(slots=True, eq=False)
+class _Mould:
+    """What the messages of one envelope share.
+
+    Attributes:
+        signs: The equals signs in it, which are at least as many as its attributes.
+        scope: The prefixes that are declared where the event stands.
+        numbered: The messages have ids.
+        bare: The event is the body's child.
+        follows: The topic is that of the URL.
+    """
+
+    middle: bytes
+    end: bytes
+    signs: int
+    scope: tuple[str | None, ...]
+    numbered: bool
+    bare: bool
+    follows: bool
+    http_action: str | None
+    rules: EndpointRules
+    context: Context
+    publish: Publish
+    event: Notification
+    named: Named
+
+    def fits(self, arrival: Arrival) -> bool:
+        """Whether what came besides the octets is the same."""
+        if self.http_action != arrival.http_action:
+            return False
+        if self.follows and not self.bare and arrival.url_topic is None:
+            return False  # Who names no topic may tell it in the event.
+        return self.rules is arrival.rules or self.rules == arrival.rules
+
+    def fill(self, id_: str, name: str, payload: bytes, arrival: Arrival) -> Incoming:
+        """The message with this id, and this event in it, whose root has this expanded name."""
+        told, headers, event = self.context, self.context.headers, self.event
+        if self.numbered:
+            headers = MessageHeaders(
+                headers.wsa,
+                headers.action,
+                headers.to,
+                id_,
+                headers.relates_to,
+                headers.reply_to,
+                headers.fault_to,
+            )
+        context = Context(
+            told.form,
+            headers,
+            told.version,
+            told.operation,
+            name if self.bare else told.element,
+            told.header_namespaces,
+            told.managed,
+        )
+        notification = Notification(
+            id_ if self.numbered else arrival.fresh_id,
+            arrival.source,
+            payload,
+            arrival.time,
+            arrival.url_topic if self.follows else event.topic,
+            event.action,
+            event.producer,
+            event.expires,
+            event.properties,
+            event.headers,
+            (),
+            event.topic_header,
+        )
+        publish = self.publish
+        request = Publish((notification,), publish.answered, publish.acknowledged)
+        return Incoming(context, request, self.named)
+
+
+class Moulds:
+    """The moulds of those who publish.
+
+    Args:
+        read_whole: Reads a message.
+        is_event: Whether an element of this expanded name is an event wherever it stands, and
+            nothing else is read in it.
+    """
+
+    def __init__(
+        self, read_whole: Callable[[bytes, Arrival], Incoming], is_event: Callable[[str], bool]
+    ) -> None:
+        self._read_whole = read_whole
+        self._is_event = lru_cache(maxsize=256)(is_event)
+        self._moulds: dict[bytes, list[_Mould]] = {}
+        self._seen: dict[int, int] = {}
+
+    def read(self, octets: bytes, arrival: Arrival, learnt: set[str] | None) -> Incoming | None:
+        """Read a message by a mould, to what it would be read as a whole; None where there is none
+        for it. *learnt* as in `mediation.read`.
+        """
+        at = _beginning(octets)
+        alike = self._moulds.get(octets[:at])
+        if alike is None or arrival.attachments:
+            return None
+        for mould in alike:
+            id_, end = "", at
+            if mould.numbered:
+                found = _ID.match(octets, at)
+                if found is None:
+                    continue
+                id_, end = found[0].decode(), found.end()
+            if (
+                octets.startswith(mould.middle, end)
+                and octets.endswith(mould.end)
+                and mould.fits(arrival)
+            ):
+                event = octets[end + len(mould.middle) : len(octets) - len(mould.end)]
+                return self._filled(mould, id_, event, arrival, learnt)
+        return None
+
+    def _filled(
+        self, mould: _Mould, id_: str, event: bytes, arrival: Arrival, learnt: set[str] | None
+    ) -> Incoming | None:
+        if not _is_plain(event, mould.signs):
+            return None
+        try:
+            root = parse_document(event, names=learnt)
+        except Refused:
+            return None  # What is wrong with it is said of the whole.
+        name = root.tag
+        if not self._is_event(name):
+            return None
+        payload = octets_of(root)
+        for prefix in mould.scope:  # A generator is dearer.
+            if uses(payload, prefix):
+                return None
+        return mould.fill(id_, name, payload, arrival)
+
+    def learn(self, octets: bytes, arrival: Arrival, incoming: Incoming) -> None:
+        """Make a mould of a message, should its beginning have come again and again."""
+        request = incoming.request
+        if not isinstance(request, Publish) or len(request.notifications) != 1:
+            return
+        at = _beginning(octets)
+        beginning = octets[:at]
+        if not beginning:
+            return
+        if len(self._seen) >= _SEEN:
+            self._seen.clear()
+        seen = self._seen[hash(beginning)] = self._seen.get(hash(beginning), 0) + 1
+        if not _TIMES <= seen < _TRIES:
+            return
+        mould = self._made(octets, at, arrival, incoming, request)
+        if mould is None:
+            return
+        if len(self._moulds) >= _KEPT:
+            self._moulds.clear()
+            self._seen.clear()
+        alike = self._moulds.get(beginning, [])
+        self._moulds[beginning] = [mould, *alike[: _ALIKE - 1]]
+
+    def _made(
+        self, octets: bytes, at: int, arrival: Arrival, incoming: Incoming, request: Publish
+    ) -> _Mould | None:
+        """A mould that was tried; None where none can be made of this message."""
+        (event,), context = request.notifications, incoming.context
+        place = _place_of(event.payload, octets, at)
+        sequences = arrival.rules.sequences is not Sequences.OFF or context.reliable is not None
+        if place is None or sequences or arrival.attachments or b"<!" in octets:
+            return None
+        id_ = _ID.match(octets, at)
+        numbered = id_ is not None and context.headers.message_id == id_[0].decode()
+        end = id_.end() if id_ is not None and numbered else at
+        start, stop = place
+        bare = context.element == _tag_of(event.payload)
+        if start < end:
+            return None
+        middle, behind = octets[end:start], octets[stop:]
+        some_id = _SOME_ID.encode() if numbered else b""
+        some = b"".join((octets[:at], some_id, middle, _SOME_EVENT, behind))
+        scope = _scope_in(some)
+        if scope is None:
+            return None
+        mould = _Mould(
+            middle,
+            behind,
+            some.count(b"="),
+            scope,
+            numbered,
+            bare,
+            False,
+            arrival.http_action,
+            arrival.rules,
+            context,
+            request,
+            event,
+            incoming.named,
+        )
+        return mould if self._proves(mould, some) else None
+
+    def _proves(self, mould: _Mould, some: bytes) -> bool:
+        """Whether *some* message is read by *mould* as it is read as a whole; it then follows the
+        URL's topic, or not."""
+        arrival = Arrival(
+            "urn:dragoman:somebody",
+            _SOME_TIME,
+            "urn:dragoman:fresh",
+            _SOME_TOPIC,
+            mould.http_action,
+            rules=mould.rules,
+        )
+        try:
+            whole = self._read_whole(some, arrival)
+        except Rejected:
+            return False
+        if not isinstance(whole.request, Publish):
+            return False
+        mould.follows = any(event.topic is _SOME_TOPIC for event in whole.request.notifications)
+        return self._filled(mould, _SOME_ID, _SOME_EVENT, arrival, None) == whole
+
+
+def _beginning(octets: bytes) -> int:
+    """Where the id of a message begins, or, where it has none, its body; 0 where nothing does."""
+    if len(octets) > LONGEST:
+        return 0
+    at = octets.find(b"MessageID>")
+    if at >= 0:
+        return at + len(b"MessageID>")
+    at = octets.find(b"Body>")
+    return at + len(b"Body>") if at >= 0 else 0
+
+
+def _is_plain(event: bytes, signs: int) -> bool:
+    """Whether an event may be read by itself: neither too much with its envelope, nor with anything
+    around its root, nor what means something else by itself."""
+    # One octet is found far more quickly than several, and most events have none of these.
+    return (
+        event.startswith(b"<")
+        and event.endswith(b">")
+        and not (b"!" in event and b"<!" in event)
+        and not (b"?" in event and b"<?" in event)
+        and not (b"L" in event and b"PrefixList" in event)
+        and signs + event.count(b"=") <= _LIMITS.few
+        and (len(event) <= _SHALLOW_OCTETS or event.count(b"</") <= _SHALLOW)
+    )
+
+
+def _place_of(payload: bytes, octets: bytes, behind: int) -> tuple[int, int] | None:
+    """Where the element stands in *octets* that became *payload*: from its first start tag to its
+    last end tag."""
+    name = _NAME.match(payload)
+    if name is None:
+        return None
+    start = re.compile(re.escape(name[0]) + rb"(?=[\s/>])").search(octets, behind)
+    end = octets.rfind(b"</%b" % name[1])
+    stop = octets.find(b">", end) + 1
+    return None if start is None or end < start.start() else (start.start(), stop)
+
+
+def _tag_of(payload: bytes) -> str:
+    return parse_own(payload).tag
+
+
+def _scope_in(some: bytes) -> tuple[str | None, ...] | None:
+    """The prefixes that are declared around `_SOME_EVENT`; None where it is not in *some*."""
+    try:
+        root = parse_own(some)
+    except etree.XMLSyntaxError:
+        return None
+    event = next(root.iter(_tag_of(_SOME_EVENT)), None)
+    around = None if event is None else event.getparent()
+    return None if around is None else tuple(around.nsmap)

@@ -1,0 +1,257 @@
+"""What is read by a mould is what it would be read as a whole, whatever the message."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from filters import parse_clark
+from mediation import (
+    Arrival,
+    EndpointRules,
+    Incoming,
+    Notification,
+    Publish,
+    Rejected,
+    Sequences,
+    Version,
+    read,
+)
+from mediation.detect import _is_plain_event, _read_whole
+from mediation.matrix import PUBLISHING, Dialect, write_publication
+from mediation.soap.recurring import Moulds
+from tests.rigs.mediation import ARRIVAL, NOW, WSE, WSNT, envelope
+from tests.rigs.payloads import elements
+
+GATEWAY = "http://gateway.example.org/soap"
+ID = "urn:uuid:6e2d0f0b-5d0a-41c1-a912-36674836804f"
+EVENT = '<o:R xmlns:o="urn:o">1</o:R>'
+OTHER = '<p:S xmlns:p="urn:p" a="x">two &amp; <p:T/></p:S>'
+WINDOWS = "http://schemas.microsoft.com/win/2004/08/events/event"
+SPOKEN = [
+    pytest.param(dialect, id=dialect.name)
+    for dialect in PUBLISHING
+    if dialect.in_soap and dialect.name != "grid-events"
+]
+
+
+def published(dialect: Dialect, payload: str, id: str = ID) -> bytes:
+    event = Notification(
+        id, "publisher", payload.encode(), NOW, parse_clark("storms"), "urn:o/Changed"
+    )
+    return write_publication(dialect, event, GATEWAY).octets
+
+
+def taught(octets: bytes, arrival: Arrival = ARRIVAL) -> Moulds:
+    """What knows the envelope of a message, if it can be known."""
+    moulds = Moulds(_read_whole, _is_plain_event)
+    for _ in range(4):
+        moulds.learn(octets, arrival, _read_whole(octets, arrival))
+    return moulds
+
+
+def outcome(work: Callable[[], Incoming]) -> object:
+    try:
+        return work()
+    except Rejected as rejected:
+        refused = rejected.refused
+        return rejected.context, refused.reason, refused.text
+
+
+def same(moulds: Moulds, octets: bytes, arrival: Arrival = ARRIVAL) -> bool:
+    """Whether *octets* were read by a mould; then it was to the same as without."""
+    learnt = set[str]()
+    found = moulds.read(octets, arrival, learnt)
+    if found is None:
+        return False
+    assert found == outcome(lambda: _read_whole(octets, arrival))
+    assert learnt, "names are told to who counts them"
+    return True
+
+
+@pytest.mark.parametrize("dialect", SPOKEN)
+def test_the_next_message_of_a_publisher_is_read_by_a_mould(dialect: Dialect) -> None:
+    moulds = taught(published(dialect, EVENT))
+    later = replace(ARRIVAL, source="another", fresh_id="urn:uuid:2", url_topic=parse_clark("u"))
+    for payload in (EVENT, OTHER, "<o:R xmlns:o='urn:o' >3<b></b></o:R>", "<plain/>"):
+        assert same(moulds, published(dialect, payload, "urn:uuid:2"), later)
+
+
+def test_three_times_make_a_mould() -> None:
+    octets = published(PUBLISHING[0], EVENT)
+    moulds = Moulds(_read_whole, _is_plain_event)
+    for known in (False, False, False, True, True):
+        assert same(moulds, octets) is known
+        moulds.learn(octets, ARRIVAL, _read_whole(octets, ARRIVAL))
+
+
+@pytest.mark.parametrize("dialect", SPOKEN)
+@settings(max_examples=25)
+@given(payload=elements(), around=st.sampled_from(["", " ", "<!-- -->", "x", "<b/>"]))
+def test_any_event_is_what_it_is_as_a_whole(dialect: Dialect, payload: str, around: str) -> None:
+    moulds = _taught_once(dialect)
+    octets = published(dialect, EVENT).replace(EVENT.encode(), (payload + around).encode())
+    same(moulds, octets)
+    assert outcome(lambda: read(octets, ARRIVAL)) == outcome(lambda: _read_whole(octets, ARRIVAL))
+
+
+@pytest.mark.parametrize("dialect", SPOKEN)
+@settings(max_examples=50)
+@given(data=st.data())
+def test_any_message_is_what_it_is_as_a_whole(dialect: Dialect, data: st.DataObject) -> None:
+    octets = published(dialect, OTHER)
+    at = data.draw(st.integers(0, len(octets)))
+    cut = data.draw(st.integers(0, 12))
+    put = data.draw(
+        st.one_of(
+            st.binary(max_size=3),
+            st.text("<>/&;'\"=: \r\n\x00x", max_size=4).map(str.encode),
+            st.sampled_from([b"<a>", b"</a>", b"<!--", b"<![CDATA[", b"]]>", b"<?p?>", b"&#65;"]),
+        )
+    )
+    changed = octets[:at] + put + octets[at + cut :]
+    moulds = _taught_once(dialect)
+    same(moulds, changed)
+    moulds.learn(octets, ARRIVAL, _read_whole(octets, ARRIVAL))
+
+
+_known: dict[str, Moulds] = {}
+
+
+def _taught_once(dialect: Dialect) -> Moulds:
+    if dialect.name not in _known:
+        _known[dialect.name] = taught(published(dialect, EVENT))
+    return _known[dialect.name]
+
+
+IDS = ["", " ", "urn:a b", "urn:a&amp;b", "urn:&lt;", "a]]>b", "\r\nurn:x", "ä", "x" * 251, "<b/>"]
+
+
+@pytest.mark.parametrize("id", [*IDS, "<!--c-->urn:x", "x" * 5000])
+def test_ids_that_are_no_plain_ones_are_read_as_a_whole(id: str) -> None:
+    octets = published(PUBLISHING[0], EVENT)
+    assert not same(taught(octets), octets.replace(ID.encode(), id.encode()))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "<s:Fault/>",
+        '<R xmlns="urn:r" xmlns:s="urn:own"><s:b/></R>',
+        "<o:R xmlns:o='urn:o'>s:name</o:R>",
+        "<o:R xmlns:o='urn:o' a='wsa:name'/>",
+        f'<e:Renew xmlns:e="{WSE}"/>',
+        f'<n:Nothing xmlns:n="{WSNT}"/>',
+        "<handleEvent/>",
+        '<h:handleEvent xmlns:h="urn:h"/>',
+        '<s:Fault xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"/>',
+        f'<Event xmlns="{WINDOWS}"><System><Channel>Some/Where</Channel></System></Event>',
+        "<o:R xmlns:o='urn:o'>PrefixList</o:R>",
+        "<o:R xmlns:o='urn:o'><!-- --></o:R>",
+        "<o:R xmlns:o='urn:o'><?p?></o:R>",
+        "<a>" * 253 + "</a>" * 253,
+        "<a>" * 300 + "</a>" * 300,
+        "<R " + " ".join(f'a{number}=""' for number in range(129)) + "/>",
+        "<R>" + " = " * 64 + "</R>",
+        "<R",
+        "R/>",
+        "",
+        " ",
+    ],
+)
+@pytest.mark.parametrize("dialect", SPOKEN)
+def test_what_may_mean_more_where_it_stands_is_read_as_a_whole(
+    dialect: Dialect, payload: str
+) -> None:
+    octets = published(dialect, EVENT)
+    changed = octets.replace(EVENT.encode(), payload.encode())
+    assert not same(taught(octets), changed)
+    assert outcome(lambda: read(changed, ARRIVAL)) == outcome(lambda: _read_whole(changed, ARRIVAL))
+
+
+def message(head: str, body: str) -> bytes:
+    return envelope(body, head)
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("<o:Block xmlns:o='urn:o'><!-- <wsa:MessageID>urn:1</wsa:MessageID> --></o:Block>", ""),
+        ("<o:Block xmlns:o='urn:o'><MessageID>urn:1</MessageID></o:Block>", ""),
+        ("", "<o:R xmlns:o='urn:o'>1</o:R>"),
+        ("", "<!-- -->"),
+        ("<wsa:RelatesTo>urn:uuid:9</wsa:RelatesTo>", ""),
+    ],
+)
+def test_what_looks_like_the_places_of_an_envelope(before: str, behind: str) -> None:
+    """Wherever a mould is made of it, it reads as all would be read."""
+
+    def made(id: str, event: str) -> bytes:
+        head = f"{before}<wsa:Action>urn:o/R</wsa:Action><wsa:MessageID>{id}</wsa:MessageID>"
+        return message(head, event + behind)
+
+    moulds = taught(made("urn:uuid:1", EVENT))
+    for id, event in (("urn:uuid:2", OTHER), ("urn:uuid:1", "<R/>"), ("urn:3", EVENT * 2)):
+        same(moulds, made(id, event))
+        same(moulds, made(id, event).replace(b"urn:1", b"urn:2"))
+
+
+def test_messages_in_sequences_and_with_attachments_have_no_moulds() -> None:
+    octets = published(PUBLISHING[0], EVENT)
+    rules = EndpointRules(sequences=Sequences.OFFERED)
+    assert not same(taught(octets, replace(ARRIVAL, rules=rules)), octets)
+    assert not same(taught(octets), octets, replace(ARRIVAL, rules=rules))
+
+
+def test_what_the_address_decides_is_part_of_a_mould() -> None:
+    octets = published(PUBLISHING[0], EVENT)
+    moulds = taught(octets)
+    rules = EndpointRules(answers=Version.MESSENGER)
+    assert not same(moulds, octets, replace(ARRIVAL, rules=rules))
+    assert not same(moulds, octets, replace(ARRIVAL, http_action="urn:another"))
+    for _ in range(3):
+        arrival = replace(ARRIVAL, rules=rules)
+        moulds.learn(octets, arrival, _read_whole(octets, arrival))
+    assert same(moulds, octets, replace(ARRIVAL, rules=rules))
+    assert same(moulds, octets)
+
+
+def test_a_topic_that_nobody_names_is_looked_for_in_the_event() -> None:
+    body = (
+        f'<wsnt:Notify xmlns:wsnt="{WSNT}"><wsnt:NotificationMessage><wsnt:Message>{EVENT}'
+        "</wsnt:Message></wsnt:NotificationMessage></wsnt:Notify>"
+    )
+    octets = message("", body)
+    nowhere = replace(ARRIVAL, url_topic=None)
+    named = replace(ARRIVAL, url_topic=parse_clark("a/b"))
+    moulds = taught(octets, nowhere)
+    assert not same(moulds, octets, nowhere)
+    assert same(moulds, octets, named)
+
+
+def test_what_is_kept_is_bounded() -> None:
+    moulds = Moulds(_read_whole, _is_plain_event)
+    for number in range(300):
+        octets = published(PUBLISHING[0], EVENT).replace(b"urn:o/", b"urn:%d/" % number)
+        incoming = _read_whole(octets, ARRIVAL)
+        for _ in range(3):
+            moulds.learn(octets, ARRIVAL, incoming)
+        assert same(moulds, octets)
+    assert len(moulds._moulds) <= 128
+    assert len(moulds._seen) <= 4096
+
+
+def test_long_messages_have_no_moulds() -> None:
+    octets = published(PUBLISHING[0], "<R>" + "x" * 9000 + "</R>")
+    assert not same(taught(octets), octets)
+
+
+def test_a_message_of_one_publisher_tells_nothing_of_another() -> None:
+    octets = published(PUBLISHING[0], EVENT)
+    moulds = taught(octets)
+    found = moulds.read(octets, replace(ARRIVAL, source="somebody"), None)
+    assert found is not None
+    assert isinstance(found.request, Publish)
+    assert [event.source for event in found.request.notifications] == ["somebody"]
