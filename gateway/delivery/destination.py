@@ -8,7 +8,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
 from gateway.delivery.probation import Probation
-from gateway.mailboxes.mailboxes import SCHEME
+from gateway.mailboxes.transport import SCHEME
 
 CONNECTIONS = 8
 HEARTBEATS = 1024

@@ -28,7 +28,7 @@ from ipaddress import ip_address
 from gateway.delivery.outbox import OutboxDestination
 from gateway.delivery.probation import Probation, ProbationLimits
 from gateway.egress.policy import unmapped
-from gateway.mailboxes.mailboxes import SCHEME
+from gateway.mailboxes.transport import SCHEME
 
 FORGOTTEN = 86400.0
 """Seconds after its last attempt, after which a host that did not agree is unknown again."""

@@ -8,26 +8,25 @@ and are the oldest again when they were not.
 
 import asyncio
 import contextlib
-import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from typing import TypeVar
 
 import structlog
 from sqlalchemy import Connection
 
 from filters import Reason, Refused
-from gateway.egress import Answer, FailureKind, Request, SendFailed, Target
+from gateway.mailboxes.errors import MailboxUnknown
+from gateway.mailboxes.leases import MailboxLeases
+from gateway.mailboxes.quotas import MailboxQuotas
+from gateway.mailboxes.waiting import WaitingReaders
 from gateway.model.mailboxes import (
     Mailbox,
     MailboxBounds,
     MailboxKind,
-    MailboxMessage,
     MailboxSize,
     PutResult,
 )
@@ -39,69 +38,15 @@ from gateway.store import Store
 from gateway.store import mailboxes as rows
 from gateway.store.dead_letters import Selection, Slice
 
-SCHEME = "mailbox"
-"""The scheme of targets that are mailboxes of this gateway."""
-LEASE = 60.0
-"""Seconds that a reader has a message while its answer is written."""
-TAKEN = 4 * 2**20
-"""Bytes of the messages handed over at a time, about."""
-AT_A_TIME = 256
-LONGEST_WAIT = 300.0
-"""Seconds that a reader may wait for a message."""
-LOOK_AGAIN = 5.0
-"""Seconds after which a reader that waits looks again, for a lease may have ended."""
 LOOK_AROUND = 0.5
 """Seconds between two looks for messages that other replicas have put in, while readers wait."""
 REPLAY = 300.0
 """Seconds for which messages that were sent over a stream can be sent again."""
 HOUSEKEEPING = 300.0
-WAITING = 4096
-"""Readers that may wait at a time."""
 FULL_FOR = 5.0
 """Seconds after which a sender may try a full mailbox again."""
 T = TypeVar("T")
 _log = structlog.get_logger("dragoman.mailboxes")
-
-
-class MailboxUnknown(Refused):
-    """There is no such mailbox. The text does not say whether there was one."""
-
-    def __init__(self) -> None:
-        super().__init__(Reason.MAILBOX_UNKNOWN, "There is no such mailbox.")
-
-
-@dataclass(frozen=True, slots=True)
-class MailboxQuotas:
-    """Limits of mailboxes.
-
-    Attributes:
-        owner: Mailboxes that a stranger may have.
-        total: Mailboxes in all.
-        bounds: The messages that one may hold.
-        age: Seconds after which a message that nobody took is a dead letter.
-        idle: Seconds without a reader after which a mailbox is destroyed.
-        refuse_strangers: A full mailbox of a stranger refuses further messages, whatever its
-            bounds say.
-    """
-
-    owner: int = 100
-    total: int = 10_000
-    bounds: MailboxBounds = field(default_factory=MailboxBounds)
-    age: float = 2 * 86400.0
-    idle: float = 7 * 86400.0
-    refuse_strangers: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Messages that a reader has under one lease; ``more``: others are left."""
-
-    mailbox: Mailbox
-    lease: str
-    messages: tuple[MailboxMessage, ...]
-    more: bool
-    until: float
-    """POSIX seconds."""
 
 
 class Mailboxes:
@@ -109,6 +54,10 @@ class Mailboxes:
 
     Args:
         trusts: Whether an owner of mailboxes is trusted.
+
+    Attributes:
+        waiting: The readers that wait.
+        leases: What readers take.
     """
 
     def __init__(
@@ -126,10 +75,8 @@ class Mailboxes:
         self._end_feeds: Callable[[Mailbox], Awaitable[None]] | None = None
         self._by_key: dict[str, Mailbox] = {}
         self._named: dict[str, Mailbox] = {}
-        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
-        self._waiters = 0
-        self._exclusive: set[str] = set()
-        self._closing = False
+        self.waiting = WaitingReaders()
+        self.leases = MailboxLeases(store, self.waiting, clock=clock, forget=self._forget)
         self.dropped = 0
         """Messages that went to the dead letters, for want of room or of a reader."""
 
@@ -167,7 +114,7 @@ class Mailboxes:
         mailbox = self._by_key.pop(key, None)
         if mailbox is not None and mailbox.name is not None:
             self._named.pop(mailbox.name, None)
-        self._wake(key)
+        self.waiting.wake(key)
 
     # Mailboxes.
 
@@ -369,183 +316,13 @@ class Mailboxes:
         if dropped:
             self.dropped += dropped
             _log.warning("mailbox.overflow", mailbox=mailbox.id, dropped=dropped)
-        self._wake(mailbox.key, len(envelopes))
+        self.waiting.wake(mailbox.key, len(envelopes))
 
     def _bounds(self, mailbox: Mailbox) -> MailboxBounds:
         bounds = self._quotas.bounds
         if self._quotas.refuse_strangers and not self._trusts(mailbox.owner):
             return replace(bounds, refuse=True)
         return bounds
-
-    def _wake(self, key: str, number: int | None = None) -> None:
-        """Let *number* of the readers that wait look again, or all. More than there are messages
-        would find nothing, and keep the store busy."""
-        waiting = self._waiting.get(key, set())
-        for waiter in list(islice(waiting, number)):
-            waiting.discard(waiter)
-            if not waiter.done():
-                waiter.set_result(None)
-        if not waiting:
-            self._waiting.pop(key, None)
-
-    # Messages out.
-
-    async def take(
-        self,
-        mailbox: Mailbox,
-        *,
-        most: int | None = None,
-        octets: int = TAKEN,
-        wait: float = 0.0,
-        lease: float = LEASE,
-        name: str | None = None,
-        gone: Callable[[], Awaitable[None]] | None = None,
-    ) -> Batch:
-        """Lease the oldest messages of *mailbox*; if there are none, wait for one.
-
-        Args:
-            most: Messages, `AT_A_TIME` at most; about *octets* of them at most.
-            wait, lease: Seconds.
-            name: Of the lease; a fresh one, when None.
-            gone: Returns when the reader has gone: then nothing is leased.
-
-        Raises:
-            MailboxUnknown: The mailbox is gone.
-            Refused: ``UNAVAILABLE``: too many wait, or the store cannot be read.
-        """
-        loop = asyncio.get_running_loop()
-        end = loop.time() + min(max(0.0, wait), LONGEST_WAIT)
-        leaving: asyncio.Future[None] | None = None
-        try:
-            while True:
-                waiter = self._wait_for(mailbox.key) if wait > 0 else None
-                looks_again = False
-                try:
-                    batch = await self._take(mailbox, most, octets, lease, name)
-                    left = end - loop.time()
-                    if batch.messages or waiter is None or left <= 0 or self._closing:
-                        return batch
-                    if leaving is None and gone is not None:
-                        leaving = asyncio.ensure_future(gone())
-                    await asyncio.wait(
-                        {waiter, leaving} if leaving is not None else {waiter},
-                        timeout=min(left, LOOK_AGAIN),
-                        return_when=asyncio.FIRST_COMPLETED,
-                    )
-                    if leaving is not None and leaving.done():
-                        return batch
-                    looks_again = True
-                finally:
-                    if waiter is not None:
-                        woken = waiter.done()
-                        self._wait_no_more(mailbox.key, waiter)
-                        if woken and not looks_again:  # Another may have what it was woken for.
-                            self._wake(mailbox.key, 1)
-        finally:
-            if leaving is not None:
-                leaving.cancel()
-
-    def _wait_for(self, key: str) -> asyncio.Future[None]:
-        if self._waiters >= WAITING:
-            raise Refused(Reason.UNAVAILABLE, "Too many readers wait.")
-        self._waiters += 1
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(key, set()).add(waiter)
-        return waiter
-
-    def _wait_no_more(self, key: str, waiter: asyncio.Future[None]) -> None:
-        self._waiters -= 1
-        waiter.cancel()
-        waiting = self._waiting.get(key)
-        if waiting is not None:
-            waiting.discard(waiter)
-            if not waiting:
-                del self._waiting[key]
-
-    async def _take(
-        self, mailbox: Mailbox, most: int | None, octets: int, lease: float, name: str | None
-    ) -> Batch:
-        name, now = name or secrets.token_hex(16), self._clock()
-        taken = await self._change(
-            mailbox.key,
-            partial(
-                rows.take,
-                key=mailbox.key,
-                lease=name,
-                most=max(1, min(AT_A_TIME if most is None else most, AT_A_TIME)),
-                octets=octets,
-                now=now,
-                until=now + lease,
-            ),
-        )
-        if taken is None:
-            self._forget(mailbox.key)
-            raise MailboxUnknown
-        return Batch(mailbox, name, tuple(taken[0]), taken[1], now + lease)
-
-    @asynccontextmanager
-    async def alone(self, mailbox: Mailbox) -> AsyncIterator[None]:
-        """Pull from *mailbox* alone: one PullMessages at a time.
-
-        Raises:
-            Refused: ``MAILBOX_BUSY``: another reader pulls.
-        """
-        if mailbox.key in self._exclusive:
-            raise Refused(Reason.MAILBOX_BUSY, "Somebody else is just pulling.")
-        self._exclusive.add(mailbox.key)
-        try:
-            yield
-        finally:
-            self._exclusive.discard(mailbox.key)
-
-    async def handed_over(self, batch: Batch, whole: bool) -> None:
-        """Settle *batch*: acknowledge it where its answer reached the reader *whole*, else release
-        it, so that its messages are the oldest again."""
-        if not batch.messages:
-            return
-        try:
-            if whole:
-                await self.acknowledge(batch.mailbox, batch.lease)
-            else:
-                await self.release(batch.mailbox, batch.lease)
-        except Refused as refused:  # Their lease ends by itself, and they come again.
-            _log.warning("mailbox.lease-kept", mailbox=batch.mailbox.id, error=refused.text)
-
-    async def acknowledge(
-        self, mailbox: Mailbox, lease: str, positions: Collection[int] | None = None
-    ) -> int:
-        """Remove messages that were leased: *positions* of them, or all; how many were still under
-        the lease."""
-        return await self._change(
-            mailbox.key,
-            partial(rows.acknowledge, key=mailbox.key, lease=lease, positions=positions),
-        )
-
-    async def release(
-        self, mailbox: Mailbox, lease: str, positions: Collection[int] | None = None
-    ) -> int:
-        """Give messages back; how many were still under the lease."""
-        released = await self._change(
-            mailbox.key, partial(rows.release, key=mailbox.key, lease=lease, positions=positions)
-        )
-        self._wake(mailbox.key)
-        return released
-
-    async def extend(
-        self, mailbox: Mailbox, lease: str, seconds: float, positions: Collection[int] | None = None
-    ) -> int:
-        """Lengthen a lease to *seconds* from now; how many messages are still under it."""
-        until = self._clock() + seconds
-        return await self._change(
-            mailbox.key,
-            partial(rows.extend, key=mailbox.key, lease=lease, positions=positions, until=until),
-        )
-
-    async def sent(self, batch: Batch) -> None:
-        """Note that *batch* was sent over a stream: it is not taken again, unless `rewind` brings
-        it back."""
-        key = batch.mailbox.key
-        await self._change(key, partial(rows.hand, key=key, lease=batch.lease, now=self._clock()))
 
     async def redrive(self, selection: Selection, *, after: int, upto: int) -> Slice:
         """Put a slice of dead letters back into their mailboxes."""
@@ -554,15 +331,8 @@ class Mailboxes:
         )
         slice_, again = await self._store.submit(redrive)
         for key in again:
-            self._wake(key)
+            self.waiting.wake(key)
         return slice_
-
-    async def rewind(self, mailbox: Mailbox, after: int) -> int:
-        """Let messages behind position *after* that were sent over a stream wait again; how many.
-        The reader has all up to there."""
-        again = await self._change(mailbox.key, partial(rows.rewind, key=mailbox.key, after=after))
-        self._wake(mailbox.key)
-        return again
 
     # Housekeeping.
 
@@ -602,48 +372,12 @@ class Mailboxes:
         """Wake readers when another replica has put something into their mailboxes, for ever."""
         while True:
             await asyncio.sleep(LOOK_AROUND)
-            if self._waiting:
+            if keys := self.waiting.keys:
                 with contextlib.suppress(Refused):
-                    look = partial(rows.ready, keys=list(self._waiting), now=self._clock())
+                    look = partial(rows.ready, keys=keys, now=self._clock())
                     for key in await self._store.submit(look):
-                        self._wake(key)
+                        self.waiting.wake(key)
 
     def close(self) -> None:
         """Answer all readers that wait: the gateway stops."""
-        self._closing = True
-        for key in list(self._waiting):
-            self._wake(key)
-
-
-def mailbox_target(mailbox: Mailbox, address: str) -> Target:
-    """The target of deliveries to a consumer with *address* that is *mailbox*."""
-    return Target(SCHEME, mailbox.key, 0, "/", address)
-
-
-class MailboxTransport:
-    """The `Transport` to our own mailboxes: 202 means that the message is in the store. They keep
-    envelopes, not attachments."""
-
-    def __init__(self, mailboxes: Mailboxes) -> None:
-        self._mailboxes = mailboxes
-
-    async def send(self, request: Request) -> Answer:
-        """Put the message into the mailbox that is the target's host.
-
-        Raises:
-            SendFailed: The store cannot take it now.
-        """
-        try:
-            key = request.target.host
-            mailbox = self._mailboxes.known(key) or await self._mailboxes.find(key)
-            await self._mailboxes.put(mailbox, [(request.message_id, request.body)])
-        except MailboxUnknown:
-            return Answer(410)
-        except Refused as refused:
-            if refused.reason is Reason.MAILBOX_FULL:
-                return Answer(503, headers={"retry-after": str(round(FULL_FOR))})
-            raise SendFailed(FailureKind.RESET) from refused
-        return Answer(202, dropped=len(request.attachments))
-
-    async def close(self) -> None:
-        """Nothing is kept open."""
+        self.waiting.send_away()

@@ -8,7 +8,9 @@ from typing import Protocol
 
 from filters import Reason, Refused
 from gateway.exchange import Handlers, Handover, Inbound
-from gateway.mailboxes.mailboxes import TAKEN, Batch, Mailboxes, MailboxUnknown
+from gateway.mailboxes.errors import MailboxUnknown
+from gateway.mailboxes.leases import TAKEN, Batch
+from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.intake import Intake
 from gateway.security.resource_addresses import (
@@ -113,7 +115,7 @@ class MailboxOperations:
                 raise Refused(Reason.TIMED_OUT, "No event came in time.")
             return self._handover(batch, octets=request.octets)
         # One at a time, and it keeps the subscription alive (ONVIF Core, "PullMessages").
-        async with self._mailboxes.alone(mailbox):
+        async with self._mailboxes.leases.alone(mailbox):
             feed = await self._feeds.keep_alive(mailbox, request.wait)
             batch = await self._lease(mailbox, request, inbound)
             return self._handover(batch, feed)
@@ -125,12 +127,12 @@ class MailboxOperations:
         mailbox = await self._mailboxes.named(request.address)
         if mailbox is None:
             return None
-        batch = await self._mailboxes.take(mailbox, most=1)
+        batch = await self._mailboxes.leases.take(mailbox, most=1)
         return self._handover(batch) if batch.messages else None
 
     async def _lease(self, mailbox: Mailbox, request: Take, inbound: Inbound) -> Batch:
         octets = TAKEN if request.octets is None else min(TAKEN, request.octets)
-        return await self._mailboxes.take(
+        return await self._mailboxes.leases.take(
             mailbox, most=request.most, octets=octets, wait=request.wait, gone=inbound.gone
         )
 
@@ -143,7 +145,7 @@ class MailboxOperations:
         taken = Taken(envelopes, batch.more, now, key=batch.mailbox.key, octets=octets)
         if feed is not None:
             taken = replace(taken, expires=feed.subscription.lease.expires)
-        return Handover(taken, partial(self._mailboxes.handed_over, batch))
+        return Handover(taken, partial(self._mailboxes.leases.handed_over, batch))
 
     async def _named(self, incoming: Incoming, inbound: Inbound) -> Mailbox:
         """The mailbox that a request is about, named in any way in which peers do.

@@ -20,7 +20,8 @@ from gateway.egress import (
 from gateway.egress.mail import MailTransport
 from gateway.egress.plugins import GuardedTransport, TransportError, load_transport
 from gateway.egress.soap_tcp_transport import SoapTcpTransport
-from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, MailboxTransport
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.mailboxes.transport import SCHEME, MailboxTransport
 from gateway.parsing import Parsing
 from gateway.security.tls import Names, client_context
 from gateway.server.parts import Peers

@@ -35,7 +35,7 @@ from gateway.egress import Consumer
 from gateway.egress.addresses import DEFAULT_PORTS
 from gateway.egress.mail import MailSettings
 from gateway.egress.plugins import PluggedScheme
-from gateway.mailboxes.mailboxes import MailboxQuotas
+from gateway.mailboxes.quotas import MailboxQuotas
 from gateway.model.mailboxes import MailboxBounds
 from gateway.security.networks import one_host
 from gateway.settings.amqp_copies import AmqpCopies

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from filters import Refused
 from gateway.egress import AddressRefused, Schemes, Target
 from gateway.egress.addresses import MAX_ADDRESS_OCTETS
-from gateway.mailboxes.mailboxes import Mailboxes, mailbox_target
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.mailboxes.transport import mailbox_target
 from gateway.model.mailboxes import MailboxKind
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import mailbox_key

@@ -13,7 +13,7 @@ from filters import Reason, Refused
 from gateway.delivery import Dispatchers, Entry
 from gateway.egress import Target
 from gateway.interning import shared
-from gateway.mailboxes.mailboxes import mailbox_target
+from gateway.mailboxes.transport import mailbox_target
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal

@@ -17,7 +17,7 @@ from gateway.delivery.status import Condition, DeliveryStatus
 from gateway.egress import AddressPolicy, AddressRefused, Target
 from gateway.egress.addresses import DEFAULT_PORTS, IPAddress
 from gateway.egress.resolver import SystemResolver
-from gateway.mailboxes.mailboxes import SCHEME
+from gateway.mailboxes.transport import SCHEME
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import shown

@@ -28,7 +28,8 @@ from sqlalchemy import Connection
 from adapters import XPathFilterAdapter
 from filters import Reason, Refused
 from gateway.delivery import Dispatchers, Entry, WorkSharing
-from gateway.mailboxes.mailboxes import SCHEME, Mailboxes
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox
 from gateway.security.principals import Principal
 from gateway.store import Store, mailboxes

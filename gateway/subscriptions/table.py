@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar
 from filters import Filter
 from gateway.delivery import Entry
 from gateway.egress import Target
-from gateway.mailboxes.mailboxes import SCHEME
+from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.observing.samples import Sample, gauge
 from mediation import SPECIFICATIONS, EndpointReference, Spec, Subscription

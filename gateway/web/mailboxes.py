@@ -16,7 +16,8 @@ from starlette.types import Scope
 from adapters import AdapterUnavailable
 from gateway.exchange import Inbound
 from gateway.http import client_address, client_certificate, public_base, was_delivered
-from gateway.mailboxes.mailboxes import AT_A_TIME, LONGEST_WAIT, Batch, Mailboxes
+from gateway.mailboxes.leases import AT_A_TIME, LONGEST_WAIT, Batch
+from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.authorise import authorise
 from gateway.security.keys import message_urn
@@ -232,7 +233,7 @@ async def receive(
     """Take the oldest messages; if there are none, wait for one. They come again, to whoever
     asks next, unless they are acknowledged in time."""
     await web.subscriptions.keep_alive_by_reading(mailbox, wanted.wait + KEPT_ALIVE)
-    batch = await web.mailboxes.take(
+    batch = await web.mailboxes.leases.take(
         mailbox,
         most=wanted.max,
         octets=OCTETS,
@@ -243,7 +244,7 @@ async def receive(
     try:
         messages = await views(batch.messages, web.parsing)
     except BaseException:
-        await web.mailboxes.handed_over(batch, False)
+        await web.mailboxes.leases.handed_over(batch, False)
         raise
     if messages:
         background.add_task(_release_if_lost, web.mailboxes, batch, request.scope, wanted.lease)
@@ -258,19 +259,21 @@ async def receive(
 @router.post("/{key}/acknowledge")
 async def acknowledge(mailbox: Named, under: Under, web: Parts) -> Affected:
     """Remove messages: they are dealt with."""
-    return _affected(await web.mailboxes.acknowledge(mailbox, under.lease, under.ids))
+    return _affected(await web.mailboxes.leases.acknowledge(mailbox, under.lease, under.ids))
 
 
 @router.post("/{key}/release")
 async def release(mailbox: Named, under: Under, web: Parts) -> Affected:
     """Give messages back: they are the oldest again."""
-    return _affected(await web.mailboxes.release(mailbox, under.lease, under.ids))
+    return _affected(await web.mailboxes.leases.release(mailbox, under.lease, under.ids))
 
 
 @router.post("/{key}/extend")
 async def extend(mailbox: Named, under: Longer, web: Parts) -> Affected:
     """Let a lease end so many seconds from now."""
-    return _affected(await web.mailboxes.extend(mailbox, under.lease, under.seconds, under.ids))
+    return _affected(
+        await web.mailboxes.leases.extend(mailbox, under.lease, under.seconds, under.ids)
+    )
 
 
 @router.get(
@@ -353,7 +356,7 @@ async def _gone(request: Request) -> None:
 async def _release_if_lost(mailboxes: Mailboxes, batch: Batch, scope: Scope, lease: float) -> None:
     """Give back what was written to somebody who had gone: others need not wait for the lease."""
     if not await was_delivered(scope, min(lease, NOTICED)):
-        await mailboxes.handed_over(batch, False)
+        await mailboxes.leases.handed_over(batch, False)
 
 
 def _affected(number: int) -> Affected:

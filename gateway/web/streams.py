@@ -24,7 +24,8 @@ from starlette.types import Receive, Scope, Send
 from adapters import AdapterUnavailable
 from filters import Refused
 from gateway.http import was_delivered
-from gateway.mailboxes.mailboxes import Batch, Mailboxes
+from gateway.mailboxes.leases import Batch
+from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.mailboxes import Mailbox
 from gateway.parsing import Parsing
 from gateway.web.messages import MessageView, views
@@ -153,15 +154,15 @@ class EventStream(Response):
         """Take up what earlier streams of the mailbox left: sent and lost, or never sent."""
         left = Batch(self.mailbox, self._lease, (), False, 0.0)
         if self._after is None:
-            await self._mailboxes.release(self.mailbox, self._lease)
+            await self._mailboxes.leases.release(self.mailbox, self._lease)
         else:
-            await self._mailboxes.sent(left)
-            await self._mailboxes.rewind(self.mailbox, self._after)
+            await self._mailboxes.leases.sent(left)
+            await self._mailboxes.leases.rewind(self.mailbox, self._after)
 
     async def _pour(self, scope: Scope, send: Send, leaving: "asyncio.Future[None]") -> None:
         while not leaving.done() and not self._streams.draining():
             await self._streams.visited(self.mailbox)
-            batch = await self._mailboxes.take(
+            batch = await self._mailboxes.leases.take(
                 self.mailbox,
                 most=AT_A_TIME,
                 octets=OCTETS,
@@ -180,10 +181,10 @@ class EventStream(Response):
                 delivered = await self._was_delivered(scope, leaving)
             finally:
                 if not delivered:
-                    await self._mailboxes.release(self.mailbox, batch.lease)
+                    await self._mailboxes.leases.release(self.mailbox, batch.lease)
             if not delivered:
                 return
-            await self._mailboxes.sent(batch)
+            await self._mailboxes.leases.sent(batch)
 
     async def _was_delivered(self, scope: Scope, leaving: "asyncio.Future[None]") -> bool:
         """Whether the peer has all. A stream that is being replaced does not wait for that."""

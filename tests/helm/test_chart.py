@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adapters import load
-from gateway.mailboxes.mailboxes import MailboxQuotas
+from gateway.mailboxes.quotas import MailboxQuotas
 from gateway.model.mailboxes import MailboxBounds
 from gateway.security.resource_addresses import ResourceKind
 from gateway.server.process import IN_ALL

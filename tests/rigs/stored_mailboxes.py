@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gateway.mailboxes.mailboxes import Mailboxes, MailboxQuotas
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.mailboxes.quotas import MailboxQuotas
 from gateway.model.mailboxes import Mailbox
 from gateway.store import Store
 
@@ -34,6 +35,6 @@ async def fill(mailboxes: Mailboxes, box: Mailbox, *numbers: int) -> None:
 
 async def numbers(mailboxes: Mailboxes, box: Mailbox, **options: object) -> list[int]:
     """What a taker got, and has now."""
-    batch = await mailboxes.take(box, **options)  # type: ignore[arg-type]
-    await mailboxes.handed_over(batch, True)
+    batch = await mailboxes.leases.take(box, **options)  # type: ignore[arg-type]
+    await mailboxes.leases.handed_over(batch, True)
     return [int(one.envelope[3:-4]) for one in batch.messages]

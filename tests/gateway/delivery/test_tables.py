@@ -14,7 +14,7 @@ from gateway.delivery.destination import RECOVERY_RATE
 from gateway.delivery.outbox import OutboxDestination
 from gateway.delivery.schedule import JITTER, Outcome, Schedule, Verdict, failed, judge
 from gateway.egress import Answer, FailureKind, SendFailed
-from gateway.mailboxes.mailboxes import SCHEME
+from gateway.mailboxes.transport import SCHEME
 from gateway.security.quotas import TokenBucket
 from gateway.store import Totals
 from gateway.subscriptions.leases import LeaseRefused, LeaseTerms, grant

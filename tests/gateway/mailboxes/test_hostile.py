@@ -12,7 +12,9 @@ from sqlalchemy import create_engine
 
 from filters import Reason, Refused
 from gateway.egress import AddressPolicy, AddressRefused, Schemes
-from gateway.mailboxes import mailboxes as module
+from gateway.mailboxes import leases
+from gateway.mailboxes.errors import MailboxUnknown
+from gateway.mailboxes.leases import Batch
 from gateway.model.deaths import DeathReason
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
 from gateway.security.principals import anonymous
@@ -35,16 +37,16 @@ async def test_what_a_stream_got_late_is_not_lost_with_what_it_got_before(store:
     mailboxes = await boxes(store)
     box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2, 3)
-    elsewhere = await mailboxes.take(box, most=1)
-    streamed = await mailboxes.take(box, name="stream")
-    await mailboxes.sent(streamed)
-    await mailboxes.handed_over(elsewhere, False)
-    await mailboxes.take(box, name="stream")  # 1, which is sent after 3; then a crash.
-    await mailboxes.sent(await mailboxes.take(box, name="stream", lease=0.0))
+    elsewhere = await mailboxes.leases.take(box, most=1)
+    streamed = await mailboxes.leases.take(box, name="stream")
+    await mailboxes.leases.sent(streamed)
+    await mailboxes.leases.handed_over(elsewhere, False)
+    await mailboxes.leases.take(box, name="stream")  # 1, which is sent after 3; then a crash.
+    await mailboxes.leases.sent(await mailboxes.leases.take(box, name="stream", lease=0.0))
     seen = streamed.messages[-1].position
-    late = module.Batch(box, "stream", (), False, 0.0)
-    await mailboxes.sent(late)
-    assert await mailboxes.rewind(box, seen) == 1
+    late = Batch(box, "stream", (), False, 0.0)
+    await mailboxes.leases.sent(late)
+    assert await mailboxes.leases.rewind(box, seen) == 1
     assert await numbers(mailboxes, box) == [1]
 
 
@@ -52,12 +54,12 @@ async def test_what_was_sent_before_an_id_is_had(store: Store) -> None:
     mailboxes = await boxes(store)
     box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     await fill(mailboxes, box, *range(6))
-    first, second = [await mailboxes.take(box, most=3) for _ in range(2)]
-    await mailboxes.sent(first)
-    await mailboxes.sent(second)
+    first, second = [await mailboxes.leases.take(box, most=3) for _ in range(2)]
+    await mailboxes.leases.sent(first)
+    await mailboxes.leases.sent(second)
     seen = second.messages[0].position
-    assert await mailboxes.rewind(box, seen) == 2
-    assert await mailboxes.rewind(box, seen) == 0
+    assert await mailboxes.leases.rewind(box, seen) == 2
+    assert await mailboxes.leases.rewind(box, seen) == 0
     assert await numbers(mailboxes, box) == [4, 5]
 
 
@@ -88,10 +90,12 @@ async def test_a_message_wakes_one_reader(store: Store, monkeypatch: pytest.Monk
         return take(*arguments, **options)
 
     monkeypatch.setattr(rows, "take", counted)
-    monkeypatch.setattr(module, "LOOK_AGAIN", 600.0)  # Nobody looks by himself.
+    monkeypatch.setattr(leases, "LOOK_AGAIN", 600.0)  # Nobody looks by himself.
     mailboxes = await boxes(store)
     box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
-    readers = [asyncio.create_task(mailboxes.take(box, most=1, wait=30.0)) for _ in range(40)]
+    readers = [
+        asyncio.create_task(mailboxes.leases.take(box, most=1, wait=30.0)) for _ in range(40)
+    ]
     async with asyncio.timeout(DEADLINE):
         await until(lambda: looks >= 40)
         for number in range(20):
@@ -115,15 +119,15 @@ async def test_messages_under_leases_count(store: Store) -> None:
     mailboxes = await boxes(store, bounds=MailboxBounds(messages=3))
     box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2, 3)
-    batch = await mailboxes.take(box, lease=3600.0)
+    batch = await mailboxes.leases.take(box, lease=3600.0)
     with pytest.raises(Refused) as refused:
         await fill(mailboxes, box, 4)
     assert refused.value.reason is Reason.MAILBOX_FULL
     assert (await mailboxes.size(box)).messages == 3
-    await mailboxes.acknowledge(box, batch.lease, [batch.messages[0].position])
+    await mailboxes.leases.acknowledge(box, batch.lease, [batch.messages[0].position])
     await fill(mailboxes, box, 4)
     await fill(mailboxes, box, 5)  # Only 4 makes room: the others are being read.
-    await mailboxes.release(box, batch.lease)
+    await mailboxes.leases.release(box, batch.lease)
     assert await numbers(mailboxes, box) == [2, 3, 5]
 
 
@@ -131,7 +135,7 @@ async def test_octets_under_leases_count(store: Store) -> None:
     mailboxes = await boxes(store, bounds=MailboxBounds(octets=30))
     box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     await mailboxes.put(box, [(None, b"x" * 20)])
-    await mailboxes.take(box, lease=3600.0)
+    await mailboxes.leases.take(box, lease=3600.0)
     await mailboxes.put(box, [(None, b"y" * 10)])
     with pytest.raises(Refused) as refused:
         await mailboxes.put(box, [(None, b"z" * 11)])
@@ -151,16 +155,16 @@ async def test_what_is_kept_for_streams_that_broke_is_bounded(
     box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     for number in range(10):
         await fill(mailboxes, box, number)
-        await mailboxes.sent(await mailboxes.take(box))
+        await mailboxes.leases.sent(await mailboxes.leases.take(box))
     assert execute(store_url, "SELECT count(*) FROM mailbox_messages") == [(4,)]
     await mailboxes.put(box, [(None, b"x" * 90)])
-    await mailboxes.sent(await mailboxes.take(box))
+    await mailboxes.leases.sent(await mailboxes.leases.take(box))
     assert execute(store_url, "SELECT count(*) FROM mailbox_messages") == [(2,)]
     await mailboxes.put(box, [(None, b"x" * 1000)])
-    last = await mailboxes.take(box)
-    await mailboxes.sent(last)  # What was sent last can always be had again.
+    last = await mailboxes.leases.take(box)
+    await mailboxes.leases.sent(last)  # What was sent last can always be had again.
     assert execute(store_url, "SELECT count(*) FROM mailbox_messages") == [(1,)]
-    assert await mailboxes.rewind(box, 0) == 1
+    assert await mailboxes.leases.rewind(box, 0) == 1
 
 
 async def test_subscriptions_keep_nobody_from_being_given_up(
@@ -197,7 +201,7 @@ async def test_what_is_taken_while_the_house_is_kept_is_no_dead_letter(
     mailboxes = await boxes(store)
     box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2)
-    batch = await mailboxes.take(box, most=1)
+    batch = await mailboxes.leases.take(box, most=1)
     engine = create_engine(store_url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
         positions = [one.position for one in batch.messages]
@@ -208,7 +212,7 @@ async def test_what_is_taken_while_the_house_is_kept_is_no_dead_letter(
     engine.dispose()
     assert buried == 1
     assert (await mailboxes.size(box)).messages == 1
-    await mailboxes.handed_over(batch, True)
+    await mailboxes.leases.handed_over(batch, True)
     assert (await mailboxes.size(box)).messages == 0
 
 
@@ -237,5 +241,5 @@ async def test_the_longest_name_of_who_fetches_is_kept_and_no_longer_one(store: 
 @pytest.mark.parametrize("key", ["a\0b", "\ud800", "x" * 100])
 async def test_a_key_that_no_database_takes_is_unknown(store: Store, key: str) -> None:
     mailboxes = await boxes(store)
-    with pytest.raises(module.MailboxUnknown):
+    with pytest.raises(MailboxUnknown):
         await mailboxes.find(key)

@@ -1,14 +1,12 @@
 """Mailboxes in the store: put, leased, handed over, given back, too many, too old."""
 
-import asyncio
 import time
 from functools import partial
 
 import pytest
 
 from filters import Reason, Refused
-from gateway.egress import Request, Target
-from gateway.mailboxes.mailboxes import MailboxTransport, MailboxUnknown, mailbox_target
+from gateway.mailboxes.errors import MailboxUnknown
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
 from gateway.security.principals import anonymous
 from gateway.security.quotas import QuotaExceeded
@@ -16,7 +14,6 @@ from gateway.store import Store, dead_letters
 from gateway.store import mailboxes as rows
 from tests.rigs.stored_mailboxes import Clock, boxes, fill, numbers
 from tests.rigs.stores import on_each_store
-from tests.rigs.waiting import DEADLINE, until
 
 STRANGER = anonymous("192.0.2.1", trusted=False)
 NEIGHBOUR = anonymous("127.0.0.1", trusted=True)
@@ -44,115 +41,18 @@ async def test_a_message_that_comes_twice_is_kept_once(store: Store) -> None:
     assert await numbers(mailboxes, box) == [1, 2, 3, 3]
 
 
-async def test_two_takers_never_get_the_same_message(store: Store) -> None:
-    mailboxes = await boxes(store)
-    box = await mailboxes.make(MailboxKind.MESSAGE_BOX, NEIGHBOUR)
-    await fill(mailboxes, box, *range(60))
-    taken = await asyncio.gather(*(numbers(mailboxes, box, most=7) for _ in range(10)))
-    assert sorted(one for some in taken for one in some) == list(range(60))
-
-
-async def test_what_was_not_handed_over_is_the_oldest_again(store: Store) -> None:
-    mailboxes = await boxes(store)
-    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
-    await fill(mailboxes, box, 1, 2, 3)
-    batch = await mailboxes.take(box, most=2)
-    assert batch.more
-    assert await numbers(mailboxes, box, most=1) == [3]
-    await mailboxes.handed_over(batch, False)
-    batch = await mailboxes.take(box)
-    assert [one.takes for one in batch.messages] == [2, 2]
-    assert not batch.more
-
-
-async def test_a_lease_ends_by_itself(store: Store) -> None:
-    clock = Clock()
-    mailboxes = await boxes(store, clock=clock)
-    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
-    await fill(mailboxes, box, 1)
-    late = await mailboxes.take(box, lease=5)
-    assert await numbers(mailboxes, box) == []
-    clock.now += 6
-    assert await numbers(mailboxes, box) == [1]
-    assert await mailboxes.acknowledge(box, late.lease) == 0
-
-
-async def test_a_lease_can_be_lengthened_and_given_back_in_part(store: Store) -> None:
-    clock = Clock()
-    mailboxes = await boxes(store, clock=clock)
-    box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
-    await fill(mailboxes, box, 1, 2, 3)
-    batch = await mailboxes.take(box, lease=20)
-    first, second, third = (one.position for one in batch.messages)
-    assert await mailboxes.extend(box, batch.lease, 60, [first, second]) == 2
-    assert await mailboxes.release(box, batch.lease, [second]) == 1
-    clock.now += 25
-    assert await numbers(mailboxes, box) == [2, 3]
-    assert await mailboxes.acknowledge(box, batch.lease, [first, second, third]) == 1
-    assert (await mailboxes.size(box)).messages == 0
-
-
-async def test_a_reader_waits_for_a_message(store: Store) -> None:
-    mailboxes = await boxes(store)
-    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
-    began = time.monotonic()
-    assert await numbers(mailboxes, box, wait=0.1) == []
-    assert time.monotonic() - began >= 0.1
-    waiting = asyncio.create_task(numbers(mailboxes, box, wait=30.0))
-    await until(lambda: mailboxes._waiters == 1)
-    await fill(mailboxes, box, 1)
-    assert await asyncio.wait_for(waiting, DEADLINE) == [1]
-
-
-async def test_a_reader_that_leaves_takes_nothing(store: Store) -> None:
-    mailboxes = await boxes(store)
-    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
-    left = asyncio.Event()
-
-    async def gone() -> None:
-        await left.wait()
-
-    waiting = asyncio.create_task(mailboxes.take(box, wait=30.0, gone=gone))
-    await until(lambda: mailboxes._waiters == 1)
-    left.set()
-    assert (await asyncio.wait_for(waiting, DEADLINE)).messages == ()
-    await fill(mailboxes, box, 1)
-    assert await numbers(mailboxes, box) == [1]
-
-
-async def test_readers_are_sent_away_when_the_gateway_stops(store: Store) -> None:
-    mailboxes = await boxes(store)
-    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
-    waiting = asyncio.create_task(numbers(mailboxes, box, wait=30.0))
-    await until(lambda: mailboxes._waiters == 1)
-    mailboxes.close()
-    assert await asyncio.wait_for(waiting, DEADLINE) == []
-
-
-async def test_one_puller_at_a_time(store: Store) -> None:
-    mailboxes = await boxes(store)
-    box = await mailboxes.make(MailboxKind.SUBSCRIPTION, NEIGHBOUR)
-    async with mailboxes.alone(box):
-        with pytest.raises(Refused) as refused:
-            async with mailboxes.alone(box):
-                pass
-        assert refused.value.reason is Reason.MAILBOX_BUSY
-    async with mailboxes.alone(box):
-        pass
-
-
 async def test_the_oldest_make_room_and_go_to_the_dead_letters(store: Store) -> None:
     mailboxes = await boxes(store, bounds=MailboxBounds(3, 1000))
     box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2, 3)
-    leased = await mailboxes.take(box, most=1)
+    leased = await mailboxes.leases.take(box, most=1)
     await fill(mailboxes, box, 4, 5)
     size = await mailboxes.size(box)
     assert (size.messages, size.dropped, mailboxes.dropped) == (3, 2, 2)
     letters = await store.submit(partial(dead_letters.listed, subscription=box.id))
     assert [letter.death.delivery_id for letter in letters] == ["urn:m:2", "urn:m:3"]
     assert {letter.death.reason.value for letter in letters} == {"mailbox-overflow"}
-    await mailboxes.handed_over(leased, True)  # What somebody was just reading stayed.
+    await mailboxes.leases.handed_over(leased, True)  # What somebody was just reading stayed.
     assert await numbers(mailboxes, box) == [4, 5]
     redrive = partial(rows.redrive, selection=dead_letters.ALL, now=time.time(), upto=2**62)
     _, again = await store.submit(redrive)
@@ -216,18 +116,6 @@ async def test_a_box_that_nobody_opens_is_given_up(store: Store) -> None:
     assert await mailboxes.find(busy.key) == busy
 
 
-async def test_what_was_streamed_can_be_sent_again(store: Store) -> None:
-    mailboxes = await boxes(store)
-    box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
-    await fill(mailboxes, box, 1, 2, 3)
-    batch = await mailboxes.take(box)
-    await mailboxes.sent(batch)
-    assert (await mailboxes.size(box)).messages == 0
-    assert await numbers(mailboxes, box) == []
-    assert await mailboxes.rewind(box, batch.messages[0].position) == 2
-    assert await numbers(mailboxes, box) == [2, 3]
-
-
 async def test_strangers_have_a_bounded_number_of_boxes(store: Store) -> None:
     mailboxes = await boxes(store, owner=2, total=4)
     for _ in range(2):
@@ -247,7 +135,7 @@ async def test_boxes_and_what_lies_in_them_survive_a_restart(store_url: str) -> 
     mailboxes = await boxes(store)
     box = await mailboxes.make(MailboxKind.CONNECTION, NEIGHBOUR, name="urn:consumer")
     await fill(mailboxes, box, 1, 2)
-    await mailboxes.take(box, most=1)  # Never handed over: its lease is kept, and ends.
+    await mailboxes.leases.take(box, most=1)  # Never handed over: its lease is kept, and ends.
     await store.close()
     store = Store(store_url)
     await store.start()
@@ -259,21 +147,6 @@ async def test_boxes_and_what_lies_in_them_survive_a_restart(store_url: str) -> 
     await mailboxes.destroy(box)
     assert await mailboxes.named("urn:consumer") is None
     await store.close()
-
-
-async def test_the_transport_to_a_box_answers_when_it_is_kept(store: Store) -> None:
-    mailboxes = await boxes(store, bounds=MailboxBounds(1, 1000, refuse=True))
-    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
-    transport = MailboxTransport(mailboxes)
-
-    def request(target: Target, id_: str) -> Request:
-        return Request(target, b"<e>1</e>", (), message_id=id_)
-
-    target = mailbox_target(box, "http://gateway.example/pullpoints/x")
-    assert (await transport.send(request(target, "urn:1"))).status == 202
-    assert (await transport.send(request(target, "urn:2"))).status == 503
-    await mailboxes.destroy(box)
-    assert (await transport.send(request(target, "urn:3"))).status == 410
 
 
 async def test_a_crash_while_a_box_is_destroyed_leaves_its_counts_right(

@@ -8,7 +8,9 @@ from contextlib import AsyncExitStack
 import pytest
 
 from gateway.mailboxes import mailboxes
-from gateway.mailboxes.mailboxes import Mailboxes, MailboxQuotas, MailboxUnknown
+from gateway.mailboxes.errors import MailboxUnknown
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.mailboxes.quotas import MailboxQuotas
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.principals import anonymous
 from gateway.store import Store
@@ -50,8 +52,8 @@ async def put(there: Mailboxes, box: Mailbox, *numbers: int) -> None:
 
 
 async def take(there: Mailboxes, box: Mailbox) -> list[bytes]:
-    batch = await there.take(box)
-    await there.handed_over(batch, True)
+    batch = await there.leases.take(box)
+    await there.leases.handed_over(batch, True)
     return [one.envelope for one in batch.messages]
 
 
@@ -103,16 +105,16 @@ async def test_who_waits_hears_of_what_another_put_in(both: Both) -> None:
     looking = asyncio.create_task(b.look_around())
     try:
         async with asyncio.timeout(SOON):
-            waiting = asyncio.create_task(b.take(box, wait=60.0))
+            waiting = asyncio.create_task(b.leases.take(box, wait=60.0))
             await asyncio.sleep(0)
             await put(a, box, 1)
             batch = await waiting
-            waiting = asyncio.create_task(a.take(box, wait=60.0))
+            waiting = asyncio.create_task(a.leases.take(box, wait=60.0))
             around = asyncio.create_task(a.look_around())
-            await b.handed_over(batch, False)
+            await b.leases.handed_over(batch, False)
             assert [one.takes for one in (await waiting).messages] == [2]
             around.cancel()
-            waiting = asyncio.create_task(b.take(box, wait=60.0))
+            waiting = asyncio.create_task(b.leases.take(box, wait=60.0))
             await asyncio.sleep(0)
             await a.destroy(box)
             with pytest.raises(MailboxUnknown):

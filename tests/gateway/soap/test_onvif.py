@@ -214,7 +214,7 @@ async def test_life(gateway: Running) -> None:
 
 def waits(gateway: Running, number: int = 1) -> bool:
     """Whether so many readers wait for messages."""
-    return gateway.gateway.mailboxes._waiters >= number
+    return len(gateway.gateway.mailboxes.waiting) >= number
 
 
 async def test_no_more_than_was_asked_for(gateway: Running) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gateway.delivery import Entry
 from gateway.egress import Target, parse_target
-from gateway.mailboxes.mailboxes import mailbox_target
+from gateway.mailboxes.transport import mailbox_target
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.keys import new_key, public_id
 from gateway.subscriptions.table import SubscriptionTable

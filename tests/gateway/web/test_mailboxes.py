@@ -277,11 +277,11 @@ async def test_a_receiver_that_is_killed_while_it_waits(tmp_path: Path, breaks: 
     async with running(tmp_path) as run:
         box = await Box.make(run)
         sock = asking(box, wait=300, lease=3600)
-        await run.until(lambda: run.gateway.mailboxes._waiters == 1)
+        await run.until(lambda: len(run.gateway.mailboxes.waiting) == 1)
         if breaks:
             linger(sock)
         sock.close()
-        await run.until(lambda: run.gateway.mailboxes._waiters == 0)
+        await run.until(lambda: len(run.gateway.mailboxes.waiting) == 0)
         await box.put(1)
         batch = await box.receive(wait=5)
         assert [one["takes"] for one in batch["messages"]] == [1]
@@ -357,7 +357,7 @@ async def test_an_overflow_is_seen_and_can_be_undone(tmp_path: Path) -> None:
         for box in (plain, subscribed):
             assert await box.take() == ["2", "3", "4"]
             waiting.append(asyncio.create_task(box.receive(wait=8, max=1)))
-        await run.until(lambda: run.gateway.mailboxes._waiters == 2)
+        await run.until(lambda: len(run.gateway.mailboxes.waiting) == 2)
         again = await call(run, "POST", "/api/v1/deadletters/redrive", {"all": True})
         assert again == {"number": 4, "reasons": {"mailbox-overflow": 4}, "next": None}
         for box, batch in zip((plain, subscribed), await asyncio.gather(*waiting), strict=True):
@@ -371,7 +371,7 @@ async def test_a_gateway_that_stops_sends_everybody_away(tmp_path: Path) -> None
         box = await Box.make(run)
         waiting = asyncio.create_task(box.receive(wait=60))
         async with streaming(box) as stream:
-            await run.until(lambda: run.gateway.mailboxes._waiters == 2)
+            await run.until(lambda: len(run.gateway.mailboxes.waiting) == 2)
             run.gateway.drain()
             assert (await waiting)["messages"] == []
             assert await stream.next() is None
@@ -539,7 +539,7 @@ async def test_a_box_that_is_deleted_ends_its_stream(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         box = await Box.make(run)
         async with streaming(box) as stream:
-            await run.until(lambda: run.gateway.mailboxes._waiters == 1)
+            await run.until(lambda: len(run.gateway.mailboxes.waiting) == 1)
             await call(run, "DELETE", f"/api/v1/mailboxes/{box.id}", status=204)
             assert await stream.next() is None
 
