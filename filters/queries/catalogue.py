@@ -2,12 +2,12 @@
 
 Words and properties have inverted indexes (`filters.queries.postings`), documents have signatures
 (`filters.queries.trees`), texts are searched many at once (`filters.queries.regular`). All of them
-only leave things out that a query cannot be true of: the query decides about the others, one by
-one, the newest first, until there are enough of them or the time is over.
+only leave things out that a query cannot be true of: the query decides about the others, the newest
+first, until there are enough of them or the time is over.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from operator import attrgetter
@@ -21,13 +21,15 @@ from filters.queries.query import Query
 from filters.queries.regular import RegularQuery
 from filters.queries.selector_candidates import candidates
 from filters.queries.selectors import Selector
+from filters.queries.tapes import DOUBTFUL, TRUE, Tape
 from filters.queries.timeline import Chunk, Row, Timeline
-from filters.queries.trees import TreeQuery, signature_of
+from filters.queries.trees import TreeQuery, tell
 from filters.queries.words import WordQuery, words_in
 from filters.queries.xquery import XQuery
 from filters.reasons import FilterError, Reason
 
 Key = TypeVar("Key")
+Same = TypeVar("Same", DocumentSize, bytes)
 
 MAX_THINGS = 100_000
 MAX_BYTES = 2**30
@@ -36,7 +38,11 @@ LIMIT = 100
 BATCH = 32
 """Things that XQuery decides about in one request; and things between two looks at the clock."""
 MAX_SIZES = 4096
-"""Different sizes of documents that are remembered."""
+"""Different sizes of documents that are remembered, and different vocabularies."""
+LONGEST_VOCABULARY = 4096
+"""Bytes of a vocabulary that is."""
+ASKED = 64
+"""Tapes that are asked at once."""
 _WORD = 64
 """Bytes that a word takes in the index."""
 
@@ -73,13 +79,13 @@ class Catalogue(Generic[Key]):
 
     Args:
         max_things: How many there may be.
-        max_bytes: What they and their indexes may take in memory, about.
+        max_bytes: What they and their indexes may take in memory, about; ``weight`` is what is.
     """
 
     def __init__(self, *, max_things: int = MAX_THINGS, max_bytes: int = MAX_BYTES) -> None:
         self._max_things = max_things
-        self._max_bytes = max_bytes
-        self._bytes = 0
+        self.max_bytes = max_bytes
+        self.weight = 0
         self._next = 0
         self._numbers: dict[Key, int] = {}
         self._rows: dict[int, Row[Key]] = {}
@@ -89,6 +95,7 @@ class Catalogue(Generic[Key]):
         self._properties = Properties()
         # Figures of sizes are rounded, so that there are few: one object of each.
         self._sizes: dict[DocumentSize, DocumentSize] = {}
+        self._vocabularies: dict[bytes, bytes] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -106,27 +113,27 @@ class Catalogue(Generic[Key]):
             FilterError: ``QUOTA``: there is no room for it. Nothing has changed then.
         """
         words = words_in(described.described_texts())
-        weight = described.weight() + _WORD * len(words)
+        signature, size, tape = tell(described.documents)
+        weight = described.weight() + _WORD * len(words) + sum(map(len, tape or ()))
         former = self._numbers.get(key)
         others = len(self._rows) - (former is not None)
-        left = self._max_bytes - self._bytes
+        left = self.max_bytes - self.weight
         if former is not None:
             left += self._rows[former].weight
         if others >= self._max_things or weight > left:
             raise FilterError(Reason.QUOTA, "the catalogue is full")
-        signature, size = signature_of(described.documents)
         if size is not None:
-            if len(self._sizes) >= MAX_SIZES:
-                self._sizes.clear()
-            size = self._sizes.setdefault(size, size)
+            size = _same(size, self._sizes)
+        if tape is not None and len(tape[0]) <= LONGEST_VOCABULARY:
+            tape = (_same(tape[0], self._vocabularies), tape[1])
         if former is not None:
             self.remove(key)
         number = self._next
         self._next += 1
-        row = Row(number, key, described, weight, signature, size)
+        row = Row(number, key, described, weight, signature, size, tape)
         self._numbers[key] = number
         self._rows[number] = row
-        self._bytes += weight
+        self.weight += weight
         self._timeline.add(row)
         self._creators.add(described.creator, number)
         self._properties.add(described.properties, number)
@@ -142,7 +149,7 @@ class Catalogue(Generic[Key]):
         number = self._numbers.pop(key)
         row = self._rows.pop(number)
         described = row.described
-        self._bytes -= row.weight
+        self.weight -= row.weight
         self._timeline.remove(row)
         self._creators.remove(described.creator, number)
         self._properties.remove(described.properties, number)
@@ -280,9 +287,7 @@ def _decided(
                 clock.tick()
                 yield row, words.has_phrases(row.described)
         case TreeQuery() as tree:
-            for row in rows:
-                clock.check()
-                yield row, tree.holds(row.described.documents, row.size)
+            yield from _asked(tree, rows, clock)
         case _:
             for row in rows:
                 clock.check()
@@ -298,15 +303,54 @@ def _decided_together(
         yield from zip(some, verdicts, strict=True)
 
 
-def _batches(rows: Iterable[Row[Key]]) -> Iterator[list[Row[Key]]]:
+def _asked(
+    tree: TreeQuery, rows: Iterable[Row[Key]], clock: "_Clock"
+) -> Iterator[tuple[Row[Key], bool | None]]:
+    """Return what *tree* is of each of *rows*: by its tape, or by libxml2."""
+    for some in _batches(rows, ASKED):
+        verdicts = dict(_told(tree, some, clock))
+        for row in some:
+            verdict = verdicts.get(row.number, DOUBTFUL)
+            if verdict == DOUBTFUL:
+                clock.check()
+                yield row, tree.holds(row.described.documents, row.size)
+            else:
+                yield row, verdict == TRUE
+
+
+def _told(tree: TreeQuery, rows: Sequence[Row[Key]], clock: "_Clock") -> Iterator[tuple[int, int]]:
+    """Return what the tapes of *rows* say, by the number of each."""
+    if tree.asking is None:
+        return
+    numbers: list[int] = []
+    tapes: list[Tape] = []
+    for row in rows:
+        if row.tape is not None:
+            numbers.append(row.number)
+            tapes.append(row.tape)
+    while tapes:
+        clock.check()
+        said = tree.asking.decide(tapes)
+        yield from zip(numbers, said, strict=False)
+        del numbers[: len(said)], tapes[: len(said)]
+
+
+def _batches(rows: Iterable[Row[Key]], most: int = BATCH) -> Iterator[list[Row[Key]]]:
     batch: list[Row[Key]] = []
     for row in rows:
         batch.append(row)
-        if len(batch) == BATCH:
+        if len(batch) == most:
             yield batch
             batch = []
     if batch:
         yield batch
+
+
+def _same(one: Same, known: dict[Same, Same]) -> Same:
+    """Return the first that was equal to *one*, so that there is one object of each."""
+    if len(known) >= MAX_SIZES:
+        known.clear()
+    return known.setdefault(one, one)
 
 
 def _collected(numbers: Iterable[int]) -> Collection[int]:

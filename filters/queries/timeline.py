@@ -12,6 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 from filters.matching.fallback.cost import DocumentSize
 from filters.queries.described import Described
 from filters.queries.regular import as_lines
+from filters.queries.tapes import Tape
 
 Key = TypeVar("Key")
 
@@ -24,9 +25,9 @@ expression takes some hundredths of a second for them."""
 
 class Row(Generic[Key]):
     """A thing: its place in the order (when it was created, and a number, which grows), its key,
-    what is said of it, its weight in bytes, and the signature of its documents."""
+    what is said of it, its weight in bytes, and what is kept of its documents."""
 
-    __slots__ = ("at", "described", "key", "number", "signature", "size", "weight")
+    __slots__ = ("at", "described", "key", "number", "signature", "size", "tape", "weight")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Row(Generic[Key]):
         weight: int,
         signature: int,
         size: DocumentSize | None,
+        tape: Tape | None,
     ) -> None:
         self.at: tuple[datetime, int] = (described.created, number)
         self.number = number
@@ -44,6 +46,7 @@ class Row(Generic[Key]):
         self.weight = weight
         self.signature = signature
         self.size = size
+        self.tape = tape
 
 
 class Lines(NamedTuple):

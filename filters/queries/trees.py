@@ -1,16 +1,17 @@
 """XPath queries: one expression, and many documents.
 
-To parse a document takes ten times as long as to evaluate an expression, so most documents should
-be told apart without. A document has a *signature*: bits for the names of its elements and
-attributes, and for their values. What an expression requires of any document of which it is true
-(`required`, from its plan) is bits too, so a document that lacks one of them is not parsed. It is
-never the other way round: libxml2 decides, of what is left.
+To parse a document takes longer than to evaluate an expression, so documents should be told apart
+without. A document has a *signature*: bits for the names of its elements and attributes, and for
+their values. What an expression requires of any document of which it is true (`required`, from its
+plan) is bits too, so a document that lacks one of them is not read. It is never the other way
+round. Of what is left, the compiled engine asks the tapes (`filters.queries.tapes`), and libxml2
+decides what these leave open.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import cast
+from typing import NamedTuple, cast
 from zlib import crc32
 
 from lxml import etree
@@ -31,6 +32,7 @@ from filters.matching.planning.plan import (
     Plan,
 )
 from filters.matching.planning.planner import plan
+from filters.queries.tapes import Tape, asking, tape_of
 from filters.xpath.parser import parse_text
 
 NAME_BITS, NUMBER_BITS = 448, 64
@@ -52,14 +54,17 @@ class TreeQuery:
         FilterError: As `filters.xpath.compile_xpath`.
     """
 
-    __slots__ = ("_cheap", "_compiled", "masks")
+    __slots__ = ("_cheap", "_compiled", "asking", "masks")
 
     def __init__(self, text: str) -> None:
         self._compiled = Compiled(text, ())
         self._cheap: DocumentSize | None = None
         """The last size that it was cheap for: things of one kind come one after the other."""
-        self.masks = required(plan(parse_text(text, ())))
+        tree = parse_text(text, ())
+        self.masks = required(plan(tree))
         """What the signature of a document must have: all bits of one of these. None is none."""
+        self.asking = asking(tree)
+        """Asks tapes; None where it cannot be asked of them."""
 
     def holds(self, documents: Sequence[bytes], size: DocumentSize | None = None) -> bool | None:
         """Return True if it is true of one of *documents*; None where it is too expensive to find
@@ -105,10 +110,23 @@ def document_text(documents: Sequence[bytes]) -> str:
     return "\n".join(text for piece in pieces if (text := piece.strip()))
 
 
-def signature_of(documents: Sequence[bytes]) -> tuple[int, DocumentSize | None]:
-    """Return the signature that all *documents* have together, and a size that covers theirs; None
-    where there is none."""
-    signature, covering = 0, None
+class Told(NamedTuple):
+    """What is kept of documents, so that they need not be read.
+
+    Attributes:
+        signature: That of all together.
+        size: One that covers theirs; None where there is no document.
+        tape: Of the only document; None where there are several, or it has none.
+    """
+
+    signature: int
+    size: DocumentSize | None
+    tape: Tape | None
+
+
+def tell(documents: Sequence[bytes]) -> Told:
+    """Return what is to be kept of *documents*."""
+    signature, covering, tape = 0, None, None
     for document in documents:
         root = read(document)
         if root is None:
@@ -119,7 +137,9 @@ def signature_of(documents: Sequence[bytes]) -> tuple[int, DocumentSize | None]:
             signature = EVERYTHING
         else:
             signature |= _bits_of(root)
-    return signature, covering
+        if len(documents) == 1:
+            tape = tape_of(root)
+    return Told(signature, covering, tape)
 
 
 def required(of: Plan) -> tuple[int, ...]:

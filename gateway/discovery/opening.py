@@ -24,6 +24,10 @@ from mediation.discovery import (
     read_credentials,
 )
 
+ROOM = 16 * 2**10
+"""Bytes of the catalogue for each advertisement: one with documents of 1 KB weighs less."""
+LEAST_ROOM = 2**30
+
 
 class DiscoveryUnusable(Refused):
     """A node cannot be made of its settings; the text says which one is wrong."""
@@ -120,8 +124,14 @@ def make_node(settings: DiscoverySettings) -> Node:
         policy=_policy(settings),
         limits=limits,
         xquery=_xquery() if settings.xquery else None,
-        catalogue=Catalogue[str](max_things=settings.advertisements),
+        catalogue=make_catalogue(settings),
     )
+
+
+def make_catalogue(settings: DiscoverySettings) -> Catalogue[str]:
+    """Make room for all advertisements that are kept."""
+    number = settings.advertisements
+    return Catalogue(max_things=number, max_bytes=max(LEAST_ROOM, number * ROOM))
 
 
 def settings_limits(settings: DiscoverySettings) -> NodeLimits:

@@ -126,7 +126,7 @@ def _is_empty(catalogue: Catalogue[int]) -> bool:
     return (
         len(catalogue) == len(catalogue._words) == len(catalogue._creators) == 0
         and len(catalogue._properties) == 0
-        and catalogue._bytes == 0
+        and catalogue.weight == 0
         and not list(catalogue._timeline.newest_first())
     )
 

@@ -8,7 +8,7 @@ from lxml import etree
 from filters import FilterError, Reason
 from filters.dialects import XPATH_1_0
 from filters.queries import Catalogue, compile_query, document_text
-from filters.queries.trees import TreeQuery, signature_of
+from filters.queries.trees import TreeQuery, tell
 from tests.filters.queries.things import HARBOUR, thing
 
 _ID = "*[local-name()='id' and namespace-uri()='http://example.org/weather']"
@@ -106,7 +106,7 @@ def test_a_bomb_is_not_evaluated_and_the_answer_says_so(bomb: str) -> None:
 def test_most_documents_are_told_apart_by_their_signatures() -> None:
     """A query of a value reads hardly any document but those that have it."""
     documents = [f"<s><id>{n}</id><unit>m/s</unit></s>".encode() for n in range(500)]
-    signatures = [signature_of((document,))[0] for document in documents]
+    signatures = [tell((document,)).signature for document in documents]
     for text in ("id = 17", "id = '17'", "id[. = 17.0]", "id = 17 and unit = 'm/s'"):
         query = TreeQuery(text)
         assert sum(map(query.may_hold, signatures)) < 25
@@ -208,7 +208,7 @@ def test_a_signature_leaves_nothing_out(tree: object, expression: str, piece: by
         query = TreeQuery(expression)
     except FilterError:
         return
-    signature, size = signature_of((document,))
+    signature, size, _ = tell((document,))
     if query.holds((document,)):
         assert query.may_hold(signature)
         assert query.holds((document,), size)
