@@ -6,8 +6,17 @@ from typing import Any
 from gateway.reliability.party import is_callable
 from gateway.reliability.records import IncomingSequence, changed
 from gateway.reliability.steps import Step, soonest
-from mediation.reliable_messaging import Acknowledgement, Nothing, Ranges, acknowledgement_block
+from mediation.reliable_messaging import (
+    NO_NUMBERS,
+    Acknowledgement,
+    Nothing,
+    Ranges,
+    acknowledgement_block,
+)
 from mediation.reliable_messaging.machines import DestinationState
+
+MOST_NACKS = 64
+"""The most messages that are asked for at once: as many as a source has on their way."""
 
 
 def block_of(step: Step, sequence: IncomingSequence) -> bytes:
@@ -22,6 +31,18 @@ def block_of(step: Step, sequence: IncomingSequence) -> bytes:
         taken = step.tx.invoker.find(sequence.identifier)
         received = received.upto(received.highest if taken is None else taken.delivered)
     return _written(sequence, received, room)
+
+
+def nack_of(sequence: IncomingSequence, number: int) -> bytes:
+    """The header block that asks for what is missing before message *number*, which is behind all
+    that came; nothing where nothing is. It says nothing of what was received: Nack and ranges do
+    not go together."""
+    first = sequence.received.highest + 1
+    missing = tuple(range(first, min(number, first + MOST_NACKS)))
+    if not missing:
+        return b""
+    said = Acknowledgement(sequence.identifier, NO_NUMBERS, nacks=missing)
+    return acknowledgement_block(sequence.wire.rm, said)
 
 
 def block_upto(sequence: IncomingSequence, highest: int) -> bytes:

@@ -45,6 +45,8 @@ class Outcome:
     Attributes:
         fault: What is answered instead.
         acknowledgement: The header block that goes back at once, on the connection; empty: none.
+        nack: The one that asks for what is missing before the message, and goes where
+            acknowledgements go: on the connection, instead of one; empty: nothing is asked for.
         sequence: As it is committed.
         taken: The message is stored now.
         known: The message was known already.
@@ -52,6 +54,7 @@ class Outcome:
 
     fault: RmFault | None = None
     acknowledgement: bytes = b""
+    nack: bytes = b""
     sequence: IncomingSequence | None = None
     taken: bool = False
     known: bool = False
@@ -265,7 +268,7 @@ def _receive(
             return Outcome(
                 RmFault(FaultName.SEQUENCE_CLOSED, header.identifier),
                 acknowledging.block_of(step, sequence),
-                sequence,
+                sequence=sequence,
             )
         case Verdict.AFTER_LAST:
             ended = ending.terminate(step, sequence, None)
@@ -282,14 +285,21 @@ def _receive(
         return Outcome(
             RmFault(FaultName.SEQUENCE_CLOSED, header.identifier),
             acknowledging.block_of(step, sequence),
-            sequence,
+            sequence=sequence,
         )
+    asked = any(asked.identifier == header.identifier for asked in message.ack_requested)
+    at_once = asked or header.last
+    nack = b""
+    if step.party.nacks and not at_once:
+        nack = acknowledging.nack_of(sequence, header.number)
     sequence = _with_number(sequence, header)
     _fill(step, sequence, buffer, InvokerMessage(header.number, envelope, content_type))
-    asked = any(asked.identifier == header.identifier for asked in message.ack_requested)
-    outcome = _seen(step, sequence, at_once=asked or header.last, known=False)
+    outcome = _seen(step, sequence, at_once=at_once, known=False)
     _relate(step, sequence, message)
-    return outcome
+    if not nack:
+        return outcome
+    here = nack if outcome.acknowledgement else b""
+    return replace(outcome, nack=nack, acknowledgement=here)
 
 
 def _relate(step: Step, sequence: IncomingSequence, message: ReliableMessage) -> None:
@@ -304,7 +314,7 @@ def _late(step: Step, sequence: IncomingSequence, header: SequenceHeader) -> Out
     if sequence.wire.rm.rules.closes:
         name = FaultName.SEQUENCE_CLOSED
     block = acknowledging.block_of(step, sequence) if sequence.wire.rm.rules.closes else b""
-    return Outcome(RmFault(name, header.identifier), block, sequence)
+    return Outcome(RmFault(name, header.identifier), block, sequence=sequence)
 
 
 def _with_number(sequence: IncomingSequence, header: SequenceHeader) -> IncomingSequence:
@@ -366,7 +376,7 @@ def _seen(step: Step, sequence: IncomingSequence, *, at_once: bool, known: bool)
             step, sequence, last_seen=step.now, unacknowledged=0, ack_at=None
         )
     step.tx.incoming.put(sequence)
-    return Outcome(None, block, sequence, taken=not known, known=known)
+    return Outcome(None, block, sequence=sequence, taken=not known, known=known)
 
 
 def acknowledge(party: Party, identifier: str, now: float, *, owner: str | None) -> Outcome:
@@ -376,7 +386,8 @@ def acknowledge(party: Party, identifier: str, now: float, *, owner: str | None)
         if sequence is None:
             return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, identifier))
         if sequence.ended_at is not None:
-            return Outcome(None, acknowledging.block_of(step, sequence), sequence, known=True)
+            block = acknowledging.block_of(step, sequence)
+            return Outcome(None, block, sequence=sequence, known=True)
         return _seen(step, sequence, at_once=True, known=True)
 
 
@@ -392,7 +403,7 @@ def close(
             sequence = ending.close(step, replace(sequence, last_seen=step.now), last)
             sequence = acknowledging.planned(step, replace(sequence, unacknowledged=0, ack_at=None))
             step.tx.incoming.put(sequence)
-        return Outcome(None, acknowledging.block_of(step, sequence), sequence)
+        return Outcome(None, acknowledging.block_of(step, sequence), sequence=sequence)
 
 
 def terminate(
@@ -405,4 +416,4 @@ def terminate(
             return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, identifier))
         if sequence.ended_at is None:
             sequence = ending.terminate(step, replace(sequence, last_seen=step.now), last)
-        return Outcome(None, acknowledging.block_of(step, sequence), sequence)
+        return Outcome(None, acknowledging.block_of(step, sequence), sequence=sequence)

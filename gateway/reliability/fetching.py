@@ -111,8 +111,8 @@ def acknowledgement_alone(step: Step, incoming: IncomingSequence) -> Outgoing:
     return alone(incoming, acknowledging.block_of(step, incoming))
 
 
-def alone(incoming: IncomingSequence, block: bytes) -> Outgoing:
-    """A message that has nothing but an acknowledgement."""
+def alone(incoming: IncomingSequence, block: bytes, label: str = "Acknowledgement") -> Outgoing:
+    """A message that has nothing but an acknowledgement, or a Nack."""
     to: EndpointReference = incoming.acks_to
     action, envelope = write_acknowledgement(incoming.wire, to, block)
-    return Outgoing(to, envelope, action, incoming.wire, "Acknowledgement")
+    return Outgoing(to, envelope, action, incoming.wire, label)

@@ -50,6 +50,7 @@ class Party:
         incomplete: What becomes of what it received of a sequence that ends with gaps.
         requires: A message without a sequence is refused (WSRMRequired).
         tells_room: Acknowledgements say how many messages there is room for (WCF's extension).
+        nacks: What is missing is asked for (Nack) when the first message behind it comes.
         after_delivery: What is acknowledged is what the application took, not what is stored.
         pause: Waits, so many seconds, before something runs again that was in another's way.
     """
@@ -69,6 +70,7 @@ class Party:
     incomplete: IncompleteBehaviour = IncompleteBehaviour.NO_DISCARD
     requires: bool = False
     tells_room: bool = False
+    nacks: bool = False
     after_delivery: bool = False
     pause: Callable[[float], None] = time.sleep
 

@@ -166,6 +166,7 @@ class Exchange:
     misread: RmFault | None = None
     ready: Outgoing | None = None
     awaited: Awaited | None = None
+    label: str = "Acknowledgement"
 
     @property
     def knows_nothing(self) -> bool:
@@ -376,6 +377,8 @@ class Exchange:
         if outcome.fault is not None:
             self.fault = outcome.fault
             return
+        if outcome.nack:
+            self._ask_again(outcome)
         if not (outcome.taken or outcome.known) or isinstance(message.body, LastMessage):
             return
         message_id, to = message.headers.message_id, self._reply_endpoint()
@@ -383,6 +386,14 @@ class Exchange:
             return
         if is_anonymous(to.address):
             self.awaited = Awaited(header.identifier, message_id, header.number)
+
+    def _ask_again(self, outcome: destination.Outcome) -> None:
+        """Ask for what is missing where acknowledgements go."""
+        assert outcome.sequence is not None
+        if is_callable(outcome.sequence.acks_to):
+            self.outgoing.append(alone(outcome.sequence, outcome.nack, "Nack"))
+        else:
+            self.label = "Nack"  # It stands in place of the acknowledgement.
 
     def _hurry(self, awaited: Awaited) -> None:
         """Let the application have the message now."""
@@ -461,7 +472,8 @@ class Exchange:
             return replace(self.ready, envelope=with_blocks(self.ready.envelope, others)), False
         if any(self.blocks) and sequence is not None:
             to = anonymous(sequence.wire.wsa)
-            return replace(alone(sequence, b"".join(self.blocks)), to=to), False
+            found = alone(sequence, b"".join(self.blocks), self.label)
+            return replace(found, to=to), False
         return None, False
 
     def _callable_reply_to(self) -> EndpointReference | None:

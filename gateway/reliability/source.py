@@ -354,7 +354,7 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
         sequence = changed(sequence, due_at=soonest(quiet_at, sequence.expires_at))
     for number in said.nacks:
         message = step.tx.outgoing.message(sequence.key, number)
-        if message is not None:
+        if message is not None and policy.hurries(message.tries, message.next_at, step.now):
             step.tx.outgoing.put_message(sequence.key, replace(message, next_at=None))
     if said.final and not sequence.acknowledged.is_all(sequence.next_number - 1):
         give_up(step, sequence, "the destination closed it before it had all messages")

@@ -24,6 +24,7 @@ import structlog
 from adapters import AdapterUnavailable
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.reliability import acknowledging, destination
+from gateway.reliability.fetching import alone
 from gateway.reliability.party import Offers, Party, is_callable
 from gateway.reliability.records import IncomingSequence
 from gateway.reliability.steps import begin
@@ -101,6 +102,7 @@ class Sequences:
         settled: Seconds for which the end of a sequence waits for what is being published.
         lease_seconds: For which what is next in a sequence is one gateway's to publish.
         at_work: How many sequences are published at a time, of those that have waited.
+        nacks: Publishers are asked for what is missing.
     """
 
     def __init__(
@@ -116,8 +118,10 @@ class Sequences:
         settled: float = SETTLED,
         lease_seconds: float = LEASE,
         at_work: int = AT_WORK,
+        nacks: bool = False,
     ) -> None:
         self._store = store
+        self._nacks = nacks
         self._octets_per_owner = octets_per_owner
         self._settled = settled
         self._may_name = may_name
@@ -210,7 +214,11 @@ class Sequences:
             await tail.reached(header.number)
         if is_callable(sequence.acks_to):
             self._woken.set()
+            if outcome.nack:
+                self._post([alone(sequence, outcome.nack)], owner_of(principal))
             return Acknowledged(sequence)
+        if outcome.nack:
+            return Acknowledged(sequence, outcome.nack)
         return self._acknowledgement(tail, sequence)
 
     async def _store_message(
@@ -390,7 +398,9 @@ class Sequences:
                 register.follow(step, before)
             return outgoing, owner
 
-        outgoing, owner = await run_in(self._store, work, identifier)
+        self._post(*await run_in(self._store, work, identifier))
+
+    def _post(self, outgoing: Sequence[Outgoing], owner: str | None) -> None:
         stranger = None if owner == TRUSTED else owner
         for each in outgoing:
             self._send(each.to, each.wire.soap, each.action, each.envelope, stranger)
@@ -462,6 +472,7 @@ class Sequences:
             allows=allows,
             notify=_tell,
             incomplete=IncompleteBehaviour.DISCARD_FOLLOWING_FIRST_GAP,
+            nacks=self._nacks,
             after_delivery=True,
         )
 

@@ -241,6 +241,8 @@ class Settings(BaseSettings):
     """Messages of one sequence that wait for others before them."""
     wsrm_bytes_per_owner: int = Field(256 * 2**20, ge=1)
     """Bytes of messages that wait so in all sequences of one owner; trusted peers are one."""
+    wsrm_nacks: bool = False
+    """Publishers are asked for what is missing (Nack) when the first message behind it comes."""
     wsrm_expiry: Length = timedelta(hours=24)
     """The longest life of a sequence, whatever is asked for."""
 

@@ -88,6 +88,16 @@ class Policy:
         """The life of a sequence, where *asked* was; None or 0 asks for one without an end."""
         return min(asked, self.expiry) if asked and asked > 0 else self.expiry
 
+    def hurries(self, tries: int, next_at: float | None, now: float) -> bool:
+        """Whether a message that was sent *tries* times goes again at once, and not at *next_at*,
+        where its destination asks for it (Nack). After the first time, some of the interval has to
+        be over: whoever asks with each message that comes would use up all tries.
+        """
+        if next_at is None or tries <= 1:
+            return True
+        grown = self.interval * self.factor ** min(tries - 1, 64)
+        return next_at - now <= 0.75 * min(grown, self.ceiling)
+
     def acknowledge_at(self, unacknowledged: int, planned: float | None, now: float) -> float:
         """When an acknowledgement is due, after a message that is the *unacknowledged*-th since the
         last one.

@@ -78,7 +78,7 @@ class ReliablePublisher:
         """Post an envelope; what came back, of which acknowledgements are kept."""
         said = self.read((await self.post(octets, path)).body)
         for each in said.acknowledgements if said is not None else ():
-            if each.identifier == self.identifier:
+            if each.identifier == self.identifier and not each.nacks:
                 assert self.acknowledged | each.ranges == each.ranges, "nothing is taken back"
                 self.acknowledged = each.ranges
         return said

@@ -50,6 +50,8 @@ class Receiver(End):
         address_of: Tells the network address of who sent a request (of the ASGI scope), each of
             which may have ``policy.sequences_per_peer`` sequences without an owner; by default the
             client of the scope. An empty one is not counted.
+        nacks: It asks for what is missing (Nack) when the first message behind it comes; for
+            sources whose messages do not overtake each other.
         hold: Seconds that a connection is held open for the reply to a request.
         max_octets: The longest message.
         timeout: Seconds for a whole exchange with a peer.
@@ -69,6 +71,7 @@ class Receiver(End):
         identify: Callable[[Scope], str | None] | None = None,
         address_of: Callable[[Scope], str] | None = None,
         policy: Policy | None = None,
+        nacks: bool = False,
         hold: float = HOLD,
         max_octets: int = MAX_OCTETS,
         timeout: float = 30.0,
@@ -94,6 +97,7 @@ class Receiver(End):
             allows=may_call if callable(may_call) else _hosts(may_call),
             notify=on_notice,
             requires=True,
+            nacks=nacks,
         )
         self._workers = Workers(Endpoint(party), timeout=timeout, tls=tls)
         self._intake = Intake(self._workers, hold=hold)

@@ -54,6 +54,7 @@ class Node:
                 address=self.address,
                 policy=self._scenario.policy,
                 tells_room=self._scenario.tells_room,
+                nacks=self._scenario.nacks,
                 applications=self.applications,
                 given_up={NAME: self._give_up, "": self._give_up},
                 notify=self.notices.append,

@@ -86,6 +86,7 @@ class Scenario:
         together: How many messages a side takes in one turn at most, and whether what is due
             shares transactions; 1: all is done one by one.
         torn: The part of transactions in which the store refuses one of the changes.
+        nacks: What is missing is asked for.
     """
 
     seed: int
@@ -110,6 +111,7 @@ class Scenario:
     harsh: bool = False
     together: int = 1
     torn: float = 0.0
+    nacks: bool = False
 
     @classmethod
     def drawn(cls, seed: int, exchange: Exchange | None = None) -> "Scenario":
@@ -149,6 +151,7 @@ class Scenario:
             *_drawn_policy(random, chosen),
             random.choice((1, 2, 4, 8, 8)),
             maybe(0.1),
+            random.random() < 0.4,
         )
 
     def name_of(self, number: int) -> str:
@@ -176,7 +179,7 @@ class Scenario:
         return (
             f"seed {self.seed}: {spoken}, {self.exchange.value}, {self.messages} messages,"
             f" calm at {self.calm_at:.0f} s; {wrong or 'nothing goes wrong'}{cut}{harsh}"
-            f"{turns}"
+            f"{turns}{', Nack for what is missing' if self.nacks else ''}"
         )
 
 

@@ -244,6 +244,7 @@ def _sequences(
         send=replies.send_again,
         shared=messaging.sharing.shared,
         octets_per_owner=settings.wsrm_bytes_per_owner,
+        nacks=settings.wsrm_nacks,
     )
 
 

@@ -80,7 +80,17 @@ class Peer:
         assert isinstance(answer, CreateSequenceResponse)
         return answer.identifier
 
+    def create_at(self, address: str) -> str:
+        """Make a sequence whose acknowledgements go to an address."""
+        body = CreateSequence(EndpointReference(address, self.wire.wsa))
+        answer = answered(self.say(body)).body
+        assert isinstance(answer, CreateSequenceResponse)
+        return answer.identifier
+
     def message(self, identifier: str, number: int, *, last: bool = False) -> Reply:
+        return self.take(self.written(identifier, number, last=last))
+
+    def written(self, identifier: str, number: int, *, last: bool = False) -> bytes:
         envelope = write_application_message(
             self.wire.soap,
             self.wire.wsa,
@@ -91,7 +101,12 @@ class Peer:
         )
         header = SequenceHeader(identifier, number, last)
         block = sequence_block(self.wire.rm, self.wire.soap, header)
-        return self.take(with_blocks(envelope, [block]))
+        return with_blocks(envelope, [block])
+
+    def empty(self, to: str, *blocks: bytes) -> bytes:
+        """A message that is only there for its header."""
+        body, target = AcknowledgementAlone(), EndpointReference(to, self.wire.wsa)
+        return write_message(self.wire, body, to=target, blocks=blocks)[1]
 
     def ask(self, identifier: str) -> Reply:
         block = ack_requested_block(self.wire.rm, AckRequested(identifier))

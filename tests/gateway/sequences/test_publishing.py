@@ -323,3 +323,27 @@ def test_ranges_up_to_a_number() -> None:
         "", "1-2", "1-3", "1-3,5", "1-3,5-9",
     ]  # fmt: skip
     assert SequenceHeader("urn:x", 1).number in ranges.upto(1)
+
+
+@pytest.mark.parametrize("rm", list(Rm))
+async def test_what_is_missing_is_asked_for(tmp_path: Path, rm: Rm) -> None:
+    async with consumers() as some, a_gateway(tmp_path, wsrm_nacks=True) as (run, consumer):
+        publisher = ReliablePublisher(run, rm)
+        await publisher.create()
+        await publisher.send(1)
+        said = await publisher.exchange(publisher.message(3, event(3)))
+        assert said is not None
+        [asked] = said.acknowledgements
+        assert (asked.nacks, asked.ranges) == ((2,), NO_NUMBERS)
+        await publisher.send(2)
+        assert publisher.acknowledged == upto(3)
+        mine = some.add()
+        elsewhere = ReliablePublisher(run, rm, acks_to=mine.url)
+        await elsewhere.create()
+        assert await elsewhere.exchange(elsewhere.message(2, event(2))) is None
+        await mine.until(lambda: any(b"Nack>1<" in each.body for each in mine.received))
+        await arrived(run, consumer, 1, 2, 3)
+
+
+def event(number: int) -> str:
+    return f'<e:event xmlns:e="urn:example">{number}</e:event>'

@@ -22,6 +22,15 @@ def test_the_tenth_try_is_the_last() -> None:
     assert [POLICY.gives_up(tries) for tries in (9, 10, 11)] == [False, True, True]
 
 
+def test_what_is_asked_for_goes_at_once_unless_it_just_went() -> None:
+    assert POLICY.hurries(0, None, 100.0)
+    assert POLICY.hurries(1, 102.0, 100.0)
+    assert not POLICY.hurries(2, 104.0, 100.0)
+    assert POLICY.hurries(2, 103.0, 100.0)
+    assert not POLICY.hurries(10_000, 191.0, 100.0)
+    assert POLICY.hurries(10_000, 190.0, 100.0)
+
+
 def test_no_sequence_lives_longer_than_a_day() -> None:
     day = 24 * 3600
     assert [POLICY.lifetime(asked) for asked in (None, 0, 60, 10 * day)] == [day, day, 60, day]
