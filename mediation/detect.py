@@ -328,7 +328,9 @@ def write_response(
         relates_to=context.headers.message_id,
         to=to,
     )
-    envelope = write_envelope(context.soap, wsa, headers + reply_headers, answer.body)
+    envelope = write_envelope(
+        context.soap, wsa, headers + reply_headers + answer.headers, answer.body
+    )
     return answer.action, envelope
 
 

@@ -22,7 +22,8 @@ from gateway.delivery import WorkSharing
 from gateway.egress import AddressRefused
 from gateway.model.sources import Source, Wanted
 from gateway.security.resource_addresses import shown
-from gateway.sources.sources import OPERATOR, Entry, NewSource, Sources, SourceUnknown
+from gateway.sources.asked_for import OPERATOR, NewSource
+from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.store import StoreUnavailable
 from mediation import LEASED, EndpointReference, Version
 from mediation.grid_events import CHANNEL, Port, port_of, port_reference

@@ -19,8 +19,8 @@ from gateway.cli.options import (
 from gateway.cli.output import moment
 from gateway.cli.resources import delete_each, list_all, make_one, read_lease, show_each
 from gateway.client import Administration, Record
-from gateway.sources.exchanges import MODES
 from gateway.sources.profiles import PROFILES
+from gateway.sources.requests import MODES
 from mediation import SPECS, Mode, Version
 
 sources = group("sources", "Subscribe the gateway itself at producers, and see how that stands.")

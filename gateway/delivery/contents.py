@@ -19,6 +19,7 @@ from mediation import (
     PUSH,
     Attachment,
     DeliveryMode,
+    Mode,
     Notification,
     Oversize,
     Soap,
@@ -28,6 +29,7 @@ from mediation import (
     bookmark_of,
     delivery_id,
     http_headers,
+    passed_header,
     render,
     write_delivery,
     write_dropped,
@@ -108,6 +110,9 @@ class Contents:
         hops = hops_kept(message.notification.properties.get(HOPS_PROPERTY))
         if not message.origin:
             message.origin = self._origins.of(message.notification)
+        if entry.delivery.mode is Mode.PULL:  # It is kept without headers of HTTP.
+            told = recipient.headers + passed_header(hops, message.origin)
+            recipient = replace(recipient, headers=told)
         return Content(
             rendering.fill(recipient, message_id),
             with_hops(rendering.http_headers, hops),

@@ -27,10 +27,14 @@ class TransportByScheme:
     Args:
         by_scheme: One for each scheme that targets may have.
         dialer: What they share; closed with them.
+        patient: That of patient requests by HTTP, whose connections are not in the way of others.
     """
 
-    def __init__(self, by_scheme: Mapping[str, Transport], dialer: Dialer) -> None:
+    def __init__(
+        self, by_scheme: Mapping[str, Transport], dialer: Dialer, patient: Transport | None = None
+    ) -> None:
         self._by_scheme = dict(by_scheme)
+        self._patient = patient
         self._posting = {
             scheme: one for scheme, one in by_scheme.items() if isinstance(one, Posting)
         }
@@ -48,6 +52,8 @@ class TransportByScheme:
         if transport is None or (request.soap is None and not scheme.startswith("http")):
             # The others carry envelopes alone.
             raise SendFailed(FailureKind.FORBIDDEN)
+        if request.patient and self._patient is not None and scheme.startswith("http"):
+            transport = self._patient
         return await transport.send(request)
 
     def lane(self, target: Target) -> Lane | None:
@@ -59,6 +65,8 @@ class TransportByScheme:
     async def close(self) -> None:
         for transport in {id(one): one for one in self._by_scheme.values()}.values():
             await transport.close()
+        if self._patient is not None:
+            await self._patient.close()
         self._dialer.close()
 
 

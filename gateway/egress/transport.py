@@ -68,6 +68,7 @@ class Request:
             fails as if there were no connection.
         origin: Which event it is a copy of, for another gateway; empty where that is not said.
         own_headers: Headers that no other message has, beside *headers*.
+        patient: Its answer may be long, and may take its time: who is asked waits for something.
     """
 
     target: Target
@@ -81,6 +82,7 @@ class Request:
     origin: str = ""
     admit: Callable[[str], bool] | None = None
     own_headers: tuple[tuple[str, str], ...] = ()
+    patient: bool = False
 
 
 @dataclass(frozen=True, slots=True)

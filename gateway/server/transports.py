@@ -8,6 +8,7 @@ from filters import Reason
 from gateway.egress import (
     AddressPolicy,
     AddressRefused,
+    ClientLimits,
     ConsumerOptions,
     Dialer,
     HttpTransport,
@@ -28,6 +29,8 @@ from gateway.server.parts import Peers
 from gateway.settings.settings import Settings
 
 MAIL = "mailto"
+PATIENT = ClientLimits(exchange=40.0, body=2**20, connections=1000)
+"""Limits of requests whose answers are waited for: the events that are pulled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ def make_transports(
         **guarded,
     }
     return Transports(
-        by_scheme=TransportByScheme(transports, dialer),
+        by_scheme=TransportByScheme(transports, dialer, HttpTransport(dialer, limits=PATIENT)),
         schemes=Schemes(
             peers.policy,
             guarded,

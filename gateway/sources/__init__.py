@@ -3,8 +3,10 @@ events become: publications like any other.
 
     states        what happens to a source, as a table; no clock, no socket
     sources       the sources of this gateway, in memory and in the store
-    exchanges     one request to a producer, and its answer
+    asked_for     what is said of a new source
+    requests      the requests to producers; `exchanges` sends them, and reads the answers
     keeper        carries out what the states say, when it is due
+    pulling       fetches the events of those that do not send them
     operations    takes in what producers send
 
 Publishers that register (WS-BrokeredNotification) are here, too, for those on demand are sources:

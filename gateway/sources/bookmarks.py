@@ -1,12 +1,14 @@
 """Bookmarks that sources of WS-Management give with their deliveries: they are told to go on behind
-the last one when they are subscribed at anew."""
+the last one when they are subscribed at anew. And the contexts in which events are pulled."""
 
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
 import structlog
+from sqlalchemy import Connection
 
+from gateway.delivery import PartitionShare
 from gateway.model.sources import Source
 from gateway.store import Store, bookmarks
 from gateway.store.bookmarks import Machine
@@ -16,6 +18,8 @@ MOST_BOOKMARKS = 100_000
 BOOKMARK_AGE = 30 * 86400.0
 """Seconds after which a bookmark makes room for others."""
 
+_CONTEXT = "context"
+"""The name under which the context of a source's subscription is kept, beside its bookmark."""
 _log = structlog.get_logger("dragoman.sources")
 
 
@@ -45,15 +49,33 @@ class Bookmarks:
         """
         return await self._store.submit(
             partial(
-                bookmarks.note,
+                self.note,
                 machine=machine,
-                subscription=subscription,
                 bookmark=bookmark,
-                now=self._clock(),
+                subscription=subscription,
                 of_owner=of_owner,
-                in_all=MOST_BOOKMARKS,
-                age=BOOKMARK_AGE,
             )
+        )
+
+    def note(
+        self,
+        connection: Connection,
+        machine: Machine,
+        bookmark: bytes,
+        subscription: str = "",
+        *,
+        of_owner: int | None = None,
+    ) -> bool:
+        """`keep`, in a transaction of the store."""
+        return bookmarks.note(
+            connection,
+            machine,
+            subscription,
+            bookmark,
+            now=self._clock(),
+            of_owner=of_owner,
+            in_all=MOST_BOOKMARKS,
+            age=BOOKMARK_AGE,
         )
 
     async def of(self, machine: Machine) -> Mapping[str, bytes]:
@@ -69,6 +91,7 @@ class HeldBookmarks:
     """Those of the sources that the gateway is subscribed at."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
         self._bookmarks = Bookmarks(store, clock)
 
     async def keep(self, source: Source, bookmark: bytes) -> None:
@@ -79,6 +102,42 @@ class HeldBookmarks:
     async def last(self, source: Source) -> bytes | None:
         """The last bookmark of a source."""
         return (await self._bookmarks.of(known_as(source))).get("")
+
+    async def keep_context(
+        self,
+        source: Source,
+        share: PartitionShare,
+        key: str,
+        context: bytes,
+        bookmark: bytes | None = None,
+    ) -> None:
+        """Keep in which *context* the next events of the subscription with *key* are pulled, and
+        behind which bookmark a later one goes on; both are durable on return.
+
+        Raises:
+            Fenced: Another gateway keeps the source.
+            StoreUnavailable: Nothing was changed.
+        """
+        kept = {_CONTEXT: f"{key}\n".encode() + context}
+        if bookmark is not None:
+            kept[""] = bookmark
+
+        def operation(connection: Connection) -> bool:
+            share.check(connection)
+            noted = [
+                self._bookmarks.note(connection, known_as(source), mark, name)
+                for name, mark in kept.items()
+            ]
+            return all(noted)
+
+        if not await self._store.submit(operation):
+            _log.warning("source.bookmark-dropped", source=source.id)
+
+    async def context(self, source: Source, key: str) -> bytes | None:
+        """The context of the subscription with *key*."""
+        found = (await self._bookmarks.of(known_as(source))).get(_CONTEXT, b"")
+        of, _, context = found.partition(b"\n")
+        return context if of == key.encode() else None
 
     async def refused(self, source: Source) -> None:
         """Forget the bookmark of a source that does not know it any more."""

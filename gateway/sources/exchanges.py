@@ -5,14 +5,12 @@ policy, here and again on every connection.
 """
 
 import asyncio
-import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TypeVar
 
-from filters import Reason, Refused
+from filters import Refused
 from gateway.egress import (
     AddressPolicy,
     AddressRefused,
@@ -23,28 +21,30 @@ from gateway.egress import (
     Transport,
     parse_target,
 )
-from gateway.model.channels import channel_address
 from gateway.model.sources import Source
 from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
-from gateway.security.resource_addresses import ResourceKind
 from gateway.sources.admission import Admission, Visit
-from gateway.sources.profiles import PROFILES, Profile
+from gateway.sources.profiles import PROFILES
+from gateway.sources.requests import (
+    PULL_WAIT,
+    Written,
+    lease_request,
+    lease_text,
+    options_of,
+    producer_of,
+    pull_request,
+    spec_to,
+    subscribe_request,
+)
 from gateway.sources.states import Granted
 from mediation import (
-    LEASED,
-    SPECS,
     WSA_NONE,
     AnsweredFault,
     EndpointReference,
-    LeaseOptions,
     Leasing,
     Mode,
-    SourceOptions,
-    Spec,
-    Version,
-    Wsa,
-    expiry_text,
+    Pulled,
     http_headers,
     is_anonymous,
     is_response,
@@ -53,16 +53,15 @@ from mediation import (
     parse_expiry,
     read_answer,
     read_granted,
+    read_pulled,
     write_get_status,
     write_pause,
     write_renew,
     write_resume,
-    write_subscribe,
     write_unsubscribe,
 )
 from mediation import Granted as GrantedAnswer
-from mediation.grid_events import channel_reference
-from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSMAN_EVENTS, WSMAN_PUSH_WITH_ACK
+from mediation.names import MAKE_CONNECTION_ANONYMOUS
 
 SECONDS = 20.0
 """Of one exchange, its answer included."""
@@ -71,15 +70,8 @@ SHORTEST_OF_STRANGERS = 30.0
 so that nobody has it renewed more often than each quarter of a minute or so."""
 SHORTEST_BY_CALL = 3.0
 """Seconds that a lease of one who is asked by a call is believed to last, at least."""
-MODES: Mapping[Mode, str | None] = {
-    Mode.PUSH: None,
-    Mode.PUSH_WITH_ACK: WSMAN_PUSH_WITH_ACK,
-    Mode.EVENTS: WSMAN_EVENTS,
-}
-"""The URIs of the delivery modes that are asked for; None is the usual one."""
 SCHEMES = ("http", "https")
 """Schemes of producers' addresses: the others have no answers."""
-Written = tuple[str, bytes]
 T = TypeVar("T")
 
 
@@ -95,12 +87,25 @@ class FeatureRefused(ProducerRefused):
     """The producer does not offer something that the request asks for."""
 
 
+class NothingYet(ProducerRefused):
+    """No event came while the producer waited for one."""
+
+
+class ContextRefused(ProducerRefused):
+    """The producer does not know the context any more in which its events were pulled."""
+
+
 class ProducerUnreachable(Exception):
     """There was no answer, or one that says: not now."""
 
 
-_REFUSALS = {"InvalidBookmark": BookmarkRefused, "UnsupportedFeature": FeatureRefused}
-"""What subcodes of WS-Management mean (DSP0226 1.2, section 14.6)."""
+_REFUSALS = {
+    "InvalidBookmark": BookmarkRefused,
+    "UnsupportedFeature": FeatureRefused,
+    "TimedOut": NothingYet,
+    "InvalidEnumerationContext": ContextRefused,
+}
+"""What subcodes of WS-Management (DSP0226 1.2, section 14.6) and of WS-Enumeration mean."""
 
 
 class Exchanges:
@@ -148,7 +153,10 @@ class Exchanges:
         answered = await self._ask(source, source.url, written, read_granted)
         if answered.manager is None:
             raise ProducerRefused("It did not answer Subscribe with a subscription.")
-        return Granted(at, self._length(source, answered, at), answered.manager)
+        if source.mode is Mode.PULL and answered.context is None:
+            raise ProducerRefused("It did not answer Subscribe with an EnumerationContext.")
+        length = self._length(source, answered, at)
+        return Granted(at, length, answered.manager, answered.context)
 
     async def renew(self, source: Source, manager: EndpointReference) -> Granted:
         """Renew for as long as was asked for at first."""
@@ -157,11 +165,11 @@ class Exchanges:
             return await self._lease(source, leasing, source.lease)
         at = time.time()
         written = write_renew(
-            _spec(source, manager),
+            spec_to(source, manager),
             manager,
-            _lease(source, at),
+            lease_text(source, at),
             message_id=message_urn(),
-            source=_options(source),
+            source=options_of(source),
         )
         answered = await self._ask(source, manager.address, written, read_granted)
         return Granted(at, self._length(source, answered, at))
@@ -170,7 +178,7 @@ class Exchanges:
         """Ask whether the subscription is still there."""
         if not PROFILES[source.profile].checks or leasing_in(source.spec) is not None:
             raise ProducerRefused("It cannot be asked.")
-        written = write_get_status(_spec(source, manager), manager, message_id=message_urn())
+        written = write_get_status(spec_to(source, manager), manager, message_id=message_urn())
         await self._ask(source, manager.address, written, read_answer)
 
     async def pause(self, source: Source, manager: EndpointReference) -> None:
@@ -178,14 +186,14 @@ class Exchanges:
         if not PROFILES[source.profile].pauses or leasing_in(source.spec) is not None:
             raise ProducerRefused("It cannot pause.")
         try:
-            written = write_pause(_spec(source, manager), manager, message_id=message_urn())
+            written = write_pause(spec_to(source, manager), manager, message_id=message_urn())
         except Refused as refused:  # WS-Eventing has no such request.
             raise ProducerRefused(refused.text) from refused
         await self._ask(source, manager.address, written, read_answer)
 
     async def resume(self, source: Source, manager: EndpointReference) -> None:
         """Have the producer send again."""
-        written = write_resume(_spec(source, manager), manager, message_id=message_urn())
+        written = write_resume(spec_to(source, manager), manager, message_id=message_urn())
         await self._ask(source, manager.address, written, read_answer)
 
     async def unsubscribe(self, source: Source, manager: EndpointReference) -> None:
@@ -195,9 +203,29 @@ class Exchanges:
         if leasing is not None:
             await self._lease(source, leasing, 0.0)
             return
-        spec, options = _spec(source, manager), _options(source)
+        spec, options = spec_to(source, manager), options_of(source)
         written = write_unsubscribe(spec, manager, message_id=message_urn(), source=options)
         await self._ask(source, manager.address, written, read_answer)
+
+    async def pull(
+        self, source: Source, manager: EndpointReference | None, context: bytes
+    ) -> Pulled:
+        """Pull events of a subscription, waiting for the first for `PULL_WAIT` seconds. The request
+        goes to the source, with what the manager's reference has: some know their subscriptions by
+        the one, some by the other.
+
+        Raises:
+            NothingYet, ContextRefused
+        """
+        written = pull_request(source, manager, context)
+        try:
+            target = checked(source.url, self._policy)
+        except Refused as refused:
+            raise ProducerRefused(refused.text) from refused
+        # Not `_ask`: who waits for events must not take the place of who subscribes.
+        seconds = PULL_WAIT + self._seconds
+        answer = await self._send(source, target, written, None, seconds=seconds)
+        return await self._understand(answer, read_pulled)
 
     async def _lease(self, source: Source, leasing: Leasing, seconds: float) -> Granted:
         """Subscribe, or renew, by the call that does both."""
@@ -242,7 +270,16 @@ class Exchanges:
             return length
         return max(length, SHORTEST_OF_STRANGERS)
 
-    async def _send(self, source: Source, target: Target, written: Written, visit: Visit) -> Answer:
+    async def _send(
+        self,
+        source: Source,
+        target: Target,
+        written: Written,
+        visit: Visit | None,
+        *,
+        seconds: float | None = None,
+    ) -> Answer:
+        """Send a request; one that may take other *seconds* than usual is a patient one."""
         action, envelope = written
         said = source.spec.wsa is not None or leasing_in(source.spec) is not None
         headers = http_headers(source.spec.soap, action if said else "")
@@ -251,10 +288,11 @@ class Exchanges:
             envelope,
             headers,
             soap=source.spec.soap,
-            admit=visit.admit,
+            admit=None if visit is None else visit.admit,
+            patient=seconds is not None,
         )
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(seconds or self._seconds):
                 return await self._transport.send(request)
         except SendFailed as failed:
             raise ProducerUnreachable(_UNREACHABLE.get(failed.kind.value, str(failed))) from failed
@@ -309,100 +347,6 @@ def checked(address: str, policy: AddressPolicy) -> Target:
         raise AddressRefused(address)
     policy.check(target)
     return target
-
-
-def spoken(version: Version, profile: Profile) -> Spec:
-    """The versions in which a producer of *profile* is spoken to."""
-    if version in LEASED:
-        return LEASED[version]
-    spec = SPECS[version]
-    if profile.soap is not None:
-        spec = replace(spec, form=profile.soap)
-    if profile.wsa is not None:
-        spec = replace(spec, wsa=profile.wsa)
-    return spec if profile.addressing else replace(spec, wsa=None)
-
-
-def subscribe_request(
-    source: Source, base: str, key: str, at: float, bookmark: bytes | None = None
-) -> Written:
-    """The Subscribe of *source* at the time *at*, from *bookmark* on: its action and its envelope.
-
-    Raises:
-        Refused: It cannot be written.
-    """
-    if leasing_in(source.spec) is not None:
-        return lease_request(source, f"{base}/soap", source.lease)
-    if source.example:
-        text = "An example is a filter of Grid SOAP Events alone; others take a topic or XPath."
-        raise Refused(Reason.FILTER_DIALECT, text)
-    address = ResourceKind.SOURCE.address(base, key)
-    consumer = EndpointReference(address, source.spec.wsa or Wsa.V2005_08)
-    return write_subscribe(
-        _spec(source, source.reference),
-        to=source.reference or source.url,
-        consumer=consumer,
-        end_to=consumer,
-        message_id=message_urn(),
-        topic=source.topic,
-        xpath=source.xpath,
-        namespaces=dict(source.namespaces),
-        expires=_lease(source, at),
-        actions=source.actions,
-        mode=MODES[source.mode],
-        source=_options(source, bookmark),
-    )
-
-
-def lease_request(source: Source, endpoint: str, seconds: float) -> Written:
-    """The call by which the channel of *source*, below *endpoint*, subscribes for *seconds*.
-
-    Raises:
-        Refused: It cannot be written.
-    """
-    if source.topic or source.xpath or source.actions:
-        text = "Grid SOAP Events has filters by example alone: no topics, XPath and actions."
-        raise Refused(Reason.FILTER_DIALECT, text)
-    leasing = leasing_in(source.spec)
-    if leasing is None:
-        raise ValueError(f"nobody calls {source.spec.version.value} so")
-    location = channel_address(endpoint, source.channel or "")
-    wanted = LeaseOptions(
-        producer_of(source), channel_reference(location), seconds, dict(source.example)
-    )
-    return leasing.subscribe(wanted)
-
-
-def producer_of(source: Source) -> EndpointReference:
-    """The producer of *source*."""
-    return source.reference or channel_reference(source.url)
-
-
-def _spec(source: Source, to: EndpointReference | None) -> Spec:
-    """The versions to speak to *to*. Reference parameters are headers of WS-Addressing, also for
-    who sends none itself."""
-    spec = source.spec
-    if spec.wsa is None and to is not None and (to.parameters or to.properties):
-        return replace(spec, wsa=to.wsa)
-    return spec
-
-
-def _options(source: Source, bookmark: bytes | None = None) -> SourceOptions | None:
-    """What a service of WS-Management is told; None for other producers."""
-    if source.resource is None:
-        return None
-    return SourceOptions(
-        source.resource,
-        timedelta(seconds=SECONDS),
-        timedelta(seconds=math.ceil(source.silence / 2)) if source.silence else None,
-        bookmarks=True,
-        bookmark=bookmark,
-    )
-
-
-def _lease(source: Source, at: float) -> str:
-    length = timedelta(seconds=math.ceil(source.lease))
-    return expiry_text(source.spec, length, datetime.fromtimestamp(at, UTC))
 
 
 def _length(answered: GrantedAnswer, at: float, asked: float) -> float | None:

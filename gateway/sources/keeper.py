@@ -32,6 +32,7 @@ from gateway.sources.exchanges import (
     ProducerUnreachable,
 )
 from gateway.sources.profiles import PROFILES
+from gateway.sources.pulling import Pulling
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.states import (
     BUSY,
@@ -71,6 +72,7 @@ class Keeper:
     """Keeps the sources of this gateway's share of the work.
 
     Args:
+        pulling: Pulls at the sources that want it.
         timing: Of every source, but for its lease and its silence.
         clock: Of POSIX times.
         chance: Draws from 0 to 1.
@@ -81,6 +83,7 @@ class Keeper:
         sources: Sources,
         exchanges: Exchanges,
         sharing: WorkSharing,
+        pulling: Pulling,
         *,
         timing: Timing | None = None,
         clock: Callable[[], float] = time.time,
@@ -89,6 +92,7 @@ class Keeper:
         self._sources = sources
         self._exchanges = exchanges
         self._sharing = sharing
+        self._pulling = pulling
         self._timing = timing or Timing()
         self._clock = clock
         self._chance = chance
@@ -119,6 +123,7 @@ class Keeper:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._pulling.close()
             with contextlib.suppress(StoreUnavailable):
                 await self._sources.learn()
 
@@ -158,9 +163,10 @@ class Keeper:
             told, standing = entry.row.ended, entry.standing
             held = standing.manager or standing.former
             if told is not None and held is not None and told.key == standing.key:
-                entry.exchanging = True
-                self._spawn(self._end_here(entry, share, told.why))
+                ended = Ended(f"The producer ended the subscription: {told.why}")
+                self._tell_of(entry, share, ended)
                 continue
+            self._pulling.follow(entry, share, self._pull_failed)
             taken = step(entry.standing, Tick(), self._moment(entry))
             if taken.command is not None:
                 entry.exchanging = True
@@ -172,11 +178,20 @@ class Keeper:
                 soon = min(soon, max(0.0, due - now))
         return soon
 
-    async def _end_here(self, entry: Entry, share: PartitionShare, why: str) -> None:
-        """Carry out that a producer ended the subscription of *entry*."""
+    def _pull_failed(self, entry: Entry, share: PartitionShare, failed: Failed) -> None:
+        """Hear that events of *entry* could not be pulled: while something else is asked, its
+        answer says more."""
+        if entry.standing.state is State.LIVE and entry.share is share and not entry.exchanging:
+            self._tell_of(entry, share, failed)
+
+    def _tell_of(self, entry: Entry, share: PartitionShare, event: Event) -> None:
+        """Have *entry* stand as it does after *event*, of which nothing follows at once."""
+        entry.exchanging = True
+        self._spawn(self._stand_after(entry, share, event))
+
+    async def _stand_after(self, entry: Entry, share: PartitionShare, event: Event) -> None:
         try:
-            ended = Ended(f"The producer ended the subscription: {why}")
-            after = step(entry.standing, ended, self._moment(entry)).standing
+            after = step(entry.standing, event, self._moment(entry)).standing
             await self._stand(entry, share, after)
         except (Fenced, SourceUnknown):
             entry.share = None
@@ -238,7 +253,7 @@ class Keeper:
             raise Fenced(source.id)
         try:
             if command is Command.SUBSCRIBE:
-                return await self._subscribe(entry, standing.pending or "")
+                return await self._subscribe(entry, share, standing.pending or "")
             if command is Command.UNSUBSCRIBE:
                 manager = manager or standing.former
             if manager is None:
@@ -261,7 +276,21 @@ class Keeper:
             return Failed(f"{_ASKED[command]}: {unreachable}", refused=False)
         return Confirmed()
 
-    async def _subscribe(self, entry: Entry, key: str) -> Granted:
+    async def _subscribe(self, entry: Entry, share: PartitionShare, key: str) -> Granted:
+        """Subscribe; the context of a subscription that is pulled from is durable on return."""
+        granted = await self._ask_for_subscription(entry, key)
+        if granted.context is not None:
+            try:
+                await self._sources.bookmarks.keep_context(
+                    entry.source, share, key, granted.context
+                )
+            except (Fenced, StoreUnavailable):
+                if granted.manager is not None:
+                    self._dismiss(entry, granted.manager)  # An orphan.
+                raise
+        return granted
+
+    async def _ask_for_subscription(self, entry: Entry, key: str) -> Granted:
         """Subscribe, behind the last bookmark if there is one that the producer still knows; else
         with all that it has kept, if that is wanted and it has any."""
         source = entry.source

@@ -3,11 +3,15 @@ subscription."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from gateway.exchange import Handlers, Inbound
 from gateway.model.sources import EndTold
 from gateway.publishing.operations import Select
+from gateway.security.keys import message_urn
+from gateway.security.principals import Principal
 from gateway.security.resource_addresses import addressed
 from gateway.sources.profiles import PROFILES
 from gateway.sources.sources import Entry, Sources, SourceUnknown
@@ -15,11 +19,13 @@ from gateway.sources.states import LONGEST_ERROR
 from gateway.sources.topics import default_topic
 from mediation import (
     Acknowledged,
+    Context,
     EndOfSubscription,
     Incoming,
     Notification,
     Publish,
     Published,
+    PulledEvent,
     ending_in,
 )
 
@@ -41,6 +47,7 @@ class SourceOperations:
         publish: Publishes, as for any publisher: what comes from sources of registrations.
         take_in: The same, on whatever topic: what an operator asked for.
         at_channel: What selects for channels, of sources that are their links; None: none is.
+        base: The gateway's URL, without a slash at its end.
     """
 
     def __init__(
@@ -49,7 +56,10 @@ class SourceOperations:
         publish: Publishing,
         take_in: Publishing,
         at_channel: AtChannel | None = None,
+        *,
+        base: str = "",
     ) -> None:
+        self._base = base
         self._at_channel = at_channel
         self._sources = sources
         self._publish = publish
@@ -85,6 +95,46 @@ class SourceOperations:
         for told in endings:
             await self._sources.end(entry, told)
         return answer
+
+    async def take_pulled(self, entry: Entry, pulled: Sequence[PulledEvent]) -> None:
+        """Publish events that the gateway has pulled, as if they had been sent; they are durable on
+        return. What another gateway of ours has handed over is published one by one: each has
+        passed other gateways.
+
+        Raises:
+            Refused: They are not published, or not all: they may be given again.
+        """
+        together: list[PulledEvent] = []
+        for event in pulled:
+            if event.hops is None:
+                together.append(event)
+                continue
+            await self._publish_pulled(entry, together)
+            together = []
+            await self._publish_pulled(entry, [event])
+        await self._publish_pulled(entry, together)
+
+    async def _publish_pulled(self, entry: Entry, pulled: Sequence[PulledEvent]) -> None:
+        if not pulled:
+            return
+        source, now = entry.source, datetime.now(UTC)
+        events = [
+            Notification(
+                event.id or message_urn(), "", event.payload, now, event.topic, event.action
+            )
+            for event in pulled
+        ]
+        request = Publish(tuple(events))
+        address = urlsplit(source.url).hostname or ""
+        inbound = Inbound(
+            octets=b"",
+            principal=Principal(address, source.owner, "", trusted=True),
+            base=self._base,
+            hops=pulled[0].hops,
+            origin=pulled[0].origin,
+        )
+        incoming = Incoming(Context(source.spec.soap), request)
+        await self._publish_from(entry, request, events, incoming, inbound)
 
     async def _publish_from(
         self,

@@ -31,8 +31,9 @@ from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded
 from gateway.security.resource_addresses import shown
+from gateway.sources.asked_for import NewSource
 from gateway.sources.exchanges import checked
-from gateway.sources.sources import NewSource, Sources, TooManySources
+from gateway.sources.sources import Sources, TooManySources
 from gateway.store import Store, StoreUnavailable, run_apart
 from gateway.store import registrations as rows
 from gateway.store import sources as source_rows

@@ -20,31 +20,23 @@ from gateway.delivery import PartitionShare
 from gateway.egress import AddressPolicy
 from gateway.model.sources import EndTold, Source, SourceRow, Standing, State, Wanted
 from gateway.observing.samples import Sample, counter, gauges
-from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded
 from gateway.security.resource_addresses import shown
+from gateway.sources.asked_for import NewSource, source_of
 from gateway.sources.bookmarks import HeldBookmarks, known_as
-from gateway.sources.exchanges import MODES, checked, spoken
-from gateway.sources.profiles import PROFILES, Profile
-from gateway.sources.topics import filter_of, topic_named
 from gateway.store import Store, StoreUnavailable, bookmarks
 from gateway.store import sources as rows
-from mediation import LEASED, SPECS, EndpointReference, Mode, Spec, Version
 
 MOST = 1000
 """Sources, of operators and of registrations together."""
 RESERVED = 200
 """Of these, those that strangers' registrations leave to others."""
-LONGEST_LEASE = 30 * 86400.0
-SHORTEST_LEASE = 1.0
 UNKNOWN_FOR = 1.0
 """Seconds for which a key that the store did not know is not asked for again."""
 UNKNOWN_KEYS = 10_000
 FRESH = 3.0
 """Seconds for which a key is believed to be one of a source, where other gateways keep some."""
-OPERATOR = Principal("", "operator", "urn:dragoman:operator", trusted=True)
-"""The principal of sources that an operator adds."""
 _log = structlog.get_logger("dragoman.sources")
 
 
@@ -60,31 +52,6 @@ class TooManySources(QuotaExceeded):
 
     def __init__(self) -> None:
         super().__init__(Reason.QUOTA, "There are too many sources.")
-
-
-@dataclass(frozen=True, slots=True)
-class NewSource:
-    """What is asked for in a new source: see `Source`."""
-
-    url: str
-    version: Version = Version.WSN_1_3
-    topic: str | None = None
-    xpath: str | None = None
-    namespaces: tuple[tuple[str, str], ...] = ()
-    lease: float = 3600.0
-    publish_on: str | None = None
-    silence: float = 300.0
-    profile: str = "standard"
-    spec: Spec | None = None
-    """What to speak, where that is known better than by the version and the profile."""
-    reference: EndpointReference | None = None
-    actions: tuple[str, ...] = ()
-    resource: str | None = None
-    mode: Mode = Mode.PUSH
-    channel: str | None = None
-    example: tuple[tuple[str, str], ...] = ()
-    made_by: str = ""
-    existing: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -223,7 +190,14 @@ class Sources:
         Raises:
             Refused: The address may not be sent to, or the Subscribe cannot be written.
         """
-        source = self._made(wanted, principal, registration)
+        source = source_of(
+            wanted,
+            principal,
+            registration,
+            policy=self._policy,
+            base=self._base,
+            now=self._clock(),
+        )
         return SourceRow(source, on, Standing(since=source.created, due=source.created), revision=1)
 
     def insert(self, connection: Connection, row: SourceRow, *, trusted: bool) -> bool:
@@ -246,45 +220,6 @@ class Sources:
             by="registration" if source.registration else source.made_by or "operator",
         )
         return entry
-
-    def _made(self, wanted: NewSource, principal: Principal, registration: str | None) -> Source:
-        if wanted.version not in SPECS and wanted.version not in LEASED:
-            raise Refused(Reason.MESSAGE_INVALID, "The specification has no subscribers.")
-        profile = PROFILES.get(wanted.profile)
-        if profile is None:
-            offered = ", ".join(PROFILES)
-            raise Refused(Reason.MESSAGE_INVALID, f"There is no such profile; there are {offered}.")
-        if not SHORTEST_LEASE <= wanted.lease <= LONGEST_LEASE:
-            raise Refused(Reason.EXPIRY_INVALID, "A lease is from 1 second to 30 days.")
-        _check_management(wanted, profile)
-        checked(wanted.url, self._policy)
-        if wanted.publish_on is not None:
-            topic_named(wanted.publish_on, wanted.namespaces)
-        source = Source(
-            public_id(new_key()),
-            principal.owner,
-            wanted.url,
-            wanted.spec or spoken(wanted.version, profile),
-            wanted.topic,
-            wanted.xpath,
-            tuple(wanted.namespaces),
-            wanted.lease,
-            wanted.publish_on,
-            wanted.silence if profile.checks or profile.management else 0.0,
-            wanted.profile,
-            registration,
-            self._clock(),
-            wanted.reference,
-            wanted.actions,
-            wanted.resource,
-            wanted.mode,
-            wanted.channel,
-            wanted.example,
-            wanted.made_by,
-            wanted.existing,
-        )
-        filter_of(source, self._base)
-        return source
 
     async def want(self, id_: str, wanted: Wanted) -> None:
         """Change what is wanted of a source; the gateway that keeps it does the rest.
@@ -484,18 +419,3 @@ class Sources:
             for key in (entry.standing.key, entry.standing.pending):
                 if key is not None:
                     self._by_key.pop(key, None)
-
-
-def _check_management(wanted: NewSource, profile: Profile) -> None:
-    """Check what is said of a service of WS-Management, and only of one."""
-    if not profile.management:
-        if wanted.resource is not None or wanted.mode is not Mode.PUSH or wanted.existing:
-            text = "A resource, a delivery mode and existing events go with the profile wsman."
-            raise Refused(Reason.MESSAGE_INVALID, text)
-        return
-    if wanted.version is not profile.version or not wanted.resource:
-        text = "The profile wsman goes with wse-2004-08, and with a resource."
-        raise Refused(Reason.MESSAGE_INVALID, text)
-    if wanted.mode not in MODES:
-        offered = ", ".join(mode.value for mode in MODES)
-        raise Refused(Reason.MESSAGE_INVALID, f"The delivery modes of sources are {offered}.")

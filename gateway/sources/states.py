@@ -75,11 +75,12 @@ class Tick:
 class Granted:
     """The producer granted a subscription, or went on with one, for *length* seconds from *at*,
     which is when it was asked; None: the producer did not say, or for ever. *manager* is that of a
-    new subscription."""
+    new subscription, *context* the element by which its events are pulled."""
 
     at: float
     length: float | None = None
     manager: EndpointReference | None = None
+    context: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +395,7 @@ TABLE: Mapping[tuple[State, type[Event]], Transition] = {
     (State.BACKING_OFF, Tick): _tick_waiting,
     (State.SUBSCRIBING, Granted): _subscribed,
     (State.SUBSCRIBING, Failed): _subscribe_failed,
+    (State.LIVE, Failed): _exchange_failed,
     (State.RENEWING, Granted): _renewed,
     (State.RENEWING, Failed): _exchange_failed,
     (State.CHECKING, Granted): _checked,

@@ -18,8 +18,8 @@ from filters import (
 )
 from gateway.model.sources import Source
 from gateway.security.keys import new_key
-from gateway.sources.exchanges import subscribe_request
-from mediation import Arrival, Rejected, Subscribe, read
+from gateway.sources.requests import subscribe_request
+from mediation import Arrival, Rejected, Subscribe, SubscribePulling, read
 
 _PATTERNS = ("*", "//", "|", "/.")
 
@@ -67,7 +67,7 @@ def filter_of(source: Source, base: str) -> Filter:
         request = read(envelope, arrival).request
     except Rejected as rejected:
         raise rejected.refused from rejected
-    if not isinstance(request, Subscribe):
+    if not isinstance(request, Subscribe | SubscribePulling):
         raise Refused(Reason.MESSAGE_INVALID, "The specification has no subscribers.")
     compile(request.filter)
     return request.filter

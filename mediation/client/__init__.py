@@ -1,7 +1,7 @@
 """The other side of the specifications: requests as subscribers and publishers write them, and what
 they read. Sans-I/O, like all of this floor."""
 
-from mediation.client.fetching import read_made, write_fetching
+from mediation.client.fetching import read_made, read_pulled, write_fetching, write_pull
 from mediation.client.reading import (
     AnsweredFault,
     Ended,
@@ -47,6 +47,7 @@ __all__ = [
     "read_events",
     "read_granted",
     "read_made",
+    "read_pulled",
     "read_received",
     "write_destroy",
     "write_fetching",
@@ -55,6 +56,7 @@ __all__ = [
     "write_get_status",
     "write_pause",
     "write_publish",
+    "write_pull",
     "write_renew",
     "write_resume",
     "write_set_termination_time",

@@ -1,9 +1,15 @@
-"""Requests of consumers that fetch: pull points, those of ONVIF, message boxes."""
+"""Requests of consumers that fetch: pull points, those of ONVIF, message boxes, Pull of
+WS-Management."""
+
+from datetime import timedelta
 
 from filters import dialects, parse_document
 from mediation import names
+from mediation.client.reading import read_whole
 from mediation.client.writing import write_request
+from mediation.eventing.management import Pulled, pull_parts, pulled_in, request_headers
 from mediation.filtering import write_topic_expression
+from mediation.model.delivery_modes import SourceOptions
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
 from mediation.model.specification import RequestParts
@@ -58,3 +64,35 @@ def read_made(octets: bytes) -> str:
     for element in body[0].iter("{*}Address", "{*}MsgBoxId") if body else ():
         return text_of(element)
     return ""
+
+
+def write_pull(
+    spec: Spec,
+    to: EndpointReference,
+    context: bytes,
+    *,
+    message_id: str,
+    source: SourceOptions,
+    wait: timedelta,
+    most: int,
+) -> tuple[str, bytes]:
+    """Write the Pull of the events of a subscription at a source of WS-Management: the action and
+    the envelope.
+
+    Args:
+        context: The element that the source gave with Subscribe, or with the last Pull.
+        wait: For which the source may wait for the first event.
+        most: Events.
+    """
+    blocks = request_headers(source, spec.soap, to)
+    return write_request(spec, to, pull_parts(context, wait, most), message_id, blocks=blocks)
+
+
+def read_pulled(octets: bytes, *, learnt: set[str] | None = None) -> Pulled:
+    """Read the answer to Pull; the names in its texts go to *learnt*.
+
+    Raises:
+        AnsweredFault: It is a fault.
+        Refused: It cannot be read.
+    """
+    return pulled_in(read_whole(octets), learnt)

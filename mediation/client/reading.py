@@ -9,6 +9,7 @@ from filters import Reason, Topic, parse_document
 from mediation import names, profiles
 from mediation.cloudevents import read_message, topic_of
 from mediation.eventing.common import read_subscription_end
+from mediation.eventing.management import context_in
 from mediation.grid_events.events import write_payload
 from mediation.grid_events.rpc import HANDLE_EVENT, read_call
 from mediation.model.errors import MediationError
@@ -60,11 +61,13 @@ class AnsweredFault(MediationError):
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The lease that a producer granted; times are the producer's own text."""
+    """The lease that a producer granted; times are the producer's own text. ``context``: the
+    element by which its events are pulled."""
 
     manager: EndpointReference | None
     expires: str | None
     current_time: str | None = None
+    context: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,13 @@ class Ended:
     reason: str
 
 
-def _read(octets: bytes) -> Envelope:
+def read_whole(octets: bytes) -> Envelope:
+    """Read an answer that is no fault.
+
+    Raises:
+        AnsweredFault: It is a fault.
+        Refused: It cannot be read.
+    """
     fault = fault_in(octets)
     if fault is not None:
         raise AnsweredFault(fault)
@@ -100,9 +109,10 @@ def read_granted(octets: bytes) -> Granted:
         AnsweredFault: It is a fault.
         Refused: It cannot be read.
     """
-    envelope = _read(octets)
-    manager, expires, current = None, None, None
+    envelope = read_whole(octets)
+    manager, expires, current, context = None, None, None, None
     for response in envelope.body[:1]:
+        context = context_in(response)
         for child in elements(response):
             match local_name(child):
                 case "SubscriptionManager" | "SubscriptionReference":
@@ -113,7 +123,7 @@ def read_granted(octets: bytes) -> Granted:
                     expires = _granted_until(text_of(child))
                 case "CurrentTime":
                     current = text_of(child) or None
-    return Granted(manager, expires, current)
+    return Granted(manager, expires, current, context)
 
 
 def _granted_until(text: str) -> str | None:
@@ -142,7 +152,7 @@ def is_response(octets: bytes) -> bool:
         AnsweredFault: It is a fault.
         Refused: It cannot be read.
     """
-    return any(local_name(first).endswith("Response") for first in _read(octets).body[:1])
+    return any(local_name(first).endswith("Response") for first in read_whole(octets).body[:1])
 
 
 def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, ...] | Ended:
@@ -155,7 +165,7 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
     Raises:
         Refused: It is no envelope, or a fault.
     """
-    envelope = _read(octets)
+    envelope = read_whole(octets)
     headers = {local_name(block): block for block in reversed(envelope.headers)}
     action = text_of(headers["Action"]) if "Action" in headers else None
     message_id = text_of(headers["MessageID"]) if "MessageID" in headers else None

@@ -235,6 +235,8 @@ class EventingClient:
         consumer = write_epr(wanted.consumer)
         mode = f" Mode={xml_attribute(wanted.mode)}" if wanted.mode else ""
         notify_to = f"<wse:NotifyTo>{consumer}</wse:NotifyTo>"
+        if wanted.mode == names.WSMAN_PULL:
+            notify_to = ""  # Nobody sends.
         if wanted.reliable:
             notify_to += write_wanted_rm(Rm.of(wanted.reliable))
         notify_to += self._delivery_options(wanted)

@@ -106,7 +106,7 @@ def notification_messages(envelope: bytes) -> tuple[bytes, ...]:
     gets the topic of its header. Of many events only the first are returned, so that they are
     together at most `MAX_GROWTH` times as long as the envelope. `split_envelope` avoids that.
     """
-    parts = _read(envelope)
+    parts = read_kept(envelope)
     told: list[bytes] = []
     room = room_for(envelope)
     for message in _messages(parts):
@@ -146,7 +146,7 @@ def split_envelope(envelope: bytes) -> tuple[bytes, ...]:
     Raises:
         MediationError: ``MESSAGE_INVALID``: the parts together exceed `MAX_SPLIT_OCTETS`.
     """
-    parts = _read(envelope)
+    parts = read_kept(envelope)
     notify = _notify_of(parts)
     events = list(parts.body) if notify is None else _messages_of(notify)
     if len(events) < 2:
@@ -176,7 +176,7 @@ def split_envelope(envelope: bytes) -> tuple[bytes, ...]:
 
 def body_child(envelope: bytes) -> bytes:
     """The first child of the body, as `payload_of`; nothing where the body is empty."""
-    body = _read(envelope).body
+    body = read_kept(envelope).body
     return payload_of(body[0]) if body else b""
 
 
@@ -212,7 +212,8 @@ def read_most(element: etree._Element | None) -> int | None:
     return min(int(text), MAX_MOST) or None
 
 
-def _read(envelope: bytes) -> Envelope:
+def read_kept(envelope: bytes) -> Envelope:
+    """Read an envelope that a mailbox keeps."""
     return read_envelope(_parse(envelope))
 
 
@@ -295,7 +296,7 @@ def _header(parts: Envelope, name: str) -> etree._Element | None:
 
 
 def _header_text(envelope: bytes, name: str) -> str | None:
-    block = _header(_read(envelope), name)
+    block = _header(read_kept(envelope), name)
     return (text_of(block) or None) if block is not None else None
 
 

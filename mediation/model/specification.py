@@ -43,11 +43,13 @@ from mediation.model.versions import Family, Form, Soap, Version, Wsa
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The action of an answer with its serialised body, or with the whole *envelope* where the
-    answer is a message that was written before. An empty envelope answers nothing."""
+    answer is a message that was written before. An empty envelope answers nothing. *headers* are
+    blocks of the body's own."""
 
     action: str
     body: str = ""
     envelope: bytes | None = None
+    headers: str = ""
 
 
 NOTHING = Answer("", envelope=b"")

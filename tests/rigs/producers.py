@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 from lxml import etree
@@ -244,15 +244,14 @@ class Producer:
 
     def _subscribe(self, told: Told) -> str:
         id_ = f"s{next_number()}"
-        consumer = told.text("Address") or ""
         addresses = [
             (element.text or "").strip()
             for element in told.message.root.iter(etree.Element)
             if etree.QName(element).localname == "Address"
             and "anonymous" not in (element.text or "")
         ]
-        consumer = addresses[-1]
-        end_to = addresses[0] if self.wse else None
+        consumer = addresses[-1] if addresses else ""  # Of who pulls there is none.
+        end_to = addresses[0] if self.wse and addresses else None
         topic = told.text("TopicExpression") or told.text("Filter")
         parameter = f"parameter-{id_}"
         self.held[id_] = Held(id_, consumer, end_to, parameter, topic)
@@ -298,6 +297,9 @@ class Producer:
         return f'<s:Envelope xmlns:s="{soap}"><s:Body>{body}</s:Body></s:Envelope>'.encode()
 
 
+P = TypeVar("P", bound=Producer)
+
+
 class Producers:
     """Any number of producers on one port, each at a path of its own."""
 
@@ -329,8 +331,12 @@ class Producers:
 
     def add(self, *, wse: bool = False) -> Producer:
         """A producer that grants whatever is asked for."""
+        return self.put(lambda url: Producer(url, wse))
+
+    def put(self, make: Callable[[str], P]) -> P:
+        """What *make* makes for an address of its own."""
         path = f"/p{next_number()}"
-        producer = Producer(f"http://127.0.0.1:{self.port}{path}", wse)
+        producer = make(f"http://127.0.0.1:{self.port}{path}")
         self.by_path[path] = producer
         return producer
 

@@ -47,6 +47,7 @@ from gateway.sources.demand import Demand
 from gateway.sources.exchanges import Exchanges
 from gateway.sources.keeper import Keeper
 from gateway.sources.operations import SourceOperations
+from gateway.sources.pulling import Pulling
 from gateway.sources.registering import RegistrationOperations
 from gateway.sources.registrations import Registrations
 from gateway.sources.resources import RegistrationResources
@@ -74,7 +75,7 @@ def answer_requests(
     topics = TopicsSeen(read_namespaces(settings.topic_namespaces, fixed=settings.fixed_topic_set))
     looks, intake = look_rate(), Intake(storage.reserve.take)
     deposits = Deposits(sending.mailboxes, sending.parsing, intake)
-    sources, keeper = _sources(settings, storage, messaging, sending, peers)
+    sources = Sources(storage.store, peers.policy, shared=messaging.sharing.shared, base=peers.base)
     registrations = Registrations(
         storage.store,
         sources,
@@ -145,8 +146,9 @@ def answer_requests(
         shared=messaging.sharing.shared,
     )
     taking_in = SourceOperations(
-        sources, publishing.publish, publishing.take_in, channels.selecting
+        sources, publishing.publish, publishing.take_in, channels.selecting, base=peers.base
     )
+    keeper = _keeper(settings, messaging, sending, peers, sources, taking_in)
     if settings.mailboxes_only:
         registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
     else:
@@ -248,10 +250,15 @@ def _sequences(
     )
 
 
-def _sources(
-    settings: Settings, storage: Storage, messaging: Messaging, sending: Sending, peers: Peers
-) -> tuple[Sources, Keeper]:
-    """The sources, and what keeps them."""
+def _keeper(
+    settings: Settings,
+    messaging: Messaging,
+    sending: Sending,
+    peers: Peers,
+    sources: Sources,
+    taking_in: SourceOperations,
+) -> Keeper:
+    """What keeps the sources."""
     directory = settings.directory
     exchanges = Exchanges(
         sending.transport,
@@ -261,9 +268,8 @@ def _sources(
         admission=Admission(sending.probations, asyncio.get_running_loop().time),
         endpoint=directory.location if directory is not None else None,
     )
-    sharing = messaging.sharing
-    sources = Sources(storage.store, peers.policy, shared=sharing.shared, base=peers.base)
-    return sources, Keeper(sources, exchanges, sharing)
+    pulling = Pulling(sources, exchanges, taking_in.take_pulled)
+    return Keeper(sources, exchanges, messaging.sharing, pulling)
 
 
 def _link(row: LinkRow) -> Link:

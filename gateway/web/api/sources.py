@@ -9,9 +9,10 @@ from pydantic import BaseModel, Field
 from filters import Refused
 from gateway.model.sources import Wanted
 from gateway.security.resource_addresses import shown
-from gateway.sources.exchanges import MODES
+from gateway.sources.asked_for import OPERATOR, NewSource
 from gateway.sources.profiles import PROFILES
-from gateway.sources.sources import OPERATOR, Entry, NewSource
+from gateway.sources.requests import MODES
+from gateway.sources.sources import Entry
 from gateway.web.parts import PAGE, Parts
 from gateway.web.validation import JsonRoute
 from mediation import SPECS, Mode, Version, parse_expiry

@@ -13,6 +13,7 @@ from mediation.eventing.management.deliveries import (
     bookmark_header,
     delivery_headers,
     event_octets,
+    passed_header,
     refuses_delivery,
     write_delivery,
     write_dropped,
@@ -22,6 +23,13 @@ from mediation.eventing.management.deliveries import (
 )
 from mediation.eventing.management.faults import FAULTS
 from mediation.eventing.management.headers import read_management
+from mediation.eventing.management.pulled import (
+    Pulled,
+    PulledEvent,
+    context_in,
+    pull_parts,
+    pulled_in,
+)
 from mediation.eventing.management.pulling import enumeration_context
 from mediation.eventing.management.specification import SPECIFICATION
 from mediation.eventing.management.subscribing import read_delivery_mode
@@ -32,12 +40,18 @@ __all__ = [
     "EARLIEST_BOOKMARK",
     "FAULTS",
     "SPECIFICATION",
+    "Pulled",
+    "PulledEvent",
     "acknowledges",
     "bookmark_header",
     "channel_topic",
+    "context_in",
     "delivery_headers",
     "enumeration_context",
     "event_octets",
+    "passed_header",
+    "pull_parts",
+    "pulled_in",
     "read_delivery_mode",
     "read_management",
     "refuses_delivery",

@@ -24,6 +24,8 @@ REFUSED = "DeliveryRefused"
 AROUND_EVENTS = 1024
 """Octets of the envelope around events, at most, without the consumer's headers."""
 
+PASSED = f"{{{names.DRAGOMAN_DATA}}}passed"
+"""The name of the block of `passed_header`."""
 _WSMAN = f'xmlns:wsman="{names.WSMAN}"'
 _ACK_REQUESTED = f"<wsman:AckRequested {_WSMAN}/>"
 _EVENT = b"<wsman:Event Action=%b>%b</wsman:Event>"
@@ -60,6 +62,13 @@ def bookmark_header(bookmark: Bookmark) -> bytes:
         f"by={xml_attribute(bookmark.proof)}>{bookmark.position}</d:position>"
     )
     return f"<wsman:Bookmark {_WSMAN}>{mark}</wsman:Bookmark>".encode()
+
+
+def passed_header(hops: int, origin: str) -> bytes:
+    """The header block of a message that waits to be pulled: how many gateways it will have passed
+    with this one, and which event it is a copy of."""
+    told = f"hops={xml_attribute(str(hops + 1))} origin={xml_attribute(origin)}"
+    return f'<d:passed xmlns:d="{names.DRAGOMAN_DATA}" {told}/>'.encode()
 
 
 def write_event(notification: Notification) -> bytes:

@@ -4,14 +4,12 @@ The gateway is one resource, whatever ``wsman:ResourceURI`` its peers call it by
 selectors. It answers briefly and in English.
 """
 
-import copy
-
 from lxml import etree
 
 from filters import Reason
 from mediation import names
 from mediation.eventing.management.faults import refused, unsupported
-from mediation.eventing.management.values import read_number, read_seconds
+from mediation.eventing.management.values import read_number, read_seconds, to_give_back
 from mediation.model.requests import ManagementHeaders
 from mediation.soap.envelopes import (
     Envelope,
@@ -19,14 +17,11 @@ from mediation.soap.envelopes import (
     is_mandatory,
     local_name,
     namespace_of,
-    octets_of,
     text_of,
 )
 
 LEAST_ENVELOPE = 8192
 """The least octets that a peer may bound answers and deliveries by (section 6.2)."""
-MOST_BOOKMARK = 16384
-"""Octets of a source's bookmark: Windows' own has a hundred for each channel."""
 _UNDERSTOOD = frozenset({"ResourceURI", "Action", "AckRequested", "RequestEPR"})
 """Blocks that may be mandatory, beside those that are read."""
 _LANGUAGE = f"{{{names.XML}}}lang"
@@ -64,7 +59,7 @@ def read_management(envelope: Envelope) -> ManagementHeaders:
             case "AckRequested":
                 ack = True
             case "Bookmark":
-                bookmark = _read_bookmark(block)
+                bookmark = to_give_back(block)
             case "SelectorSet":
                 if mandatory or elements(block):
                     raise refused(
@@ -79,15 +74,6 @@ def read_management(envelope: Envelope) -> ManagementHeaders:
                 if mandatory and name not in _UNDERSTOOD:
                     raise unsupported(name)
     return ManagementHeaders(resource, timeout, most, ack, bookmark, machine)
-
-
-def _read_bookmark(block: etree._Element) -> bytes | None:
-    """Read a source's bookmark as an element that can be given back; None where it is too large."""
-    mark = etree.Element(block.tag, nsmap={"wsman": names.WSMAN})
-    mark.text = block.text
-    mark.extend(copy.deepcopy(child) for child in elements(block))
-    octets = octets_of(mark)
-    return octets if len(octets) <= MOST_BOOKMARK else None
 
 
 def _read_size(block: etree._Element) -> int:

@@ -57,8 +57,9 @@ class DeliveryRequests:
             actions.append(context.headers.action)
         for event in elements(element) if element.tag == _EVENTS else ():
             if event.tag == _EVENT:
-                events.append(_read_event(event, arrival))
-                actions.append(_action_of(event))
+                topic, payload = event_in(event, arrival.learnt)
+                events.append((arrival.url_topic or topic, payload, None))
+                actions.append(action_of(event))
         if len(events) > MOST_EVENTS:
             raise MediationError(Reason.MESSAGE_INVALID, "The message has too many notifications.")
         return Publish(
@@ -71,32 +72,30 @@ class DeliveryRequests:
         return Answer(names.WSMAN_ACK)
 
 
-def _action_of(event: etree._Element) -> str | None:
+def action_of(event: etree._Element) -> str | None:
+    """The action of a member of a batch."""
     found = (str(event.get(name) or "").strip() for name in _ACTIONS)
     return next((action[:MAX_URI] for action in found if action), None)
 
 
-def _read_event(
-    event: etree._Element, arrival: Arrival
-) -> tuple[Topic | None, bytes, EndpointReference | None]:
-    """Read a member of a batch: an element, or a document in its text. The topic is that of the
-    URL, else that of the Windows event's channel."""
+def event_in(event: etree._Element, learnt: set[str] | None) -> tuple[Topic | None, bytes]:
+    """Read a member of a batch: an element, or a document in its text, whose names go to *learnt*;
+    the topic is that of a Windows event's channel."""
     children = elements(event)
     root = children[0] if len(children) == 1 else None
     if not children:
-        root = _document_in(whole_text(event), arrival)
+        root = _document_in(whole_text(event), learnt)
     if root is None:
-        return arrival.url_topic, read_payload(event), None
-    payload = payload_of(root) if children else octets_of(root)
-    return arrival.url_topic or channel_topic(root), payload, None
+        return None, read_payload(event)
+    return channel_topic(root), payload_of(root) if children else octets_of(root)
 
 
-def _document_in(text: str, arrival: Arrival) -> etree._Element | None:
+def _document_in(text: str, learnt: set[str] | None) -> etree._Element | None:
     """The root of the document that *text* is; None where it is none that is taken."""
     if "<" not in text:
         return None
     try:
         document = _DECLARATION.sub("", text.strip(), count=1)
-        return parse_document(document.encode(errors="replace"), names=arrival.learnt)
+        return parse_document(document.encode(errors="replace"), names=learnt)
     except Refused:
         return None

@@ -1,15 +1,16 @@
 """Pull and Release of WS-Enumeration 2004/09, by which a sink fetches its events (DSP0226 1.2,
 section 10.2.9.5). The other operations of WS-Enumeration are not offered."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from lxml import etree
 
 from filters import Reason
-from mediation import names
+from mediation import names, profiles
+from mediation.eventing.management.deliveries import PASSED
 from mediation.eventing.management.faults import refused
 from mediation.eventing.management.values import parse_number, read_seconds
-from mediation.mailboxes.kept import MAX_MOST, body_child
+from mediation.mailboxes.kept import MAX_MOST, read_kept
 from mediation.model.errors import MediationError
 from mediation.model.requests import (
     Arrival,
@@ -22,12 +23,25 @@ from mediation.model.requests import (
     Unsubscribe,
 )
 from mediation.model.specification import Answer, Code, Fault, Faults
-from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
+from mediation.model.versions import Wsa
+from mediation.soap.envelopes import (
+    Envelope,
+    elements,
+    local_name,
+    namespace_of,
+    octets_of,
+    text_of,
+    xml_attribute,
+)
+from mediation.soap.payloads import payload_of
 
 CONTEXT = f"{{{names.WSEN}}}EnumerationContext"
 WAIT = 30.0
 """Seconds that a Pull waits for an event where it says nothing of that."""
 LONGEST_WAIT = 300.0
+_BOOKMARK = f"{{{names.WSMAN}}}Bookmark"
+_SAID = {"MessageID": "id", "Action": "action"}
+_ADDRESSING = frozenset(wsa.value for wsa in Wsa)
 _ENVELOPE = 2048
 """Octets of the envelope around the events, about."""
 
@@ -52,7 +66,8 @@ class PullRequests:
     def write(self, response: Response, context: Context) -> Answer:
         if not isinstance(response, Taken):
             return Answer(f"{names.WSEN}/ReleaseResponse")
-        items = list(map(body_child, response.envelopes))
+        kept = list(map(read_kept, response.envelopes))
+        items = [payload_of(one.body[0]) if one.body else b"" for one in kept]
         if response.octets is not None and sum(map(len, items)) > response.octets:
             raise refused(
                 Reason.ENCODING_LIMIT,
@@ -63,7 +78,34 @@ class PullRequests:
             f'<wsen:PullResponse xmlns:wsen="{names.WSEN}">{enumeration_context(response.key)}'
             f"<wsen:Items>{b''.join(items).decode()}</wsen:Items></wsen:PullResponse>"
         )
-        return Answer(f"{names.WSEN}/PullResponse", body)
+        return Answer(f"{names.WSEN}/PullResponse", body, headers=_headers(kept))
+
+
+def _headers(kept: Sequence[Envelope]) -> str:
+    """The header blocks of an answer: the bookmark of its last event, where bookmarks are wanted,
+    and what another gateway of ours wants to know of each event."""
+    if not kept:
+        return ""
+    marks = [octets_of(one).decode() for one in kept[-1].headers if one.tag == _BOOKMARK]
+    told = "".join(map(_told, kept))
+    return f'{"".join(marks)}<d:pulled xmlns:d="{names.DRAGOMAN_DATA}">{told}</d:pulled>'
+
+
+def _told(kept: Envelope) -> str:
+    """What else is to be said of an event: its id, its action, its topic, and the gateways that it
+    has passed."""
+    said: dict[str, str] = {}
+    topic = ""
+    for block in kept.headers:
+        name = local_name(block)
+        if block.tag == PASSED:
+            said |= {key: str(block.get(key) or "") for key in ("hops", "origin")}
+        elif name in _SAID and namespace_of(block) in _ADDRESSING:
+            said[_SAID[name]] = text_of(block)
+        elif name == "Topic" and namespace_of(block) in profiles.TOPIC_HEADERS:
+            topic = octets_of(block).decode()
+    attributes = "".join(f" {key}={xml_attribute(value)}" for key, value in said.items() if value)
+    return f"<d:event{attributes}>{topic}</d:event>"
 
 
 def enumeration_context(key: str) -> str:

@@ -1,5 +1,6 @@
-"""Durations and numbers in elements of WS-Management."""
+"""Durations and numbers in elements of WS-Management, and elements that are given back."""
 
+import copy
 import re
 
 from lxml import etree
@@ -7,10 +8,12 @@ from lxml import etree
 from filters import Reason
 from mediation.model.errors import MediationError
 from mediation.model.expiry import parse_duration
-from mediation.soap.envelopes import local_name, text_of
+from mediation.soap.envelopes import elements, local_name, namespace_of, octets_of, text_of
 
 LONGEST = 366 * 86400.0
 """Seconds as which a longer duration is read, and one in months."""
+MOST_GIVEN_BACK = 16384
+"""Octets of an element that is given back: a bookmark of Windows has a hundred for each channel."""
 _NUMBER = re.compile(r"\+?\d{1,20}", re.ASCII)
 _GREATEST = 2**31 - 1
 
@@ -51,3 +54,13 @@ def parse_number(text: str, name: str) -> int:
             Reason.MESSAGE_INVALID, f"{name} is no positive number.", value=text[:100]
         )
     return min(int(text), _GREATEST)
+
+
+def to_give_back(element: etree._Element) -> bytes | None:
+    """Read an element that means something to its sender alone, a bookmark or a context, so that
+    it can be given back; None where it is too large."""
+    kept = etree.Element(element.tag, nsmap={element.prefix or "given": namespace_of(element)})
+    kept.text = element.text
+    kept.extend(copy.deepcopy(child) for child in elements(element))
+    octets = octets_of(kept)
+    return octets if len(octets) <= MOST_GIVEN_BACK else None

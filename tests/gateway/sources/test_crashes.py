@@ -20,10 +20,12 @@ from tests.rigs.gateways import manager_path
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.processes import GatewayProcess, gateway_process
 from tests.rigs.producers import Held, Producer, Told, producers
+from tests.rigs.pulled_producers import PulledProducer, event
 from tests.rigs.rabbitmq_adapters import environment_of
 from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.slow
+PULLED = {"profile": "wsman", "resource": "urn:resource", "mode": "pull", "publish_on": "pulled"}
 SECONDS = 120.0
 
 
@@ -124,6 +126,52 @@ async def test_an_orderly_stop_keeps_the_subscription(tmp_path: Path) -> None:
         assert producer.held and producer.count("Unsubscribe") == 0
 
 
+async def test_a_gateway_that_is_killed_goes_on_pulling(tmp_path: Path) -> None:
+    """In the context that it had, so that what it has not acknowledged comes again."""
+    async with producers() as some, consumers() as sinks:
+        producer, sink = some.put(PulledProducer), sinks.add()
+        async with gateway_process(tmp_path / "data") as gateway:
+            await gateway.subscribe(sink.url)
+            id_ = await add(gateway, producer, **PULLED)
+            await stands(gateway, id_, "live")
+            await producer.give(event(1), event(2))
+            await producer.asked("Pull", 2)
+            await sink.have(2)
+            await producer.give(event(3))  # Whatever becomes of it meanwhile.
+            await gateway.kill()
+            before = len(producer.contexts)
+            await gateway.start()
+            await producer.give(event(4))
+            await sink.have_all(["1", "2", "3", "4"])
+            assert producer.count("Subscribe") == 1
+            assert producer.contexts[before] in {f"{producer.one.id}#{number}" for number in (1, 2)}
+
+
+async def test_a_gateway_that_is_killed_before_it_settles_pulls_again(tmp_path: Path) -> None:
+    async with producers() as some, consumers() as sinks:
+        producer, sink = some.put(PulledProducer), sinks.add()
+        answered = asyncio.Event()
+
+        def lose(_: Producer, told: Told) -> tuple[int, bytes] | None:
+            """The answer never arrives whole: the gateway is killed before."""
+            producer._pulled(told, told.text("EnumerationContext") or "")
+            answered.set()
+            return None
+
+        async with gateway_process(tmp_path / "data") as gateway:
+            await gateway.subscribe(sink.url)
+            producer.items.append(event(1))
+            producer.answers["Pull"] = lose
+            id_ = await add(gateway, producer, **PULLED)
+            await asyncio.wait_for(answered.wait(), SECONDS)
+            await gateway.kill()
+            producer.answers.clear()
+            await gateway.start()
+            await sink.have_all(["1"])
+            await stands(gateway, id_, "live")
+            assert producer.contexts[:2] == [f"{producer.one.id}#0"] * 2
+
+
 # Several gateways.
 
 
@@ -202,6 +250,30 @@ async def test_another_gateway_goes_on_with_the_same_subscription(tmp_path: Path
                 await producer.asked("Renew", number + 2)
             for id_ in ids:
                 await stands(b, id_, "live", "renewing")
+            assert [producer.count("Subscribe") for producer in those] == [1] * 4
+        finally:
+            await a.start()
+
+
+async def test_one_gateway_pulls_and_another_one_goes_on(tmp_path: Path) -> None:
+    async with producers() as some, two(tmp_path) as (a, b), consumers() as sinks:
+        those = [some.put(PulledProducer) for _ in range(4)]
+        sink = sinks.add()
+        await b.subscribe(sink.url)
+        for producer in those:
+            id_ = await add(a, producer, **PULLED)
+            await stands(b, id_, "live")
+        for number, producer in enumerate(those):
+            await producer.give(event(number))
+            await producer.asked("Pull", 2)
+        await sink.have_all([str(number) for number in range(4)])
+        for producer in those:
+            assert producer.contexts == [f"{producer.one.id}#{number}" for number in range(2)]
+        await a.kill()
+        try:
+            for number, producer in enumerate(those, 4):
+                await producer.give(event(number))
+            await sink.have_all([str(number) for number in range(8)])
             assert [producer.count("Subscribe") for producer in those] == [1] * 4
         finally:
             await a.start()

@@ -181,7 +181,7 @@ async def test_a_heartbeat_is_a_sign_of_life(gateway: Running, some: Producers) 
     assert after["events"] == 0
 
 
-@pytest.mark.parametrize("mode", ["push", "push-with-ack", "events"])
+@pytest.mark.parametrize("mode", ["push", "push-with-ack", "events", "pull"])
 async def test_another_gateway_in_each_mode(
     gateway: Running, consumer: Consumers, tmp_path_factory: pytest.TempPathFactory, mode: str
 ) -> None:
@@ -212,7 +212,7 @@ async def test_another_gateway_in_each_mode(
         ({"profile": "standard", "existing": True}, "wsman"),
         ({"profile": "wsman"}, "with a resource"),
         ({"profile": "wsman", "resource": RESOURCE, "spec": "wsn-1.3"}, "wse-2004-08"),
-        ({"profile": "wsman", "resource": RESOURCE, "mode": "pull"}, "push-with-ack"),
+        ({"profile": "wsman", "resource": RESOURCE, "mode": "batch"}, "push-with-ack"),
     ],
 )
 async def test_what_is_refused(gateway: Running, asked: dict[str, str], said: str) -> None:

@@ -1,0 +1,112 @@
+"""What is asked for in a new source, by an operator, by settings, by a registration."""
+
+from dataclasses import dataclass
+
+from filters import Reason, Refused
+from gateway.egress import AddressPolicy
+from gateway.model.sources import Source
+from gateway.security.keys import new_key, public_id
+from gateway.security.principals import Principal
+from gateway.sources.exchanges import checked
+from gateway.sources.profiles import PROFILES, Profile
+from gateway.sources.requests import MODES, spoken
+from gateway.sources.topics import filter_of, topic_named
+from mediation import LEASED, SPECS, EndpointReference, Mode, Spec, Version
+
+LONGEST_LEASE = 30 * 86400.0
+SHORTEST_LEASE = 1.0
+OPERATOR = Principal("", "operator", "urn:dragoman:operator", trusted=True)
+"""The principal of sources that an operator adds."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSource:
+    """What is asked for in a new source: see `Source`."""
+
+    url: str
+    version: Version = Version.WSN_1_3
+    topic: str | None = None
+    xpath: str | None = None
+    namespaces: tuple[tuple[str, str], ...] = ()
+    lease: float = 3600.0
+    publish_on: str | None = None
+    silence: float = 300.0
+    profile: str = "standard"
+    spec: Spec | None = None
+    """What to speak, where that is known better than by the version and the profile."""
+    reference: EndpointReference | None = None
+    actions: tuple[str, ...] = ()
+    resource: str | None = None
+    mode: Mode = Mode.PUSH
+    channel: str | None = None
+    example: tuple[tuple[str, str], ...] = ()
+    made_by: str = ""
+    existing: bool = False
+
+
+def source_of(
+    wanted: NewSource,
+    principal: Principal,
+    registration: str | None,
+    *,
+    policy: AddressPolicy,
+    base: str,
+    now: float,
+) -> Source:
+    """Make the source that is asked for, which *base*, the gateway's URL, can subscribe.
+
+    Raises:
+        Refused: The address may not be sent to, or the Subscribe cannot be written.
+    """
+    if wanted.version not in SPECS and wanted.version not in LEASED:
+        raise Refused(Reason.MESSAGE_INVALID, "The specification has no subscribers.")
+    profile = PROFILES.get(wanted.profile)
+    if profile is None:
+        offered = ", ".join(PROFILES)
+        raise Refused(Reason.MESSAGE_INVALID, f"There is no such profile; there are {offered}.")
+    if not SHORTEST_LEASE <= wanted.lease <= LONGEST_LEASE:
+        raise Refused(Reason.EXPIRY_INVALID, "A lease is from 1 second to 30 days.")
+    _check_management(wanted, profile)
+    checked(wanted.url, policy)
+    if wanted.publish_on is not None:
+        topic_named(wanted.publish_on, wanted.namespaces)
+    source = Source(
+        public_id(new_key()),
+        principal.owner,
+        wanted.url,
+        wanted.spec or spoken(wanted.version, profile),
+        wanted.topic,
+        wanted.xpath,
+        tuple(wanted.namespaces),
+        wanted.lease,
+        wanted.publish_on,
+        wanted.silence if profile.checks or profile.management else 0.0,
+        wanted.profile,
+        registration,
+        now,
+        wanted.reference,
+        wanted.actions,
+        wanted.resource,
+        wanted.mode,
+        wanted.channel,
+        wanted.example,
+        wanted.made_by,
+        wanted.existing,
+    )
+    filter_of(source, base)
+    return source
+
+
+def _check_management(wanted: NewSource, profile: Profile) -> None:
+    """Check what is said of a service of WS-Management, and only of one."""
+    if not profile.management:
+        if wanted.resource is not None or wanted.mode is not Mode.PUSH or wanted.existing:
+            text = "A resource, a delivery mode and existing events go with the profile wsman."
+            raise Refused(Reason.MESSAGE_INVALID, text)
+        return
+    if wanted.version is not profile.version or not wanted.resource:
+        text = "The profile wsman goes with wse-2004-08, and with a resource."
+        raise Refused(Reason.MESSAGE_INVALID, text)
+    if wanted.mode not in MODES:
+        offered = ", ".join(mode.value for mode in MODES)
+        raise Refused(Reason.MESSAGE_INVALID, f"The delivery modes of sources are {offered}.")
