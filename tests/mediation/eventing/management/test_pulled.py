@@ -97,7 +97,7 @@ def test_what_is_told_beside_events() -> None:
     assert (pulled.events, pulled.over) == ((), True)
     for octets, text in ((pulled.context, "c1"), (pulled.bookmark, "9")):
         assert octets is not None
-        assert "".join(etree.fromstring(octets).itertext()) == text
+        assert "".join(map(str, etree.fromstring(octets).itertext())) == text
     bare = read_pulled(response(""))
     assert (bare.context, bare.over, bare.bookmark) == (None, False, None)
 
