@@ -7,7 +7,8 @@ has not all that is asked for, the answer is that libxml2 has to decide; where t
 was not built, it decides everything.
 """
 
-from typing import TYPE_CHECKING, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lxml import etree
 
@@ -28,17 +29,26 @@ FALSE, TRUE, DOUBTFUL = 0, 1, 2
 def tape_of(root: etree._Element) -> Tape | None:
     """Return the tape of the document of *root*; None where libxml2 has to be asked: a document
     of more than 64 KB of text, or with a document type, has none."""
-    if engine() != NATIVE:
-        return None
-    from filters.matching import _kernel
-
-    return _kernel.tape_of(root)
+    kernel = _kernel_here()
+    tape: Tape | None = None if kernel is None else kernel.tape_of(root)
+    return tape
 
 
 def asking(tree: Node) -> "_kernel.Asking | None":
     """Return what asks tapes the expression of *tree*; None where only libxml2 can be asked."""
-    if engine() != NATIVE or (code := code_of(tree)) is None:
+    kernel = _kernel_here()
+    if kernel is None or (code := code_of(tree)) is None:
+        return None
+    asks: _kernel.Asking = kernel.Asking(code)
+    return asks
+
+
+@lru_cache(maxsize=1)
+def _kernel_here() -> Any:
+    """The compiled engine; None where it does not run, or is of before there were tapes, as in a
+    checkout in which it was not built again."""
+    if engine() != NATIVE:
         return None
     from filters.matching import _kernel
 
-    return _kernel.Asking(code)
+    return _kernel if hasattr(_kernel, "Asking") else None
