@@ -12,7 +12,7 @@ from adapters.compatibility import (
     SharedDelivery,
     capabilities_of,
 )
-from adapters.filtering import Evaluated, Matched, XPathFilterAdapter
+from adapters.filtering import Evaluated, Matched, ObservedDelivery, XPathFilterAdapter
 from adapters.loading import load, schemes
 from adapters.protocol import (
     API_VERSION,
@@ -39,6 +39,7 @@ __all__ = [
     "Evaluated",
     "Interest",
     "Matched",
+    "ObservedDelivery",
     "ReportingAdapter",
     "SelectedDelivery",
     "SharedAdapter",

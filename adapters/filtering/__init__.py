@@ -2,6 +2,7 @@
 filters."""
 
 from adapters.filtering.adapter import XPathFilterAdapter
+from adapters.filtering.observed import ObservedDelivery
 from adapters.filtering.slow_filters import Evaluated, Matched
 
-__all__ = ["Evaluated", "Matched", "XPathFilterAdapter"]
+__all__ = ["Evaluated", "Matched", "ObservedDelivery", "XPathFilterAdapter"]

@@ -66,7 +66,13 @@ class XPathFilterAdapter:
             before the message was published.
         share_of: Returns the share that a key's filter belongs to
             (`adapters.filtering.slow_filters`).
+
+    Attributes:
+        once: Awaited before a message is matched, where it is there: returns its delivery, or one
+            in place of it; None where nobody is to get the message, which is settled then.
     """
+
+    once: Callable[[Delivery], Awaitable[Delivery | None]] | None = None
 
     def __init__(
         self,
@@ -232,6 +238,12 @@ class XPathFilterAdapter:
                     await self._refresh(delivery)
                 selected = self._interest_of(delivery)
                 matching = self._match(delivery.notification, selected)
+                if self.once is not None and selected is None:
+                    passed = await self.once(delivery)
+                    if passed is None:
+                        delivery.settle()
+                        continue
+                    delivery = passed
                 if self._settled is not None and selected is None:
                     delivery = ObservedDelivery(delivery, self._settled)
                 matched = slow_filters.queue_slow(delivery, matching)

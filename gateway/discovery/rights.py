@@ -17,9 +17,11 @@ from datetime import UTC, datetime
 
 import structlog
 
+from adapters import Delivery, ObservedDelivery
 from filters import Filter, Reason, Refused, Topic, parse_expression
 from gateway.discovery.brought import Asking, Bringing, Brought, brought
 from gateway.discovery.judge import ALWAYS, Judge, owner_of
+from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import PROPERTY as SEAL
 from gateway.discovery.seals import Seals
 from gateway.discovery.service import DiscoveryService
@@ -58,6 +60,7 @@ class TopicRights:
 
     Args:
         seals: Made with the secret of all gateways that have the store.
+        numbers: Those of seals.
         trusts: Whether an owner of subscriptions is trusted: it may listen to any entity's topic.
         revoked: Ids of delegations.
         addresses: Under which the gateway is known.
@@ -70,6 +73,7 @@ class TopicRights:
         verifier: Verifier,
         *,
         seals: Seals,
+        numbers: SealNumbers,
         trusts: Callable[[str], bool],
         revoked: frozenset[str] = frozenset(),
         addresses: frozenset[str] = frozenset(),
@@ -78,6 +82,7 @@ class TopicRights:
     ) -> None:
         self._discovery = discovery
         self._seals = seals
+        self.numbers = numbers
         self._trusts = trusts
         self._addresses = addresses
         self.now = now
@@ -189,7 +194,9 @@ class TopicRights:
         decision = await self.judge.decide(topic, Right.PUBLISH, asking, now=self.now())
         if not decision.allowed:
             raise _refusal(topic, decision)
-        proved = {SEAL: self._seals.seal(notification, topic_id, decision.until or ALWAYS)}
+        number = await self.numbers.take()
+        until = decision.until or ALWAYS
+        proved = {SEAL: self._seals.seal(notification, topic_id, until, number)}
         octets = asking.brought.authorization
         if octets is not None and decision.proof is not None:
             proved |= {
@@ -229,6 +236,23 @@ class TopicRights:
         if not decision.allowed:
             _log.debug("discovery.not-delivered", topic=str(topic), why=_denial(decision).value)
         return decision.allowed
+
+    async def once(self, delivery: Delivery) -> Delivery | None:
+        """*delivery*, if what is sealed in it was not delivered before: that it was is noted when
+        it is settled. What has no seal is judged by its proof, which counts once."""
+        notification = delivery.notification
+        seal, topic = notification.properties.get(SEAL), notification.topic
+        if seal is None or topic is None:
+            return delivery
+        topic_id = self._discovery.protected.get(str(topic))
+        number = topic_id and self._seals.number(seal, notification, topic_id)
+        if not isinstance(number, int):
+            return delivery
+        if await self.numbers.was_delivered(number):
+            decision = self.judge.counted(Right.PUBLISH, Decision(Denial.REPLAYED))
+            _log.debug("discovery.not-delivered", topic=str(topic), why=_denial(decision).value)
+            return None
+        return ObservedDelivery(delivery, lambda _: self.numbers.note(number))
 
     # Both.
 

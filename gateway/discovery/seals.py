@@ -2,9 +2,14 @@
 
 A proof of possession lives for seconds; a publication may wait for days until the messaging system
 yields it. So the right is judged once, when the publication is accepted, and the seal says so ever
-after: it is an HMAC with a secret that lies in the store, over the topic's id, the end of the right
-and all of the publication that subscribers are told: everything but the properties that gateways
-and messaging systems add on its way.
+after: it is an HMAC with a secret that lies in the store, over the topic's id, the end of the
+right, a number and all of the publication that subscribers are told: everything but the properties
+that gateways and messaging systems add on its way.
+
+    end of the right, 12 digits | number, 16 digits | HMAC, in hexadecimal
+
+No two seals have one number, by which a publication that was delivered is known when somebody
+repeats it (`seal_numbers.py`).
 """
 
 import hashlib
@@ -24,11 +29,10 @@ SECRET = "publications"
 """The name of the secret in the store."""
 SECRET_OCTETS = 32
 AFTER = timedelta(days=30)
-"""For how long after the end of the right a publication may still come: from then on nobody can
-repeat it."""
+"""For how long after the end of the right a publication may still come."""
 CARRIED = frozenset({ATTRIBUTES, TYPE})
 """The properties that subscribers are told: the attributes with which a CloudEvent came."""
-_DIGITS = 12
+_DIGITS, _OF_NUMBER = 12, 16
 _LATEST = 10**_DIGITS - 1
 
 
@@ -38,32 +42,39 @@ class Seals:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    def seal(self, notification: Notification, topic_id: str, until: datetime) -> str:
+    def seal(self, notification: Notification, topic_id: str, until: datetime, number: int) -> str:
         """The seal of *notification*, whose publisher has the right to the topic of *topic_id*
-        until then.
+        until then. No other seal has *number*.
 
         Raises:
             Refused: It cannot be carried.
         """
         ends = f"{min(int(until.timestamp()), _LATEST):0{_DIGITS}}"
-        return ends + self._code(notification, topic_id, ends)
+        head = f"{ends}{number:0{_OF_NUMBER}}"
+        return head + self._code(notification, topic_id, head)
 
     def holds(self, seal: str, notification: Notification, topic_id: str, now: datetime) -> bool:
         """Whether *seal* is that of *notification*, and not too old."""
-        ends = seal[:_DIGITS]
-        try:
-            code = self._code(notification, topic_id, ends)
-        except Refused:  # It is not from here: what is sealed can be carried.
+        if self.number(seal, notification, topic_id) is None:
             return False
-        if not hmac.compare_digest(seal[_DIGITS:].encode(), code.encode()):
-            return False
-        return now.timestamp() < int(ends) + AFTER.total_seconds()
+        return now.timestamp() < int(seal[:_DIGITS]) + AFTER.total_seconds()
 
-    def _code(self, notification: Notification, topic_id: str, ends: str) -> str:
+    def number(self, seal: str, notification: Notification, topic_id: str) -> int | None:
+        """The number of *seal*; None where it is not that of *notification*."""
+        head, said = seal[: _DIGITS + _OF_NUMBER], seal[_DIGITS + _OF_NUMBER :]
+        try:
+            code = self._code(notification, topic_id, head)
+        except Refused:  # It is not from here: what is sealed can be carried.
+            return None
+        if not hmac.compare_digest(said.encode(), code.encode()):
+            return None
+        return int(head[_DIGITS:])
+
+    def _code(self, notification: Notification, topic_id: str, head: str) -> str:
         said_of_itself = {
             name: value for name, value in notification.properties.items() if name in CARRIED
         }
         record = encode(replace(notification, properties=said_of_itself))
         body = hashlib.sha256(record.body).hexdigest()
-        said = json.dumps([topic_id, ends, body, sorted(record.properties.items())])
+        said = json.dumps([topic_id, head, body, sorted(record.properties.items())])
         return hmac.digest(self._secret, said.encode(), "sha256").hex()

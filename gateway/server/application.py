@@ -122,6 +122,8 @@ class Application:
         if self.discovery is not None:
             await self.discovery.start()
             filters[self.discovery.key] = self.discovery.filter
+        if self.rights is not None:
+            await self.rights.numbers.start()
         for key, error in (await self.adapter.start(filters)).items():
             _log.error("subscription.unmatched", subscription=matched[key].id, reason=error.text)
         await self.sharing.start(self.dispatchers, self.subscriptions, self._make_dispatcher)
@@ -173,6 +175,8 @@ class Application:
             works.append(self.spool.run)
         if self.discovery is not None:
             works.append(self.discovery.run)
+        if self.rights is not None:
+            works.append(self.rights.numbers.run)
         if self.store.may_be_shared:
             works.append(self.mailboxes.look_around)
         return works
@@ -217,6 +221,8 @@ class Application:
             if self.sequences is not None:
                 await self.sequences.close()
             await self.adapter.close()
+            if self.rights is not None:
+                await self.rights.numbers.close()
             if self.archive is not None:
                 await self.archive.close(ARCHIVE_CLOSE)
             if self._copies is not None:

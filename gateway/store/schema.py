@@ -399,3 +399,11 @@ secrets = Table(
     Column("value", LargeBinary, nullable=False),
 )
 """Secrets of the gateways that share the store, made at the first start that needs them."""
+
+seal_blocks = Table(
+    "seal_blocks",
+    metadata,
+    Column("block", BigInteger, primary_key=True, autoincrement=False),
+    Column("delivered", LargeBinary, nullable=False),
+)
+"""Blocks of numbers of seals that are not done with, and a bit for each that was delivered."""

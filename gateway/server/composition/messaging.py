@@ -9,6 +9,7 @@ from adapters.loading import RestartingAdapter
 from gateway.delivery import WorkSharing
 from gateway.discovery.opening import DiscoveryUnusable, make_node, store_limits
 from gateway.discovery.rights import TopicRights
+from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import SECRET, SECRET_OCTETS, Seals
 from gateway.discovery.service import DiscoveryService
 from gateway.publishing.archive import Archive
@@ -87,11 +88,13 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
             storage.store,
             discovery.node.verifier,
             seals=Seals(await _secret(storage.store)),
+            numbers=SealNumbers(storage.store, shared=sharing.shared),
             trusts=trusts,
             revoked=settings.discovery.revoked,
             addresses=frozenset({peers.base, peers.producer}),
             limits=store_limits(settings.discovery),
         )
+        filtering.once = rights.once
     return Messaging(
         filtering, capabilities, sharing, archive, copies, used, table, discovery, rights
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,10 @@ import pytest_asyncio
 from filters import parse_clark
 from gateway.discovery.brought import Brought, authorization_in
 from gateway.discovery.rights import TopicRights
+from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import AFTER, Seals
 from gateway.security.principals import anonymous
-from gateway.store import Store, secrets
+from gateway.store import Store, StoreUnavailable, seal_blocks, secrets
 from mediation import Attachment, Notification
 from mediation.discovery import Right
 from mediation.packaging.records import decode, encode
@@ -42,7 +43,8 @@ def carried(notification: Notification) -> Notification:
 
 
 def test_a_seal_holds_for_what_was_carried_and_for_nothing_else() -> None:
-    seal = SEALS.seal(EVENT, TOPIC_ID, ENDS)
+    seal = SEALS.seal(EVENT, TOPIC_ID, ENDS, 7)
+    assert SEALS.number(seal, EVENT, TOPIC_ID) == 7
     came = carried(replace(EVENT, properties={"tdn_seal": seal, "colour": "red"}))
     late = ENDS + timedelta(days=1)
     assert SEALS.holds(came.properties["tdn_seal"], came, TOPIC_ID, late)
@@ -63,24 +65,27 @@ def test_a_seal_holds_for_what_was_carried_and_for_nothing_else() -> None:
     for other in others:
         assert not SEALS.holds(seal, other, TOPIC_ID, late), other
     assert not SEALS.holds(seal, came, str(uuid4()), late)
-    assert not SEALS.holds(seal, came, TOPIC_ID, ENDS + AFTER), "it cannot be repeated for ever"
+    assert not SEALS.holds(seal, came, TOPIC_ID, ENDS + AFTER), "it does not hold for ever"
     assert not Seals(b"t" * 32).holds(seal, came, TOPIC_ID, late)
 
 
-@pytest.mark.parametrize("forged", ["", "x", "9" * 12, "é" * 80, "0" * 76, "\n" * 12 + "0" * 64])
+@pytest.mark.parametrize("forged", ["", "x", "9" * 12, "é" * 96, "0" * 92, "\n" * 28 + "0" * 64])
 def test_what_is_no_seal_does_not_hold(forged: str) -> None:
     assert not SEALS.holds(forged, EVENT, TOPIC_ID, ENDS)
+    assert SEALS.number(forged, EVENT, TOPIC_ID) is None
 
 
-def test_a_longer_right_cannot_be_written_into_a_seal() -> None:
-    seal = SEALS.seal(EVENT, TOPIC_ID, ENDS)
-    longer = SEALS.seal(EVENT, TOPIC_ID, ENDS + timedelta(days=99))[:12] + seal[12:]
+def test_neither_end_nor_number_can_be_written_into_a_seal() -> None:
+    seal = SEALS.seal(EVENT, TOPIC_ID, ENDS, 7)
+    longer = SEALS.seal(EVENT, TOPIC_ID, ENDS + timedelta(days=99), 7)[:12] + seal[12:]
     assert not SEALS.holds(longer, EVENT, TOPIC_ID, ENDS)
+    other = seal[:12] + SEALS.seal(EVENT, TOPIC_ID, ENDS, 8)[12:28] + seal[28:]
+    assert SEALS.number(other, EVENT, TOPIC_ID) is None
 
 
 def test_a_right_without_an_end() -> None:
     endless = datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
-    assert SEALS.holds(SEALS.seal(EVENT, TOPIC_ID, endless), EVENT, TOPIC_ID, ENDS)
+    assert SEALS.holds(SEALS.seal(EVENT, TOPIC_ID, endless, 1), EVENT, TOPIC_ID, ENDS)
 
 
 @on_each_store
@@ -216,7 +221,7 @@ async def test_another_gateway_with_the_store_knows_the_seal(rig: Rig) -> None:
     def rights(secret: bytes) -> TopicRights:
         return TopicRights(
             gateway.discovery, gateway.store, gateway.discovery.node.verifier,  # type: ignore[arg-type,union-attr]
-            seals=Seals(secret), trusts=lambda owner: True,
+            seals=Seals(secret), numbers=SealNumbers(gateway.store), trusts=lambda owner: True,
         )  # fmt: skip
 
     request, address = fresh_id(), f"{rig.run.url}/soap"
@@ -229,3 +234,135 @@ async def test_another_gateway_with_the_store_knows_the_seal(rig: Rig) -> None:
     came, late = carried(admitted), now() + timedelta(days=1)
     assert await rights(secret).may_be_delivered(came, came=late)
     assert not await rights(b"another").may_be_delivered(came, came=late)
+
+
+async def test_what_was_delivered_is_not_delivered_once_more(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads it at the broker may put it there again, as it is; what the messaging system
+    yields once more before it is settled gets through."""
+    sink, seen = await rig.owner_subscribes(), list[Notification]()
+    gateway = rig.run.gateway
+    assert gateway.rights is not None
+    publish = gateway.adapter.publish
+
+    async def see(those: list[Notification]) -> None:
+        seen.extend(those)
+        await publish(those)
+
+    gateway.adapter.publish = see  # type: ignore[method-assign,assignment]
+    hold = Holding(rig, monkeypatch)
+    assert (await rig.publish(1, OWNER)).status == 202
+    await asyncio.wait_for(hold.holds.wait(), DEADLINE)
+    [sealed] = seen
+    [(block, bits)] = (await gateway.store.submit(seal_blocks.load)).items()
+    assert bits == 0
+    hold.end()
+    await sink.until(lambda: numbers(sink) == ["1"])
+    await rig.run.quiet()
+    copies = [Came(sealed), Came(replace(sealed, payload=b"<e><n>9</n></e>"))]
+    assert await gateway.rights.once(copies[0]) is None
+    # What is not as it was sealed is judged later; nothing that it does is noted.
+    assert await gateway.rights.once(copies[1]) is copies[1]
+    await gateway.rights.numbers.flush()
+    assert (await gateway.store.submit(seal_blocks.load))[block] == 1
+    metrics = (await rig.run.admin("GET", "/metrics")).body.decode()
+    assert 'dragoman_discovery_denials_total{reason="publish-replayed"} 1.0' in metrics
+
+
+@dataclass
+class Came:
+    """A message that the messaging system yields."""
+
+    notification: Notification
+    partition: int = 0
+    redelivered: bool = False
+    settled: bool = False
+
+    def settle(self) -> None:
+        self.settled = True
+
+
+async def test_what_is_yielded_again_before_it_was_settled_gets_through(rig: Rig) -> None:
+    rights = rig.run.gateway.rights
+    assert rights is not None
+    event = replace(EVENT, topic=rig.topic)
+    seal = rights._seals.seal(event, str(rig.topic_id), ENDS, await rights.numbers.take())
+    came = [Came(replace(event, properties={"tdn_seal": seal})) for _ in range(3)]
+    passed = [await rights.once(one) for one in came[:2]]
+    assert None not in passed
+    passed[0].settle()  # type: ignore[union-attr]
+    assert came[0].settled and not came[1].settled
+    assert await rights.once(came[2]) is None
+
+
+@on_each_store
+async def test_gateways_that_share_a_store_know_what_each_other_delivered(store_url: str) -> None:
+    stores = [Store(store_url), Store(store_url)]
+    for store in stores:
+        await store.start()
+    one, other = (SealNumbers(store, shared=True) for store in stores)
+    await one.start()
+    await other.start()
+    numbers = [await one.take() for _ in range(3)] + [await other.take() for _ in range(3)]
+    assert len(set(numbers)) == 6
+    for number in numbers:
+        assert not await one.was_delivered(number)
+        assert not await other.was_delivered(number)
+    other.note(numbers[0])
+    one.note(numbers[5])
+    await other.flush()
+    await one.flush()
+    for learning in (one, other):
+        await learning.start()
+        delivered = [await learning.was_delivered(number) for number in numbers]
+        assert delivered == [True, *[False] * 4, True]
+    for store in stores:
+        await store.close()
+
+
+@on_each_store
+async def test_what_is_done_with_takes_no_room(store: Store) -> None:
+    taken = SealNumbers(store)
+    await taken.start()
+    late = await taken.take()
+    for _ in range(2 * seal_blocks.SIZE):
+        taken.note(await taken.take())
+    await taken.close()
+    left = await store.submit(seal_blocks.load)
+    assert len(left) == 2, "that of which one is missing, and the newest"
+    after = SealNumbers(store)  # The next process.
+    await after.start()
+    assert not await after.was_delivered(late)
+    assert await after.was_delivered(late + 1)
+    assert await after.was_delivered(late + seal_blocks.SIZE)
+    number = await after.take()
+    assert number > late + 3 * seal_blocks.SIZE - 1
+    assert not await after.was_delivered(number)
+    assert not await after.was_delivered(number + 10 * seal_blocks.SIZE), "of another store"
+    # Of those that never end the oldest are given up.
+    for _ in range(3):
+        await store.submit(partial(seal_blocks.take, most=2))
+    await after.start()
+    assert len(await store.submit(seal_blocks.load)) == 2
+    assert await after.was_delivered(late)
+
+
+async def test_what_could_not_be_noted_is_noted_later(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = SealNumbers(store)
+    await numbers.start()
+    number = await numbers.take()
+
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable
+
+    numbers.note(number)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "submit", away)
+        with pytest.raises(StoreUnavailable):
+            await numbers.flush()
+    await numbers.flush()
+    [bits] = (await store.submit(seal_blocks.load)).values()
+    assert bits == 1 << number % seal_blocks.SIZE
