@@ -1,11 +1,11 @@
 """A CloudEvent, and the rules for its attributes (CloudEvents 1.0.2, "Context Attributes")."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from filters import Reason, quoted
 from mediation.model.errors import MediationError
@@ -55,12 +55,45 @@ class CloudEvent:
         return str(self.attributes.get("datacontenttype", "application/json"))
 
 
-def read_attributes(attributes: Iterable[tuple[str, object]]) -> dict[str, Value]:
+def read_attributes(attributes: Collection[tuple[str, object]]) -> dict[str, Value]:
     """Check attributes; those that are None are unset.
 
     Raises:
         MediationError: ``MESSAGE_INVALID``, ``TOO_LARGE``: the event is none.
     """
+    usual = _read_usual(attributes)
+    return usual if usual is not None else _read_any(attributes)
+
+
+def _read_usual(attributes: Collection[tuple[str, object]]) -> dict[str, Value] | None:
+    """Check attributes together that are all of ASCII, and none of them empty, as nearly always;
+    None where they are another thing, or wrong."""
+    texts: dict[str, str] = dict(attributes)  # type: ignore[arg-type]
+    try:
+        together = "".join(texts.values())
+        names = _names_of(tuple(texts))
+        if (
+            len(texts) != len(attributes)
+            or "" in texts.values()
+            or not (together.isascii() and together.isprintable())
+            or names.octets + len(together) > MAX_OCTETS
+        ):
+            return None
+        for name in names.recurring:
+            value = texts[name]
+            if len(value) > _SHORT:
+                return None
+            _check_recurring(name, value)
+        if "time" in texts:
+            _check_time(texts["time"])
+    except (TypeError, MediationError):  # A value that is no text, and cannot be joined.
+        return None
+    checked: dict[str, Value] = texts  # type: ignore[assignment]
+    return checked
+
+
+def _read_any(attributes: Collection[tuple[str, object]]) -> dict[str, Value]:
+    """Check attributes one by one."""
     found: dict[str, Value] = {}
     octets = 0
     for name, value in attributes:
@@ -86,6 +119,35 @@ def read_attributes(attributes: Iterable[tuple[str, object]]) -> dict[str, Value
     return found
 
 
+class _Names(NamedTuple):
+    """What the names of an event's attributes decide alone.
+
+    Attributes:
+        octets: Those of all names.
+        recurring: The names among them of attributes whose values come again and again.
+    """
+
+    octets: int
+    recurring: tuple[str, ...]
+
+
+@lru_cache(maxsize=256)
+def _names_of(names: tuple[str, ...]) -> _Names:
+    """Check the names of an event's attributes.
+
+    Raises:
+        MediationError: They are none, too many, or not all that are required.
+    """
+    for name in names:
+        _check_name(name)
+    if len(names) > MAX_ATTRIBUTES or not set(names).issuperset(REQUIRED):
+        raise _invalid("The attributes are not those of an event.")
+    return _Names(
+        sum(map(len, names)),
+        tuple(name for name in names if name in _RECURRING),
+    )
+
+
 def text_of(value: Value) -> str:
     """The canonical string of a value (CloudEvents 1.0.2, "Type System")."""
     if isinstance(value, bool):
@@ -93,13 +155,24 @@ def text_of(value: Value) -> str:
     return str(value)
 
 
-def json_members(attributes: Mapping[str, Value]) -> list[str]:
-    """Attributes as members of an object of JSON."""
+def extensions_of(attributes: Mapping[str, Value]) -> tuple[str, ...]:
+    """The names of those *attributes* of an event that are not of the specification."""
+    return _extensions_in(tuple(attributes))
+
+
+@lru_cache(maxsize=256)
+def _extensions_in(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in CORE)
+
+
+def json_object(attributes: Mapping[str, Value]) -> str:
+    """Attributes as an object of JSON."""
     # Their names need no escapes; `json.dumps` makes an encoder each time.
-    return [
+    members = [
         f'"{name}":{encode_basestring(value) if isinstance(value, str) else text_of(value)}'
         for name, value in attributes.items()
     ]
+    return f"{{{','.join(members)}}}"
 
 
 def clean(text: str) -> str:

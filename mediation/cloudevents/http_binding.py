@@ -21,6 +21,7 @@ ORIGIN_HEADER = "WebHook-Request-Origin"
 CALLBACK_HEADER = "WebHook-Request-Callback"
 """The header in which it says where consumers agree later than they are asked."""
 _PREFIX = "ce-"
+_PREFIX_OCTETS = _PREFIX.encode()
 _PLAIN = "".join(map(chr, range(0x21, 0x7F))).replace('"', "").replace("%", "")
 """The characters that a header's value has as they are (section 3.1.3.2)."""
 _QUOTED = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*)"')
@@ -44,14 +45,14 @@ def read_message(
     """
     headers = list(headers)
     content_type = _content_type(headers)
-    if not is_of_events(content_type or ""):
+    mode = _mode_of(content_type or "")
+    if mode is None:
         return (_read_binary(headers, content_type, body),)
-    name = (content_type or "").partition(";")[0].strip().lower()
-    if name not in (STRUCTURED, BATCH) or not _is_utf_8(content_type or ""):
+    if mode not in (STRUCTURED, BATCH):
         raise MediationError(
             Reason.MEDIA_TYPE, f"Events are read as {STRUCTURED} and {BATCH}, in UTF-8."
         )
-    return (read_event(body),) if name == STRUCTURED else read_batch(body, most)
+    return (read_event(body),) if mode == STRUCTURED else read_batch(body, most)
 
 
 def is_event(headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -119,10 +120,9 @@ def _read_binary(
 ) -> CloudEvent:
     attributes: list[tuple[str, object]] = []
     for raw, value in headers:
-        name = raw.decode("latin-1")
-        if not name.startswith(_PREFIX):
+        if not raw.startswith(_PREFIX_OCTETS):
             continue
-        name = name.removeprefix(_PREFIX)
+        name = raw[len(_PREFIX_OCTETS) :].decode("latin-1")
         if name == "datacontenttype":
             raise MediationError(
                 Reason.MESSAGE_INVALID, "The media type of the data is said by Content-Type alone."
@@ -141,6 +141,14 @@ def _content_type(headers: list[tuple[bytes, bytes]]) -> str | None:
 
 
 @lru_cache(maxsize=64)
+def _mode_of(content_type: str) -> str | None:
+    """The media type of a message that has its events within; empty of one that is not read here.
+    None: it is in binary mode."""
+    if not is_of_events(content_type):
+        return None
+    return content_type.partition(";")[0].strip().lower() if _is_utf_8(content_type) else ""
+
+
 def _is_utf_8(content_type: str) -> bool:
     try:
         charset = parse_media_type(content_type).charset

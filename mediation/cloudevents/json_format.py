@@ -14,7 +14,7 @@ from mediation.cloudevents.events import (
     CloudEvent,
     is_json,
     is_text,
-    json_members,
+    json_object,
     read_attributes,
 )
 from mediation.model.errors import MediationError
@@ -55,10 +55,10 @@ def read_batch(octets: bytes, most: int) -> tuple[CloudEvent, ...]:
 def write_event(event: CloudEvent) -> bytes:
     """Write an event. Data that its media type says to be JSON, and is not, is written as binary
     data, and so is text that is not UTF-8."""
-    members = json_members(event.attributes)
-    if event.data is not None:
-        members.append(_data_member(event.data, event.media_type))
-    return f"{{{','.join(members)}}}".encode()
+    attributes = json_object(event.attributes)
+    if event.data is None:
+        return attributes.encode()
+    return f"{attributes[:-1]},{_data_member(event.data, event.media_type)}}}".encode()
 
 
 def write_batch(events: Iterable[CloudEvent]) -> bytes:

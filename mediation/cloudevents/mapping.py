@@ -41,14 +41,14 @@ from urllib.parse import quote
 from filters import Reason, Topic, parse_clark, quoted
 from filters.topics import is_namespace
 from mediation.cloudevents.events import (
-    CORE,
     SPECVERSION,
     CloudEvent,
     Value,
     clean,
+    extensions_of,
     is_media_type,
     is_xml,
-    json_members,
+    json_object,
     read_attributes,
     text_of,
 )
@@ -97,19 +97,19 @@ def notification_of(
     named = topic_of(event)
     type_, source = str(attributes["type"]), str(attributes["source"])
     properties = {
-        name: text_of(value)
-        for name, value in attributes.items()
-        if name not in CORE and name != TOPIC
+        name: text_of(attributes[name]) for name in extensions_of(attributes) if name != TOPIC
     }
     properties[TYPE] = type_
-    properties[ATTRIBUTES] = _write_came({n: v for n, v in attributes.items() if n != TOPIC})
+    came = dict(attributes)
+    came.pop(TOPIC, None)
+    properties[ATTRIBUTES] = _write_came(came)
     return Notification(
         id=str(attributes["id"]),
         source=source if publisher is None else f"{publisher}#{source}",
         payload=_payload(event, learnt),
         time=time,
         topic=topic if named is None else named,
-        action=type_ if _ABSOLUTE.match(type_) else None,
+        action=type_ if _is_absolute(type_) else None,
         properties=properties,
     )
 
@@ -145,7 +145,8 @@ def attributes_of(notification: Notification) -> dict[str, Value]:
     came = came_as(notification.properties)
     if came is not None:
         attributes = dict(came)
-        attributes.setdefault("time", _written(notification.time))
+        if "time" not in attributes:
+            attributes["time"] = _written(notification.time)
     else:
         attributes = {
             "specversion": SPECVERSION,
@@ -183,7 +184,7 @@ def _set_type(attributes: dict[str, Value], content: Data | None) -> None:
 
 def _write_came(attributes: Mapping[str, Value]) -> str:
     """Write attributes that were checked, for `came_as`."""
-    text = f"{{{','.join(json_members(attributes))}}}"
+    text = json_object(attributes)
     if len(text) <= _SHORT:
         if len(_written_lately) >= _REMEMBERED:
             _written_lately.clear()
@@ -215,6 +216,16 @@ def came_as(properties: Mapping[str, str]) -> Mapping[str, Value] | None:
         return read_attributes(found.items()) if isinstance(found, dict) else None
     except MediationError:
         return None
+
+
+@lru_cache(maxsize=256)
+def _kept_absolute(type_: str) -> bool:
+    return _ABSOLUTE.match(type_) is not None
+
+
+def _is_absolute(type_: str) -> bool:
+    """Whether a type is an absolute URI."""
+    return (_kept_absolute if len(type_) <= _SHORT else _kept_absolute.__wrapped__)(type_)
 
 
 def _payload(event: CloudEvent, learnt: set[str] | None) -> bytes:

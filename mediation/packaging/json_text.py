@@ -6,6 +6,7 @@ survive a parser at all (1.10, integers beyond 2**53): what is only carried stay
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
@@ -26,6 +27,7 @@ _SMALL = 512
 _REMEMBERED = 4096
 """Texts of which it is known whether they are JSON; they are forgotten as a whole."""
 _BLANKS = re.compile(r"[ \t\r\n]*+")
+_OPENING = frozenset("[{")
 _NO_BRACKETS = bytes(octet for octet in range(256) if octet not in b"[]{}")
 _LEVELS = [(octet in b"[{") - (octet in b"]}") for octet in range(256)]
 _known: dict[bytes, bool] = {}
@@ -49,7 +51,7 @@ def read_json(octets: bytes) -> Any:
             object, too many brackets within each other, or too large a number. ``TOO_COMPLEX``: it
             has more than `MOST_VALUES`.
     """
-    return _read(octets, _DECODER.decode)
+    return _read(octets, _value_of)
 
 
 def read_members(octets: bytes) -> Members | None:
@@ -95,7 +97,7 @@ def _is_json_text(octets: bytes) -> bool:
 
 def _read(octets: bytes, read: Callable[[str], T]) -> T:
     try:
-        text = octets.decode("utf-8-sig")
+        text = octets.removeprefix(BOM_UTF8).decode()
         _check_size(octets)
         return read(text)
     except MediationError:
@@ -116,7 +118,9 @@ def _read(octets: bytes, read: Callable[[str], T]) -> T:
 def _check_size(octets: bytes) -> None:
     """Count brackets and commas before a parser is given *octets*, which need not be JSON."""
     brackets = octets.count(b"[") + octets.count(b"{")
-    if brackets <= DEEPEST and brackets + octets.count(b",") < MOST_VALUES:
+    if brackets <= DEEPEST and (
+        len(octets) < MOST_VALUES or brackets + octets.count(b",") < MOST_VALUES
+    ):
         return
     if b"\\" in octets:
         octets = octets.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -128,6 +132,14 @@ def _check_size(octets: bytes) -> None:
     levels = map(_LEVELS.__getitem__, outside.translate(None, _NO_BRACKETS))
     if max(accumulate(levels), default=0) > DEEPEST:
         raise RecursionError
+
+
+def _value_of(text: str) -> Any:
+    # As the decoder's own `decode`, which looks for blanks where there are none.
+    value, end = _DECODER.raw_decode(text, 0 if text[:1] in _OPENING else _behind_blanks(text, 0))
+    if end != len(text) and _behind_blanks(text, end) != len(text):
+        raise json.JSONDecodeError("Extra data", text, _behind_blanks(text, end))
+    return value
 
 
 def _whole(text: str, read: Callable[[str, int], tuple[T, int]]) -> T:

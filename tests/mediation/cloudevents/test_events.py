@@ -1,10 +1,14 @@
 """The rules for attributes, as the specification of CloudEvents has them."""
 
+from collections.abc import Callable
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from filters import Reason, Refused
 from mediation.cloudevents import MAX_OCTETS, read_attributes
-from mediation.cloudevents.events import is_json, is_xml, text_of
+from mediation.cloudevents.events import _read_any, is_json, is_xml, text_of
 
 EVENT = {"specversion": "1.0", "id": "A234-1", "source": "/sensors/4", "type": "com.example.tide"}
 
@@ -83,6 +87,42 @@ def test_what_breaks_a_rule(name: str, value: object) -> None:
 )
 def test_what_is_kept(name: str, value: object) -> None:
     assert read(**{name: value})[name] is value
+
+
+NAMES = ["specversion", "id", "source", "type", "time", "subject", "datacontenttype", "ext", "Ext"]
+TEXTS = [
+    "",
+    "x",
+    "a b",
+    "1.0",
+    "\x00",
+    "\u20ac",
+    '"',
+    "2026-03-01T00:00:00Z",
+    "text/xml",
+    "x" * 300,
+]
+
+
+def outcome(work: Callable[[], object]) -> object:
+    try:
+        return work()
+    except Refused as refused:
+        return refused.reason, refused.text
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(NAMES), st.sampled_from(TEXTS) | st.text(max_size=4), max_size=5
+    ),
+    st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(["x", None, 5])), max_size=1),
+    st.permutations(list(EVENT)),
+)
+def test_attributes_are_checked_together_as_one_by_one(
+    more: dict[str, str], twice: list[tuple[str, object]], order: list[str]
+) -> None:
+    attributes = [*{**{name: EVENT[name] for name in order}, **more}.items(), *twice]
+    assert outcome(lambda: read_attributes(attributes)) == outcome(lambda: _read_any(attributes))
 
 
 def test_null_is_unset() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from filters import Reason, Refused
 from mediation.cloudevents import CloudEvent, write_event
-from mediation.cloudevents.events import json_members
+from mediation.cloudevents.events import json_object
 from mediation.cloudevents.json_format import read_batch, read_event
 
 ATTRIBUTES: dict[str, Any] = {
@@ -157,5 +157,6 @@ def test_a_byte_order_mark_is_no_part_of_a_document() -> None:
     )
 )
 def test_attributes_are_written_as_any_json_is(attributes: dict[str, str | int | bool]) -> None:
-    written = f"{{{','.join(json_members(attributes))}}}"
-    assert written == json.dumps(attributes, ensure_ascii=False, separators=(",", ":"))
+    assert json_object(attributes) == json.dumps(
+        attributes, ensure_ascii=False, separators=(",", ":")
+    )
