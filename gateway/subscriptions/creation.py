@@ -100,13 +100,14 @@ class SubscriptionCreation:
         """Create a subscription; it is in the store and in force on return.
 
         Args:
-            prove: Asked when nothing that costs less stands against it.
+            prove: Asked when the request is counted.
             channel: The name of the channel that it is at; empty: none with a name.
 
         Raises:
             Refused: as the specification says; nothing was created.
         """
         self._rate.take(principal)
+        rights = None if prove is None else await prove()
         target = None
         if isinstance(request, Subscribe):
             target = await self._check_consumer(request, principal)
@@ -117,7 +118,6 @@ class SubscriptionCreation:
         expires = grant(request.expires, rules, self._terms, trusted=principal.trusted, now=now)
         if specification.identity is None:  # Else it may be there already.
             self._check_quotas(principal, target)
-        rights = None if prove is None else await prove()
         if isinstance(request, Subscribe) and specification.handshake:
             rate = await self._web_hooks.ask(request.consumer, principal)
             request = replace(request, rate=rate)

@@ -162,7 +162,7 @@ class Subscriptions:
         in force on return.
 
         Args:
-            prove: Asked when nothing that costs less stands against it.
+            prove: Asked when the request is counted.
             channel: The name of the channel that it is at; empty: none with a name.
 
         Raises:
