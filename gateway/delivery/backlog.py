@@ -23,7 +23,8 @@ from sqlalchemy import Connection
 
 from gateway.delivery.batching import most_elements
 from gateway.delivery.entry import Entry
-from gateway.delivery.outbox import Message, Outbox, PendingDelivery
+from gateway.delivery.outbox import Outbox, PendingDelivery
+from gateway.delivery.pending import Message
 from gateway.delivery.schedule import Outcome
 from gateway.delivery.settlement import Settlement
 from gateway.delivery.states import State

@@ -11,7 +11,8 @@ import structlog
 from gateway.delivery.backlog import BacklogStorage
 from gateway.delivery.batching import times_apart
 from gateway.delivery.entry import Entry
-from gateway.delivery.outbox import Message, PendingDelivery
+from gateway.delivery.outbox import PendingDelivery
+from gateway.delivery.pending import Message
 from gateway.delivery.policy import (
     Bury,
     Done,

@@ -29,8 +29,11 @@ from gateway.delivery.consequences import Consequences
 from gateway.delivery.contents import room_in
 from gateway.delivery.destination import AGAIN, Trouble
 from gateway.delivery.entry import Entry
-from gateway.delivery.outbox import WINDOW, Message, Outbox, PendingDelivery
+from gateway.delivery.late_messages import PATIENCE, LateMessages
+from gateway.delivery.outbox import WINDOW, Outbox, PendingDelivery
+from gateway.delivery.outboxes import Outboxes
 from gateway.delivery.partition_share import PartitionShare, next_position
+from gateway.delivery.pending import Message
 from gateway.delivery.policy import (
     GONE,
     UNWANTED,
@@ -38,7 +41,6 @@ from gateway.delivery.policy import (
 from gateway.delivery.schedule import Outcome, Schedule, Verdict
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import CROWD, RETRY, Conservation, Settlement
-from gateway.delivery.stall_timer import StallTimer
 from gateway.delivery.states import State
 from gateway.model.deaths import DeathReason
 from gateway.security.keys import message_urn
@@ -46,17 +48,12 @@ from gateway.store import Store, totals
 from gateway.store.held import Backlog
 from mediation import event_octets
 
-PATIENCE = 1.0
-"""Seconds after which an attempt counts as stalled, and a delivery that is not made is held."""
-HURRY, LATE = 0.05, 0.1
-"""The least seconds, for an attempt and for a message, while half of the messaging system's window
-is unsettled, or half of what memory may have is there: a slow consumer must not hold up others."""
+HURRY = 0.05
+"""The least seconds for an attempt, while half of the messaging system's window is unsettled, or
+half of what memory may have is there."""
 HURRY_FACTOR = 8.0
 """Meanwhile an attempt counts as stalled when it takes so many times as long as answered ones: when
 it is this process that is busy, all attempts take long and none counts."""
-RESTING = 256
-"""Outboxes that are kept though nothing is under way, because more is likely to come."""
-
 NEVER_AGREED = "The consumer's host never accepted a message."
 FORMER = "what went wrong was known to an earlier run alone"
 
@@ -118,11 +115,8 @@ class Dispatcher:
         )
         self._half = max(1, prefetch // 2)
         self._window = window
-        self._messages: dict[Message, None] = {}
-        self._outboxes: dict[Entry, Outbox] = {}
-        self._resting: dict[Outbox, None] = {}
-        """Outboxes that had nothing under way when they were looked at last, the oldest first."""
-        self._sweep_timer = StallTimer(self._sweep)
+        self._messages = LateMessages(self._loop, lambda: self.patience, self.stalled)
+        self._outboxes = Outboxes(self._make_outbox, self._forgotten)
         self._stopped = False
         self._abandoned = False
         self._position = 0
@@ -135,7 +129,7 @@ class Dispatcher:
         for entry in entries:
             backlog = backlogs.get(entry.id)
             if backlog is not None:
-                outbox = self._outbox(entry)
+                outbox = self._outboxes[entry]
                 outbox.destination.ease_in(now)
                 self._resume(outbox, backlog, now + max(0.0, backlog.due - wall))
 
@@ -165,11 +159,12 @@ class Dispatcher:
         self._position = position = next_position(self._position, time.time_ns(), author)
         wall = time.time()
         waiting: list[Outbox] = []
+        deliveries: list[PendingDelivery] = []
         for entry in entries:
             if entry.silent:
                 self._pass_by(entry)
                 continue
-            outbox = self._outboxes.get(entry) or self._outbox(entry)
+            outbox = self._outboxes[entry]
             message.unsettled += 1
             self.settlement.matched()
             if entry.rests_until > now:
@@ -182,7 +177,7 @@ class Dispatcher:
                 waiting.append(outbox)
             else:
                 pending = PendingDelivery(message, outbox, position, wall)
-                message.deliveries.append(pending)
+                deliveries.append(pending)
                 if outbox.batched:
                     pending.size = event_octets(delivery.notification)
                     outbox.append(pending)
@@ -199,9 +194,9 @@ class Dispatcher:
             message.unsettled += 1
             self.settlement.matched()
             self._backlog.bury_unsent(message, entry, position, wall, DeathReason.FILTER_BUDGET)
-        if message.deliveries:
-            self._messages[message] = None
-            self._sweep_timer.start()
+        if deliveries:
+            self._messages[message] = deliveries
+            self._messages.timer.start()
         if waiting:
             for outbox in waiting:
                 if outbox.live or not outbox.stored:
@@ -238,37 +233,16 @@ class Dispatcher:
             return PATIENCE
         return min(PATIENCE, max(HURRY, HURRY_FACTOR * self.scheduler.answer_time))
 
-    def _sweep(self, stalled: bool) -> None:
-        """Move the deliveries of late messages to the store.
+    def _make_outbox(self, entry: Entry) -> Outbox:
+        destination = self.scheduler.destination(entry.target, entry.subscription.owner)
+        return Outbox(entry, destination, self, self._schedule.probe)
 
-        *stalled*: this process was late itself, and answers may lie in its sockets.
-        """
-        old = self._loop.time() - (PATIENCE if stalled else max(LATE, self.patience))
-        for message in list(self._messages):
-            if message.unsettled == 0:
-                del self._messages[message]
-                message.deliveries.clear()  # They name it, too: else only the collector frees them.
-            elif message.arrived <= old:
-                del self._messages[message]
-                for pending in message.deliveries:
-                    if pending.state is State.LIVE:
-                        self.stalled(pending.outbox)
-                message.deliveries.clear()
-        if self._messages:
-            self._sweep_timer.start()
-
-    def _outbox(self, entry: Entry) -> Outbox:
-        outbox = self._outboxes.get(entry)
-        if outbox is None:
-            destination = self.scheduler.destination(entry.target, entry.subscription.owner)
-            outbox = Outbox(entry, destination, self, self._schedule.probe)
-            self._outboxes[entry] = outbox
-        return outbox
+    def _forgotten(self, outbox: Outbox) -> None:
+        self.scheduler.release(outbox.destination)
 
     def outbox(self, entry: Entry) -> Outbox | None:
         """The outbox of *entry*, if anything is under way."""
-        outbox = self._outboxes.get(entry)
-        return None if outbox is None or outbox.idle else outbox
+        return self._outboxes.busy(entry)
 
     # Its turn.
 
@@ -398,7 +372,7 @@ class Dispatcher:
         if self._outboxes.get(outbox.entry) is not outbox:
             pass  # It was forgotten.
         elif outbox.idle:
-            self._rest(outbox)
+            self._outboxes.rest(outbox)
         elif first or not (outbox.ready or self._goes_on(outbox)):
             self._ready(outbox, first=first)
         if first:
@@ -414,27 +388,6 @@ class Dispatcher:
             outbox.put_back(pending)
             return False
         return True
-
-    def _rest(self, outbox: Outbox) -> None:
-        """Keep *outbox*, for which nothing is under way, for a while with few others.
-
-        To make an outbox and its destination for each message costs more than to deliver it.
-        """
-        if outbox.entry.ended or outbox.destination.recovering is not None:
-            self._forget(outbox)
-        elif outbox not in self._resting:
-            self._resting[outbox] = None
-            if len(self._resting) > RESTING:
-                oldest = next(iter(self._resting))
-                del self._resting[oldest]
-                if oldest.idle:
-                    self._forget(oldest)
-
-    def _forget(self, outbox: Outbox) -> None:
-        self._resting.pop(outbox, None)
-        outbox.cancel_timer()
-        del self._outboxes[outbox.entry]
-        self.scheduler.release(outbox.destination)
 
     def _overflows(self, outbox: Outbox) -> None:
         self._give_up(outbox.entry, "More waits for the consumer than is kept.")
@@ -465,7 +418,7 @@ class Dispatcher:
 
     def hasten(self, entry: Entry) -> None:
         """Send to *entry* now what waits for its next attempt."""
-        outbox = self.outbox(entry)
+        outbox = self._outboxes.busy(entry)
         if outbox is not None:
             outbox.hasten(self._loop.time())
             self._ready(outbox)
@@ -480,7 +433,7 @@ class Dispatcher:
         """
         if entry.silent or self._stopped:
             return 0.0
-        now, outbox = self._loop.time(), self._outbox(entry)
+        now, outbox = self._loop.time(), self._outboxes[entry]
         if not outbox.idle:
             outbox.hurry()
             self._ready(outbox)
@@ -490,7 +443,7 @@ class Dispatcher:
             outbox.want_heartbeat()
             self.scheduler.offer(outbox)
             return 0.0
-        self._rest(outbox)
+        self._outboxes.rest(outbox)
         return max(wait, AGAIN)
 
     def _drop_heartbeat(self, outbox: Outbox) -> None:
@@ -502,7 +455,7 @@ class Dispatcher:
         """Take on rows that someone else added to the store for *entry*."""
         if entry.ended:
             return  # The rows went with the subscription.
-        outbox = self._outbox(entry)
+        outbox = self._outboxes[entry]
         self._backlog.hold_outbox(outbox)
         outbox.add_rows(count, octets, self._loop.time())
         self._ready(outbox)
@@ -537,7 +490,7 @@ class Dispatcher:
     @property
     def open_breakers(self) -> int:
         """Subscriptions whose own breaker is open: their consumers answer with failures."""
-        return sum(outbox.breaker.open for outbox in self._outboxes.values())
+        return self._outboxes.open_breakers
 
     async def conservation(self) -> Conservation:
         """The conservation law, now."""
@@ -562,4 +515,4 @@ class Dispatcher:
         self._messages.clear()
         for outbox in list(self._outboxes.values()):
             outbox.abandon()
-            self._forget(outbox)
+            self._outboxes.forget(outbox)

@@ -12,28 +12,21 @@ memory alone (``live``).
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Protocol
 
-from adapters import Delivery
 from gateway.delivery.batching import goes_alone, most_elements, number_beside
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
 from gateway.delivery.destination import Destination, Timed
 from gateway.delivery.entry import Entry
 from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.partition_share import PartitionShare
+from gateway.delivery.pending import Message, Pending
 from gateway.delivery.schedule import Outcome
 from gateway.delivery.states import TRANSITIONS, Event, State
 from gateway.egress import FailureKind, Lane
-from mediation import (
-    Notification,
-    Recipient,
-    Rendering,
-    Shape,
-    minimal_form,
-)
+from mediation import Notification
 
 WINDOW = 32
 """Deliveries of one subscription in memory."""
@@ -48,106 +41,10 @@ _NOTHING = Notification("", "", b"", datetime.min.replace(tzinfo=UTC))
 """The event of a heartbeat, which is none."""
 
 
-class Message:
-    """A notification on its way to all that it matched.
-
-    *delivery* is what the messaging system waits to see settled; None for one from the store.
-    """
-
-    __slots__ = (
-        "__weakref__", "arrived", "deliveries", "delivery", "minimal", "notification", "origin",
-        "renderings", "resolved", "unsettled",
-    )  # fmt: skip
-
-    def __init__(
-        self, notification: Notification, delivery: Delivery | None, arrived: float = 0.0
-    ) -> None:
-        self.notification = notification
-        self.delivery = delivery
-        self.arrived = arrived
-        self.deliveries: list[PendingDelivery] = []
-        self.unsettled = 0
-        """Deliveries that are neither at their end nor durable."""
-        self.resolved: list[tuple[Entry, str]] = []
-        """The ends of deliveries that never were in the store, by the name of the total."""
-        self.renderings: dict[Shape, Rendering] = {}
-        self.origin = ""
-        """Which event it is, for other gateways; empty until something is sent."""
-        self.minimal: Message | None = None
-        """The same in its minimal form, once somebody gets that."""
-
-    def as_seen_by(self, recipient: Recipient) -> "Message":
-        """The message in the form that *recipient* gets."""
-        if not recipient.minimal:
-            return self
-        if self.minimal is None:
-            self.minimal = Message(minimal_form(self.notification), None)
-        return self.minimal
-
-
-@dataclass(slots=True, eq=False)
-class PendingDelivery:
+class PendingDelivery(Pending["Outbox"]):
     """One message for one subscription. Times are POSIX seconds."""
 
-    message: Message
-    outbox: "Outbox"
-    position: int
-    since: float
-    state: State = State.LIVE
-    attempts: int = 0
-    answered: int = 0
-    due: float = 0.0
-    started: float = 0.0
-    """Of the attempt under way, by the event loop's clock."""
-    counts: bool = True
-    """The attempt under way uses one up: a breaker's probe ahead of its time does not."""
-    slot: bool = False
-    """The attempt under way takes one of the scheduler's slots."""
-    stalled: bool = False
-    """The attempt under way takes long, and its outbox was told."""
-    outcome: Outcome | None = None
-    """Of an attempt that ended while the delivery was on its way into the store."""
-    batch: tuple["PendingDelivery", ...] = ()
-    """All that the attempt under way carries, this one among them, where it may be several."""
-    left_out: bool = False
-    """The attempt under way says that the event is too large for the consumer."""
-    heartbeat: str = ""
-    """The message id of a heartbeat. It is nobody's delivery: its state is DONE from the start."""
-    size: int = 0
-    """The octets of it in a batch."""
-    number: int = 0
-    """The one that its event was given (`Entry.next_number`); 0: none yet."""
-
-    @property
-    def octets(self) -> int:
-        return self.message.notification.octets
-
-    @property
-    def carried(self) -> tuple["PendingDelivery", ...]:
-        """The deliveries in one message with this one."""
-        return self.batch or (self,)
-
-    @property
-    def carried_octets(self) -> int:
-        return sum([one.octets for one in self.batch]) if self.batch else self.octets
-
-    def count_attempt(self, *, answered: bool) -> None:
-        """The attempt that has ended uses one up."""
-        self.attempts += 1
-        self.answered += answered
-
-    def give_slot(self) -> bool:
-        """Give the scheduler's slot back. Returns whether the delivery had one."""
-        had, self.slot = self.slot, False
-        return had
-
-    def stall(self) -> bool:
-        """Note that the attempt takes long. Returns whether that is new."""
-        new, self.stalled = not self.stalled, True
-        return new
-
-    def _happens(self, event: Event) -> None:
-        self.state = TRANSITIONS[self.state, event]
+    __slots__ = ()
 
 
 class Owner(Protocol):
@@ -376,7 +273,7 @@ class Outbox(Timed):
         deliveries += self.live
         self.live.clear()
         for pending in deliveries:
-            pending._happens(Event.HOLD)
+            pending.happens(Event.HOLD)
         self.holding += len(deliveries)
         deliveries.sort(key=lambda pending: pending.position)
         return deliveries
@@ -394,7 +291,7 @@ class Outbox(Timed):
     def store(self, pending: PendingDelivery, *, new: bool) -> Outcome | None:
         """Note that the row of *pending* is in the store; not *new*: it was before, or the
         subscription is no more. Returns the outcome of its attempt, if that ended meanwhile."""
-        pending._happens(Event.STORED if new else Event.ALREADY_THERE)
+        pending.happens(Event.STORED if new else Event.ALREADY_THERE)
         self.store_new(pending.octets if new else None)
         outcome, pending.outcome = pending.outcome, None
         return outcome
@@ -551,7 +448,7 @@ class Outbox(Timed):
     def bury(self, pending: PendingDelivery) -> bool:
         """End *pending*, which becomes a dead letter. Returns whether it was a row."""
         held = pending.state is State.HELD
-        pending._happens(Event.BURIED)
+        pending.happens(Event.BURIED)
         if held:
             self._remove_row(pending)
         return held
@@ -560,7 +457,7 @@ class Outbox(Timed):
         """End *pending*, whose subscription has ended. Returns whether it was in memory alone: a
         row goes with the subscription."""
         live = pending.state is State.LIVE
-        pending._happens(Event.DROPPED)
+        pending.happens(Event.DROPPED)
         return live
 
     def postpone(self, pending: PendingDelivery, due: float, until: float) -> bool:
@@ -571,7 +468,7 @@ class Outbox(Timed):
             self.until = until
         if pending.state is not State.HELD:
             return False
-        pending._happens(Event.POSTPONED)
+        pending.happens(Event.POSTPONED)
         self.loaded.clear()
         return True
 
@@ -588,10 +485,10 @@ class Outbox(Timed):
         dropped = list(self.live)
         self.live.clear()
         for pending in dropped:
-            pending._happens(Event.DROPPED)
+            pending.happens(Event.DROPPED)
         for pending in self.in_flight:
             if pending.state is State.HELD:
-                pending._happens(Event.DROPPED)
+                pending.happens(Event.DROPPED)
         self.loaded.clear()
         self.held = self.octets = 0
         self.drop_heartbeat()
@@ -602,13 +499,13 @@ class Outbox(Timed):
         that were in memory alone."""
         dropped = [pending for pending in self.in_flight if pending.state is State.LIVE]
         for pending in dropped:
-            pending._happens(Event.DROPPED)
+            pending.happens(Event.DROPPED)
         return dropped
 
     def abandon(self) -> None:
         """Let go of everything: another gateway may have the partition."""
         for pending in self.in_flight:
-            pending._happens(Event.ABANDONED)
+            pending.happens(Event.ABANDONED)
         self.live.clear()
         self.loaded.clear()
         self.drop_heartbeat()

@@ -23,8 +23,8 @@ from sqlalchemy import Connection
 
 from gateway.delivery.entry import Entry
 from gateway.delivery.numbers_ahead import NumbersAhead
-from gateway.delivery.outbox import Message
 from gateway.delivery.partition_share import PartitionShare
+from gateway.delivery.pending import Message
 from gateway.store import Operation, Store, StoreUnavailable, Totals, held, run_apart, totals
 from gateway.store.replicas import Fenced
 from gateway.store.totals import ENDED, Letters

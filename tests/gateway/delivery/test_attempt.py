@@ -7,8 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.delivery.attempt import Attempts
-from gateway.delivery.outbox import Message, Outbox, PendingDelivery
+from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.partition_share import everything
+from gateway.delivery.pending import Message
 from gateway.delivery.schedule import Outcome, Verdict
 from gateway.delivery.scheduler import SendScheduler
 from gateway.egress import Answer, Request

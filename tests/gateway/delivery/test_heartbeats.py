@@ -216,7 +216,7 @@ async def test_those_that_wait_are_bounded(
 ) -> None:
     """What may not wait leaves nothing in memory but what rests."""
     monkeypatch.setattr("gateway.delivery.destination.HEARTBEATS", 3)
-    monkeypatch.setattr("gateway.delivery.dispatcher.RESTING", 2)
+    monkeypatch.setattr("gateway.delivery.outboxes.RESTING", 2)
     sink = sinks.add(hang)
     entries = [await run.subscribe(sink.url, delivery=BEATING) for _ in range(30)]
     asked = [run.dispatcher.beat(entry) for entry in entries]

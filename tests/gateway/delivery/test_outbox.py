@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from gateway.delivery.entry import Entry
-from gateway.delivery.outbox import Message, Outbox, OutboxDestination, PendingDelivery
+from gateway.delivery.outbox import Outbox, OutboxDestination, PendingDelivery
 from gateway.delivery.partition_share import everything
+from gateway.delivery.pending import Message
 from gateway.delivery.schedule import DELIVERED, Outcome
 from gateway.delivery.states import TRANSITIONS, Event, State
 from gateway.egress import parse_target

@@ -5,8 +5,9 @@ import time
 from pathlib import Path
 
 from gateway.delivery.attempt import Attempts
-from gateway.delivery.outbox import Message, Outbox, PendingDelivery
+from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.partition_share import everything
+from gateway.delivery.pending import Message
 from gateway.delivery.schedule import Outcome
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.stall_timer import STALLED, TICK
