@@ -40,6 +40,8 @@ class CalledBack:
 
     def __init__(self) -> None:
         self._waiting: dict[str, asyncio.Queue[ReliableMessage]] = {}
+        self._ended = asyncio.Event()
+        self._closed = False
 
     @contextmanager
     def expect(self, sequence: OutgoingSequence) -> Iterator["asyncio.Queue[ReliableMessage]"]:
@@ -51,6 +53,7 @@ class CalledBack:
         finally:
             if self._waiting.get(create_id) is queue:
                 del self._waiting[create_id]
+            self._ended.set()
 
     def tell(self, create_id: str, said: ReliableMessage) -> bool:
         """Tell the attempt that waits what came. Returns whether there is one."""
@@ -60,19 +63,35 @@ class CalledBack:
         queue.put_nowait(said)
         return True
 
+    async def word_on(
+        self,
+        queue: "asyncio.Queue[ReliableMessage]",
+        sequence: OutgoingSequence,
+        number: int,
+        seconds: float,
+    ) -> ReliableMessage | None:
+        """The first of *queue* that decides on message *number*; None: none within *seconds*."""
+        try:
+            async with asyncio.timeout(0.0 if self._closed else seconds):
+                while True:
+                    said = await queue.get()
+                    if _decides(said, sequence, number):
+                        return said
+        except TimeoutError:
+            return None
 
-async def word_on(
-    queue: "asyncio.Queue[ReliableMessage]", sequence: OutgoingSequence, number: int, seconds: float
-) -> ReliableMessage | None:
-    """The first of *queue* that decides on message *number*; None: none within *seconds*."""
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                said = await queue.get()
-                if _decides(said, sequence, number):
-                    return said
-    except TimeoutError:
-        return None
+    async def close(self, seconds: float) -> None:
+        """Wait, for *seconds* at most, until the attempts that wait now do not any more. None waits
+        after that: nothing comes there while the gateway does not listen."""
+        waiting = list(self._waiting.items())
+        try:
+            async with asyncio.timeout(seconds):
+                while any(self._waiting.get(name) is queue for name, queue in waiting):
+                    self._ended.clear()
+                    await self._ended.wait()
+        except TimeoutError:
+            pass
+        self._closed = True
 
 
 def _decides(said: ReliableMessage, sequence: OutgoingSequence, number: int) -> bool:

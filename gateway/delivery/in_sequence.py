@@ -25,7 +25,7 @@ from sqlalchemy import Connection
 
 from filters import Refused
 from gateway.delivery import numbering
-from gateway.delivery.called_back import CalledBack, base_of, word_on
+from gateway.delivery.called_back import CalledBack, base_of
 from gateway.delivery.numbering import Numbered
 from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.outbox import Outbox, PendingDelivery
@@ -159,7 +159,7 @@ class SequenceSending:
             answer = await self._transport.send(sent)
             said = await self.read(answer.body)
             if said is None and 200 <= answer.status < 300:
-                said = await word_on(queue, sequence, number, CALLED_BACK)
+                said = await self.called_back.word_on(queue, sequence, number, CALLED_BACK)
             return answer, said
 
     def base(self, subscription: Subscription, target: Target) -> str | None:

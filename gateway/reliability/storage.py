@@ -242,6 +242,11 @@ class Look(Protocol):
 
     def outgoing_page(self, after: str, limit: int) -> list[OutgoingSequence]: ...
 
+    def waiting(self) -> int:
+        """How many messages of sequences that clients made, and that have not ended, are not
+        acknowledged, or wait for their replies."""
+        ...
+
 
 class StorageManager(Protocol):
     """A store."""

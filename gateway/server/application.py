@@ -205,6 +205,11 @@ class Application:
             self.soap.draining = True
             self.mailboxes.close()
 
+    async def await_acknowledgements(self) -> None:
+        """Wait for consumers that acknowledge at an address of the gateway, as long as it listens:
+        what they do not acknowledge is sent again after the next start."""
+        await self._subscriber_sequences.called_back.close(self.settings.drain)
+
     async def stop(self) -> None:
         """Stop politely: what is under way ends or is kept, nothing is lost."""
         had_started = self._state.ready

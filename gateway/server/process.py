@@ -217,6 +217,7 @@ async def _stop(
     """Stop politely, unless that takes too long or is *forced*; the exit code."""
 
     async def end() -> None:
+        await gateway.await_acknowledgements()
         for server in servers:
             server.should_exit = True
         await asyncio.gather(*serving)

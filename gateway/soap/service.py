@@ -29,7 +29,7 @@ from gateway.observing.samples import Sample, counters
 from gateway.parsing import Parsing
 from gateway.security.authorise import authorise
 from gateway.security.principals import Principal
-from gateway.security.resource_addresses import addressed
+from gateway.security.resource_addresses import ResourceKind, addressed
 from gateway.soap.answers import Answers
 from gateway.soap.deposit import deposited, is_deposit, keeps_unread
 from gateway.soap.endpoint_rules import rules_at
@@ -109,9 +109,10 @@ class SoapService:
         context = incoming.context
         operation = context.operation.label if context.operation is not None else "unknown"
         self.requests[operation] = self.requests.get(operation, 0) + 1
-        if self.draining:
-            raise AdapterUnavailable("The gateway is stopping.")
         resource = addressed(inbound.path, context.headers.to)
+        # What was sent in a sequence is still acknowledged.
+        if self.draining and (resource is None or resource.kind is not ResourceKind.SEQUENCE):
+            raise AdapterUnavailable("The gateway is stopping.")
         authorise(inbound.principal, incoming.request, resource)
         if resource is not None and is_deposit(resource, context.operation):
             await self._deposits.deposit(inbound, resource, incoming.named)

@@ -349,7 +349,8 @@ class ReliableClient(End):
 
     def waiting(self) -> int:
         """How many messages are not acknowledged, or wait for their replies."""
-        return sum(each.count for each in self._sequences() if each.ended_at is None)
+        with self.store.look() as look:
+            return look.waiting()
 
     def drain(self, seconds: float) -> bool:
         """Wait until nothing waits.

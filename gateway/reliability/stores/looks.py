@@ -50,6 +50,10 @@ _firsts = union_all(
     )
 ).subquery()
 _NEXT_DUE = select(func.min(_firsts.c.first))
+_out = tables.outgoing.c
+_WAITING = select(func.coalesce(func.sum(_out["count"]), 0)).where(
+    _out.ended_at.is_(None), _out.create_id.is_not(None), _out["count"] > 0
+)
 
 
 class DatabaseLook:
@@ -84,6 +88,9 @@ class DatabaseLook:
     def outgoing_page(self, after: str, limit: int) -> list[OutgoingSequence]:
         rows = self._page(tables.outgoing, OutgoingSequence, "key", after, limit)
         return [OutgoingSequence(*tuple(row)) for row in rows]
+
+    def waiting(self) -> int:
+        return int(self._execute(_WAITING).scalar_one())
 
     def _due(self, table: Table, key: str, now: float, limit: int) -> list[str]:
         values = {"now": now, "most": limit}

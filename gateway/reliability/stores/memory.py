@@ -454,6 +454,12 @@ class MemoryLook:
         with self._store._changed:
             return self._store._committed.outgoing.page(after, limit)
 
+    def waiting(self) -> int:
+        with self._store._changed:
+            found = self._store._committed.outgoing.records.values()
+            live = (each for each in found if each.ended_at is None and each.create_id is not None)
+            return sum(each.count for each in live)
+
 
 M = TypeVar("M", InvokerMessage, OutgoingMessage)
 

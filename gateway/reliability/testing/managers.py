@@ -528,6 +528,18 @@ class ManagerContract:
             assert [one.key for one in look.outgoing_page("", 99)] == keys
             assert look.outgoing_page(keys[-1], 9) == []
 
+    def test_what_waits_is_counted(self) -> None:
+        with self.store.look() as look:
+            assert look.waiting() == 0
+        with self.store.transaction() as tx:
+            tx.outgoing.put(outgoing("a", create_id="urn:a", count=3))
+            tx.outgoing.put(outgoing("b", create_id="urn:b", count=2, ended_at=1.0))
+            tx.outgoing.put(outgoing("c", count=4))  # Replies: no client made it.
+            tx.outgoing.put(outgoing("d", create_id="urn:d", count=1))
+            tx.outgoing.put(outgoing("e", create_id="urn:e"))
+        with self.store.look() as look:
+            assert look.waiting() == 4
+
 
 def _waiting(number: int) -> InvokerMessage:
     return InvokerMessage(number, b"<m>%d</m>" % number, "text/xml")

@@ -8,10 +8,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from gateway.delivery.in_sequence import CALLED_BACK
 from mediation.reliable_messaging import CreateSequence, ReliableMessage, Rm
-from tests.gateway.delivery.test_in_sequence import Rig, rig
+from tests.gateway.delivery.test_in_sequence import SETTINGS, Rig, rig
 from tests.rigs.consumers import Connection, Receipt
 from tests.rigs.envelopes import WSE, Speaker
+from tests.rigs.gateways import running
 from tests.rigs.reliable_consumers import ReliableConsumer
 from tests.rigs.waiting import until
 
@@ -112,6 +114,47 @@ async def test_one_that_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
         await until(delivered)
         await r.conserved(matched=1, delivered=1)
+
+
+@pytest.mark.parametrize("rm", list(Rm))
+async def test_a_stop_waits_for_it(tmp_path: Path, rm: Rm) -> None:
+    """What is out when the gateway is asked to stop is acknowledged before it listens no more."""
+    consumer = CallingConsumer(holds=True)
+    async with rig(tmp_path, consumer, **ROWS) as r:
+        consumer.run = r
+        await r.subscribe(rm=rm)
+        await r.publish(1)
+        await r.got(1)
+        r.run.stop.set()
+        await until(lambda: r.run.gateway.soap.draining)
+        clock = asyncio.get_running_loop().time
+        began, answers = clock(), set[int]()
+        while clock() < began + 0.3:  # uvicorn looks every 0.1 seconds whether it is to end.
+            answers.add((await r.run.ask(Speaker(), "<t:event xmlns:t='urn:t'/>")).status)
+        assert answers == {503}
+        consumer.holds = False
+        consumer.call()
+        await asyncio.gather(*consumer.calls)
+    async with running(tmp_path, **{**SETTINGS, **ROWS}) as again:
+        await again.quiet()
+        found = await again.gateway.dispatchers.conservation()
+        assert (found.waiting, found.totals.delivered) == (0, 0)  # Nothing is left to be repeated.
+    assert list(consumer.numbers.values()) == [[1]]
+
+
+async def test_a_stop_waits_for_nobody_who_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = CallingConsumer(holds=True)
+    async with rig(tmp_path, consumer, drain=0.1, **ROWS) as r:
+        consumer.run = r
+        await r.subscribe()
+        await r.publish(1)
+        await r.got(1)
+        began = asyncio.get_running_loop().time()
+        r.run.stop.set()
+    # An attempt alone would have waited for longer.
+    assert asyncio.get_running_loop().time() - began < CALLED_BACK
 
 
 async def test_what_is_no_acknowledgement(tmp_path: Path) -> None:
