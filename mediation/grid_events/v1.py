@@ -7,21 +7,23 @@ things are put in for each listener:
     frame    method, in its namespace    fields    its handback    further fields    end of method
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from hashlib import sha256
 
 from filters import Reason, Topic
 from mediation import names
 from mediation.grid_events.encoding import Generation
 from mediation.grid_events.events import (
+    Event,
+    milliseconds,
     read_payload,
     write_fields,
     write_handback,
 )
 from mediation.grid_events.leasing import GridLeasing
-from mediation.grid_events.making import made_event
+from mediation.grid_events.making import made_event, made_names, text_of_payload
 from mediation.grid_events.references import port_of
 from mediation.grid_events.rewriting import rewrite_payload
 from mediation.grid_events.rpc import (
@@ -54,7 +56,7 @@ from mediation.soap.envelopes import http_headers, xml_text
 
 _TELLS = TOPICS | {Fact.TIME}
 _CONTENT_TYPE = http_headers(Soap.V1_1, "")[:1]
-_NUMBER = b"<seqNo xsi:type='xsd:long'>0</seqNo>"
+_TIME = "<timestamp xsi:type='xsd:long'>"
 
 
 @dataclass(slots=True)  # Not frozen: that makes it dearer, for every message.
@@ -105,6 +107,16 @@ class CallShape:
 
     types: TypeNames
     generation: Generation
+    _made_start: Callable[[str | None, str, str], bytes] = field(
+        init=False, repr=False, compare=False
+    )
+    _before: Callable[[str, str], bytes] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Remembered by shape: to look for one in a table for all shapes is dearer.
+        for name, make in (("_made_start", _made_start), ("_before", _before)):
+            kept = lru_cache(maxsize=256)(partial(make, self.types, self.generation))
+            object.__setattr__(self, name, kept)
 
     @property
     def soap(self) -> Soap:
@@ -119,33 +131,52 @@ class CallShape:
         return event.topic
 
     def render(self, notification: Notification, producer: str) -> CallRendering:
+        first = self._before(notification.properties.get(VIA_PROPERTY, ""), producer)
         rewritten = rewrite_payload(notification.payload, self.generation)
-        own = True
         if rewritten is not None:
             event, before, behind = rewritten
         else:
             read = read_payload(notification.payload)
-            own = read is not None
-            event = read or made_event(notification, producer)
+            if read is None:
+                return self._render_made(notification, producer, first)
+            event = read
             before, behind = map(str.encode, write_fields(event, self.generation))
         start = b"".join((b"<p1 ", type_attributes(event, self.types).encode(), b">", before))
-        after_number = b""
-        if not own:
-            start, _, after_number = start.rpartition(_NUMBER)
-        via = notification.properties.get(VIA_PROPERTY, "")
-        first = _before(self.generation, via, producer)
-        return CallRendering(first, start, behind + b"</p1>", after_number, not own)
+        return CallRendering(first, start, behind + b"</p1>")
+
+    def _render_made(
+        self, notification: Notification, producer: str, first: bytes
+    ) -> CallRendering:
+        """The call with the event that a notification of another specification becomes: its
+        `made_event`, of which all but time and message recurs. Each subscription numbers it."""
+        start = self._made_start(*made_names(notification, producer))
+        message = text_of_payload(notification.payload)
+        return CallRendering(
+            first,
+            b"%b%d</timestamp>" % (start, milliseconds(notification.time)),
+            b"</p1>",
+            b"<message xsi:type='xsd:string'>%b</message>" % message,
+            numbered=True,
+        )
 
     def batch(self, notifications: Sequence[Notification], producer: str) -> Body:
         raise ValueError("a call has one event")
 
 
-@lru_cache(maxsize=1024)
-def _before(generation: Generation, via: str, producer: str) -> bytes:
+def _before(types: TypeNames, generation: Generation, via: str, producer: str) -> bytes:
     """What stands before the method element; it says which addresses the event has passed."""
     passed = xml_text(f"{via} {producer}".strip())
     header = f"<d:via xmlns:d='{names.GRID_EVENTS}'>{passed}</d:via>" if passed else ""
     return envelope_start(generation, header).encode()
+
+
+def _made_start(
+    types: TypeNames, generation: Generation, namespace: str | None, type_: str, source: str
+) -> bytes:
+    """What stands before the time of an event that was made of another specification's."""
+    event = Event(namespace, type_, source, 0)
+    fields, time, _ = write_fields(event, generation)[0].partition(_TIME)
+    return f"<p1 {type_attributes(event, types)}>{fields}{time}".encode()
 
 
 class GridBodies:

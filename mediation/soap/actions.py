@@ -12,7 +12,7 @@ _START_TAG = re.compile(
     rb"(?P<attributes>(?:\s+[^\s=<>\"'/&]+\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)\s*/?>" % (_NAME, _NAME)
 )
 _LONGEST_TAG = 512
-"""The most octets of a start tag whose action is remembered."""
+"""The most octets of a start tag whose name, and action, are remembered."""
 _ATTRIBUTE = re.compile(rb"([^\s=<>\"'/&]+)\s*=\s*(?:\"([^\"<]*)\"|'([^'<]*)')")
 
 
@@ -29,7 +29,9 @@ def payload_name(payload: bytes) -> tuple[str, str]:
     Raises:
         ValueError: It is no element; or lxml's XMLSyntaxError.
     """
-    return _tag_name(payload[: payload.find(b">") + 1]) or _parsed_name(payload)
+    start = payload[: payload.find(b">") + 1]
+    name = _kept_name(start) if len(start) <= _LONGEST_TAG else _tag_name(start)
+    return name or _parsed_name(payload)
 
 
 @lru_cache(maxsize=1024)
@@ -52,6 +54,9 @@ def _tag_name(start: bytes) -> tuple[str, str] | None:
         if name == declaration:
             return (double or single).decode(), local
     return None if prefix else ("", local)  # The prefix xml needs no declaration.
+
+
+_kept_name = lru_cache(maxsize=1024)(_tag_name)  # The same few come with every event.
 
 
 def _named_action(namespace: str, local: str) -> str:

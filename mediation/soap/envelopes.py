@@ -3,6 +3,7 @@
 lxml elements stay inside this floor: what is kept of them leaves as octets.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
@@ -217,6 +218,7 @@ def envelope_start(soap: Soap, wsa: Wsa | None) -> str:
     return f'<s:Envelope xmlns:s="{soap.value}"{addressing}><s:Header>'
 
 
+_NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 ENVELOPE_MIDDLE = "</s:Header><s:Body>"
 ENVELOPE_END = "</s:Body></s:Envelope>"
 
@@ -252,16 +254,4 @@ def xml_attribute(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(
-        character
-        if character in "\t\n\r"
-        or (
-            character >= " "
-            and not 0xD800 <= ord(character) <= 0xDFFF
-            and ord(character) not in (0xFFFE, 0xFFFF)
-        )
-        else "\ufffd"
-        for character in text
-    )
+    return text if text.isprintable() else _NOT_IN_XML.sub("\ufffd", text)

@@ -4,8 +4,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lxml import etree
 
+from filters import Topic
 from mediation import (
     EndpointReference,
     Notification,
@@ -15,13 +18,17 @@ from mediation import (
     Version,
     Wsa,
 )
-from mediation.grid_events import Port, port_reference, read_payload
-from mediation.grid_events.v1 import identity_of
+from mediation.grid_events import Generation, Port, TypeNames, port_reference, read_payload
+from mediation.grid_events.events import write_fields
+from mediation.grid_events.making import made_event
+from mediation.grid_events.rpc import type_attributes
+from mediation.grid_events.v1 import CallShape, identity_of
 from mediation.model.calling import Calling
 from mediation.model.facts import Fact
-from mediation.rendering import prepare, render, shape_of
+from mediation.rendering import Recipient, prepare, render, shape_of
 from tests.rigs.grid_events import LOCATION, event_in, lease, lease_in, sample
 from tests.rigs.mediation import events, subscription, topic
+from tests.rigs.payloads import elements
 
 GATEWAY = "http://gateway.example.org/soap"
 
@@ -195,3 +202,34 @@ def test_shapes_are_shared(types: str) -> None:
     one, other = listening(Calling("a", types)), listening(Calling("b", types), Port("http://x/"))
     assert shape_of(one) == shape_of(other)
     assert prepare(one) != prepare(other)
+
+
+@settings(max_examples=50)
+@given(
+    payload=elements(),
+    spaces=st.sampled_from(["", "\r\n", "\n", "&#13;", "]]&gt;"]),
+    source=st.sampled_from(
+        ["", "http://h.example.org/a?b&c<", "\x01", "<timestamp xsi:type='xsd:long'>"]
+    ),
+    types=st.sampled_from(TypeNames),
+    generation=st.sampled_from(Generation),
+    name=st.none() | st.sampled_from(["storms", "{urn:w&x}a/b", "a_x005F_b"]).map(topic),
+)
+def test_what_is_made_of_others_is_written_as_any_event(
+    payload: str,
+    spaces: str,
+    source: str,
+    types: TypeNames,
+    generation: Generation,
+    name: Topic | None,
+) -> None:
+    octets = f"<e:e xmlns:e='urn:e'>{payload}{spaces}</e:e>".encode()
+    notification = Notification("1", "p", octets, datetime(1969, 1, 1, 0, 0, 0, 1999, UTC), name)
+    shape = CallShape(types, generation)
+    event = replace(made_event(notification, source), number=77)
+    fields = write_fields(event, generation)[0]
+    expected = (
+        f"<p1 {type_attributes(event, types)}>{fields}</p1></SOAP-ENV:Body></SOAP-ENV:Envelope>"
+    )
+    rendered = shape.render(notification, source).fill(Recipient(shape, number=77), "urn:m")
+    assert rendered.endswith(expected.encode())
