@@ -17,7 +17,16 @@ Every test uses topics of a namespace of its own, so that a broker may serve man
 import pytest
 
 # pytest explains the assertions of test modules; of others only those that it was told of.
-pytest.register_assert_rewrite("adapters.testing.contract", "adapters.testing.dialects")
+pytest.register_assert_rewrite(
+    "adapters.testing.contract",
+    "adapters.testing.dialects",
+    "adapters.testing.interests",
+    "adapters.testing.messages",
+    "adapters.testing.order",
+    "adapters.testing.outages",
+    "adapters.testing.settlement",
+    "adapters.testing.trials",
+)
 
 from adapters.testing.contract import AdapterContract  # noqa: E402
 from adapters.testing.dialects import DialectContract  # noqa: E402

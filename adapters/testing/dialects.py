@@ -80,7 +80,7 @@ class DialectContract(AdapterContract):
     async def test_what_the_system_selects_is_kept_until_it_is_settled(
         self, data: Path, selections: list[Interest]
     ) -> None:
-        self._needs_durability()
+        self.needs_durability()
         for selected in selections:
             sent = self.graded(5)
             async with self.running(data, selected) as adapter:
