@@ -11,6 +11,7 @@ import structlog
 from filters import Refused
 from gateway.channels.directory import Directory, parent_of
 from gateway.observing.samples import Sample, counters
+from gateway.security.resource_addresses import shown
 from mediation import EndpointReference
 
 FIRST_RETRY = 5.0
@@ -88,7 +89,7 @@ class Naming:
         if self._above is not None:
             parent = await self._directory.lookup(self._above)
             if parent != self.parent:
-                location = None if parent is None else parent.address
+                location = None if parent is None else shown(parent.address)
                 _log.info("directory.parent", name=self._above, location=location)
             self.parent = parent
             self._found(parent)

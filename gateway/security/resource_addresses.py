@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from urllib.parse import unquote
 
 from gateway.security.keys import public_id
 from mediation.mailboxes.message_box import boxes_named_by
@@ -101,6 +102,8 @@ _RESOURCES = (
 )
 _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
+_RELAY = re.compile(r"(/relay/)([^/?#]{16,})")
+"""A relay's token in an address, its own or another gateway's."""
 _BARE_KEY = re.compile(rf"(?:urn:uuid:|uuid:)?({_KEY})")
 _KEY_IN_TEXT = re.compile(rf"(?:^|/subscriptions/|urn:uuid:|uuid:)({_KEY})(?=$|[/?#])", re.I)
 
@@ -143,11 +146,13 @@ def addressed(path: str, to: str | None) -> ResourceAddress | None:
 
 def shown(address: str) -> str:
     """*address* as logs and lists show it: without a user's name and password, and with the id in
-    place of a key, which would open what it leads to; so would the name of a consumer that fetches
-    by it."""
+    place of a key or a relay's token, which would open what it leads to; so would the name of a
+    consumer that fetches by it."""
     if address.startswith(MAKE_CONNECTION_ANONYMOUS):
         return MAKE_CONNECTION_ANONYMOUS + public_id(address)
     address = _USER.sub(r"\1", address)
+    if "/relay/" in address:
+        address = _RELAY.sub(lambda found: found[1] + public_id(unquote(found[2])), address)
     resource = resource_at(address)
     if resource is None or resource.key is None or not _BARE_KEY.fullmatch(resource.key):
         return address

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from gateway.security.resource_addresses import shown as shown_address
 from gateway.settings.settings import Settings, place_of
 
 MASK = "***"
@@ -67,6 +68,8 @@ def shown(value: Any) -> str:
 
 
 def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return shown_address(value) if "/relay/" in value else value
     if isinstance(value, list):
         return [_masked(each) for each in value]
     if isinstance(value, dict):

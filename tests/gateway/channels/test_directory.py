@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("ldap3", reason="needs the extra ldap: it is not installed (ldap3)")
 
+from structlog.testing import capture_logs
+
 from filters import Refused
 from gateway.channels.directory import Directory, DirectoryFailed, DirectoryOptions, parent_of
 from gateway.channels.naming import Naming
@@ -172,9 +174,13 @@ async def test_a_directory_that_is_away_is_asked_again(authority: Authority) -> 
             late.start()
             await until(lambda: naming.outcomes["bound"] > 0 and bool(parents))
             assert parents[-1] is None
-            above = channel_reference("https://above.example/soap")
-            await directory.bind(TOP, above)
-            await until(lambda: parents[-1] is not None)
+            token = "desk-5-9f86d081884c7d65"
+            above = channel_reference(f"https://above.example/relay/{token}")
+            with capture_logs() as logs:
+                await directory.bind(TOP, above)
+                await until(lambda: parents[-1] is not None)
+            [told] = [one for one in logs if one["event"] == "directory.parent"]
+            assert token not in str(told)
             assert naming.parent is not None and port_of(naming.parent) == port_of(above)
         finally:
             working.cancel()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings.in_force import masked_url
+from gateway.settings.in_force import in_force, masked_url
+from gateway.settings.settings import read_settings
 from tests.rigs.programs import RunningGateway, run
 
 
@@ -93,6 +94,19 @@ def test_show_says_where_each_comes_from(folder: Path) -> None:
 )
 def test_what_is_seen_of_an_address(url: str, shown: str) -> None:
     assert masked_url(url) == shown
+
+
+def test_tokens_of_relays_are_not_seen() -> None:
+    token = "desk-5-9f86d081884c7d65"
+    settings = read_settings(
+        links=[{"url": f"https://h.example/relay/{token}"}],
+        relays=[{"token": token, "location": f"http://h.example/relay/{token}/"}],
+        public_url=f"https://h.example/relay/{token}",
+    )
+    seen = list(in_force(settings, {}))
+    assert not any(token in str(one.value) for one in seen)
+    [links] = [one.value for one in seen if one.name == "links"]
+    assert links[0]["url"].startswith("https://h.example/relay/")
 
 
 def test_where_a_gateway_listens(folder: Path) -> None:

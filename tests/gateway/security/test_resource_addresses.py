@@ -14,6 +14,7 @@ from gateway.security.resource_addresses import (
 from mediation import names
 
 KEY = "2f1a6e0c-8d0f-4b3e-9c55-0d6f6a1b7c11"
+TOKEN = "desk-5-9f86d081884c7d65"
 OTHER = "00000000-8d0f-4b3e-9c55-0d6f6a1b7c11"
 BOX_2011, BOX_2004 = ResourceKind.MESSAGE_BOX_2011, ResourceKind.MESSAGE_BOX_2004
 
@@ -79,6 +80,11 @@ ANONYMOUS = names.MAKE_CONNECTION_ANONYMOUS
         (f"https://user@h/publishers/{KEY}", f"https://h/publishers/{public_id(KEY)}"),
         ("urn:a@b", "urn:a@b"),
         ("http://h/msgbox/clientid/nobody", "http://h/msgbox/clientid/nobody"),
+        (f"https://h/relay/{TOKEN}", f"https://h/relay/{public_id(TOKEN)}"),
+        (f"https://u:p@h/a/relay/{TOKEN}/?x=1", f"https://h/a/relay/{public_id(TOKEN)}/?x=1"),
+        (f"https://h/relay/%64{TOKEN[1:]}", f"https://h/relay/{public_id(TOKEN)}"),
+        ("https://h/relay/status", "https://h/relay/status"),
+        (f"https://h/relay/{TOKEN}/more", f"https://h/relay/{public_id(TOKEN)}/more"),
         (f"{ANONYMOUS}{KEY}", ANONYMOUS + public_id(ANONYMOUS + KEY)),
     ],
 )
