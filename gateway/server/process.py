@@ -244,6 +244,7 @@ def run(settings: Settings, *, started: Callable[[Application, int], None]) -> i
         Refused: It cannot start; the text says why.
     """
     os.umask(UMASK)
+    gc.freeze()  # What has been imported is not looked at again, by the collection below either.
 
     def freeze(gateway: Application, port: int) -> None:
         # What a start made lives as long as the process: a collection that walks over all that a

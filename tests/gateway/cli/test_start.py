@@ -53,6 +53,27 @@ def test_only_what_a_command_needs_is_imported() -> None:
     assert imported("listen", "--help") & {"fastapi", "pyspark", "sqlalchemy"} == set()
 
 
+def test_no_garbage_is_looked_for_among_what_is_imported() -> None:
+    script = (
+        "import gc, sys\n"
+        "from gateway.cli import main\n"
+        "before = gc.get_stats()\n"
+        "sys.argv = ['dragoman', 'topics', '--help']\n"
+        "try:\n    main()\n"
+        "finally:\n"
+        "    print([now['collections'] - then['collections']"
+        " for now, then in zip(gc.get_stats(), before)][1:], file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+    )
+    assert done.stderr.strip() == "[0, 0]"
+
+
 def test_the_help_lists_whole_sentences(tmp_path: Path) -> None:
     done = run("--help", cwd=tmp_path)
     words = " ".join(done.stdout.split())
