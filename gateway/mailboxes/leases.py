@@ -25,6 +25,9 @@ from gateway.model.mailboxes import Mailbox, MailboxMessage
 from gateway.store import Store
 from gateway.store import mailboxes as rows
 
+UNTIL_NAMED = 86400.0
+"""Seconds that a reader has messages whose next request says that they have arrived. It asks for
+what comes then, so that the end of this lease matters to nobody else."""
 LEASE = 60.0
 """Seconds that a reader has a message while its answer is written."""
 TAKEN = 4 * 2**20
@@ -174,6 +177,17 @@ class MailboxLeases:
                 await self.release(batch.mailbox, batch.lease)
         except Refused as refused:  # Their lease ends by itself, and they come again.
             _log.warning("mailbox.lease-kept", mailbox=batch.mailbox.id, error=refused.text)
+
+    async def arrived(self, mailbox: Mailbox, lease: str) -> None:
+        """Note that what was taken under *lease* has arrived, and nothing that was taken since,
+        which waits again. Empty: nothing has arrived."""
+
+        def operation(connection: Connection) -> int:
+            if lease:
+                rows.acknowledge(connection, mailbox.key, lease)
+            return rows.release(connection, mailbox.key, None)
+
+        await self._change(mailbox.key, operation)
 
     async def acknowledge(
         self, mailbox: Mailbox, lease: str, positions: Collection[int] | None = None

@@ -9,7 +9,7 @@ from typing import Protocol
 from filters import Reason, Refused
 from gateway.exchange import Handlers, Handover, Inbound
 from gateway.mailboxes.errors import MailboxUnknown
-from gateway.mailboxes.leases import TAKEN, Batch
+from gateway.mailboxes.leases import LEASE, TAKEN, UNTIL_NAMED, Batch
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.intake import Intake
@@ -109,6 +109,8 @@ class MailboxOperations:
             if request.lenient:
                 return Taken((), False, now)
             raise
+        if request.after is not None:
+            return await self._take_behind(mailbox, request, request.after, inbound)
         if incoming.context.operation is not Operation.PULL_MESSAGES:
             batch = await self._lease(mailbox, request, inbound)
             if request.insists and not batch.messages:
@@ -120,6 +122,22 @@ class MailboxOperations:
             batch = await self._lease(mailbox, request, inbound)
             return self._handover(batch, feed)
 
+    async def _take_behind(
+        self, mailbox: Mailbox, request: Take, after: str, inbound: Inbound
+    ) -> Handover:
+        """Take messages that are kept until the next request says that they have arrived."""
+        await self._mailboxes.leases.arrived(mailbox, after)
+        batch = await self._lease(mailbox, request, inbound, UNTIL_NAMED)
+        if request.insists and not batch.messages:
+            raise Refused(Reason.TIMED_OUT, "No event came in time.")
+        handover = self._handover(batch, octets=request.octets, lease=batch.lease)
+
+        async def settle(whole: bool) -> None:
+            if not whole:
+                await handover.settle(whole)
+
+        return replace(handover, settle=settle)
+
     async def take_for(
         self, request: TakeFor, _incoming: Incoming, _inbound: Inbound
     ) -> Handover | None:
@@ -130,19 +148,30 @@ class MailboxOperations:
         batch = await self._mailboxes.leases.take(mailbox, most=1)
         return self._handover(batch) if batch.messages else None
 
-    async def _lease(self, mailbox: Mailbox, request: Take, inbound: Inbound) -> Batch:
+    async def _lease(
+        self, mailbox: Mailbox, request: Take, inbound: Inbound, seconds: float = LEASE
+    ) -> Batch:
         octets = TAKEN if request.octets is None else min(TAKEN, request.octets)
         return await self._mailboxes.leases.take(
-            mailbox, most=request.most, octets=octets, wait=request.wait, gone=inbound.gone
+            mailbox,
+            most=request.most,
+            octets=octets,
+            wait=request.wait,
+            gone=inbound.gone,
+            lease=seconds,
         )
 
     def _handover(
-        self, batch: Batch, feed: Feed | None = None, octets: int | None = None
+        self,
+        batch: Batch,
+        feed: Feed | None = None,
+        octets: int | None = None,
+        lease: str = "",
     ) -> Handover:
         """The messages of *batch*, and when the subscription ends that they are of."""
         envelopes = tuple(message.envelope for message in batch.messages)
         now = datetime.now(UTC)
-        taken = Taken(envelopes, batch.more, now, key=batch.mailbox.key, octets=octets)
+        taken = Taken(envelopes, batch.more, now, key=batch.mailbox.key, octets=octets, lease=lease)
         if feed is not None:
             taken = replace(taken, expires=feed.subscription.lease.expires)
         return Handover(taken, partial(self._mailboxes.leases.handed_over, batch))

@@ -428,9 +428,9 @@ def hand(connection: Connection, key: str, lease: str, *, now: float) -> int:
 
 
 def release(
-    connection: Connection, key: str, lease: str, positions: Collection[int] | None = _ALL
+    connection: Connection, key: str, lease: str | None, positions: Collection[int] | None = _ALL
 ) -> int:
-    """Give leased messages back, as the oldest; how many."""
+    """Give leased messages back, as the oldest; how many. None: of all leases."""
     return _set_until(connection, key, lease, positions, None)
 
 
@@ -449,13 +449,14 @@ def extend(
 def _set_until(
     connection: Connection,
     key: str,
-    lease: str,
+    lease: str | None,
     positions: Collection[int] | None,
     until: float | None,
 ) -> int:
     connection.execute(_NEXT, {"key": key, "count": 0})
+    of = mailbox_messages.c.lease
     query = mailbox_messages.update().where(
-        mailbox_messages.c.mailbox == key, mailbox_messages.c.lease == lease
+        mailbox_messages.c.mailbox == key, of.is_not(None) if lease is None else of == lease
     )
     if positions is not None:
         query = query.where(mailbox_messages.c.position.in_(list(positions)))

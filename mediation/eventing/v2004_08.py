@@ -109,8 +109,11 @@ class Requests200408:
         if operation is Operation.SUBSCRIBE:
             epr = manager_reference(response.subscription)
             manager = f"<wse:SubscriptionManager>{write_epr(epr)}</wse:SubscriptionManager>"
-            if response.subscription.policy.delivery.mode is Mode.PULL:
-                expires += enumeration_context(response.subscription.key)
+            delivery = response.subscription.policy.delivery
+            if delivery.mode is Mode.PULL:
+                # Who wants bookmarks wants to lose nothing: contexts follow each other.
+                after = "" if delivery.bookmarks else None
+                expires += enumeration_context(response.subscription.key, after)
         name = f"wse:{operation.value}Response"
         return Answer(action, f'<{name} xmlns:wse="{NAMESPACE}">{manager}{expires}</{name}>')
 

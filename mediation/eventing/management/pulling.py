@@ -42,6 +42,9 @@ LONGEST_WAIT = 300.0
 _BOOKMARK = f"{{{names.WSMAN}}}Bookmark"
 _SAID = {"MessageID": "id", "Action": "action"}
 _ADDRESSING = frozenset(wsa.value for wsa in Wsa)
+_AFTER = "?after="
+"""What stands in a context between the key and the lease, where contexts follow each other."""
+_LONGEST_LEASE = 64
 _ENVELOPE = 2048
 """Octets of the envelope around the events, about."""
 
@@ -74,8 +77,9 @@ class PullRequests:
                 "The next event is larger than the answer may be.",
                 "MaxEnvelopeSizeExceeded",
             )
+        following = enumeration_context(response.key, response.lease or None)
         body = (
-            f'<wsen:PullResponse xmlns:wsen="{names.WSEN}">{enumeration_context(response.key)}'
+            f'<wsen:PullResponse xmlns:wsen="{names.WSEN}">{following}'
             f"<wsen:Items>{b''.join(items).decode()}</wsen:Items></wsen:PullResponse>"
         )
         return Answer(f"{names.WSEN}/PullResponse", body, headers=_headers(kept))
@@ -108,11 +112,13 @@ def _told(kept: Envelope) -> str:
     return f"<d:event{attributes}>{topic}</d:event>"
 
 
-def enumeration_context(key: str) -> str:
+def enumeration_context(key: str, after: str | None = None) -> str:
     """The element that names the events of the subscription with *key*; the prefix ``wsen`` is
-    declared on it."""
+    declared on it. *after*: those behind what was handed over under this lease; None: those that
+    were not handed over."""
+    behind = "" if after is None else f"{_AFTER}{after}"
     return (
-        f'<wsen:EnumerationContext xmlns:wsen="{names.WSEN}">urn:uuid:{key}'
+        f'<wsen:EnumerationContext xmlns:wsen="{names.WSEN}">urn:uuid:{key}{behind}'
         "</wsen:EnumerationContext>"
     )
 
@@ -137,7 +143,15 @@ def _read_pull(element: etree._Element, context: Context) -> Take:
     if managed is not None and managed.max_envelope_size is not None:
         sizes.append(managed.max_envelope_size - _ENVELOPE)
     wait = min(waits) if len(waits) > 1 else WAIT
-    return Take(most or 1, wait, octets=min(sizes, default=None), insists=True)
+    named = element.find(CONTEXT)
+    _, marked, after = ("" if named is None else text_of(named)).partition(_AFTER)
+    return Take(
+        most or 1,
+        wait,
+        octets=min(sizes, default=None),
+        insists=True,
+        after=after[:_LONGEST_LEASE] if marked else None,
+    )
 
 
 _INVALID_CONTEXT = Fault(

@@ -32,13 +32,16 @@ class Take:
     """Hand over what lies in a mailbox, oldest first: at most so many messages, None as many as
     there are; if there are none, wait so many seconds for one. ``octets``: of the messages
     together at most, None leaves that to us. ``lenient``: a mailbox that is not there is answered
-    as an empty one. ``insists``: no message in time is a fault (``TIMED_OUT``)."""
+    as an empty one. ``insists``: no message in time is a fault (``TIMED_OUT``). ``after``: what was
+    handed over as `Taken.lease` has arrived, nothing that was later, and what is handed over now
+    waits to be named so; None: it has arrived with the answer."""
 
     most: int | None = None
     wait: float = 0.0
     lenient: bool = False
     octets: int | None = None
     insists: bool = False
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Taken:
 
     *more*: others are left. *expires*: until when the subscription behind it lives; None never, or
     there is none. *key*: of the mailbox. *octets*: of the messages at most, as was asked.
+    *lease*: what the next `Take` names to say that they have arrived; empty: it need not.
     """
 
     envelopes: tuple[bytes, ...]
@@ -77,3 +81,4 @@ class Taken:
     expires: datetime | None = None
     key: str = ""
     octets: int | None = None
+    lease: str = ""

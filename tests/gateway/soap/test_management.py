@@ -56,9 +56,9 @@ async def pull(run: Running, context: str, inner: str = "", headers: str = HEADE
     )
 
 
-async def subscribe_pulling(run: Running) -> str:
+async def subscribe_pulling(run: Running, more: str = "") -> str:
     """Subscribe in mode Pull; the context."""
-    answer = await ask(run, subscribe("Pull"))
+    answer = await ask(run, subscribe("Pull", more=more))
     response = answer.message.find(f"{{{WSE}}}SubscribeResponse")
     assert response is not None, answer.body
     assert [etree.QName(child).localname for child in response] == [
@@ -194,6 +194,41 @@ async def test_pull(run: Running) -> None:
     await waiting(run, 3)
     assert numbers(await pull(run, context)) == ["1"]
     assert numbers(await pull(run, context, "<n:MaxElements>9</n:MaxElements>")) == ["2", "3"]
+
+
+async def test_with_bookmarks_events_are_kept_until_the_next_context_is_used(run: Running) -> None:
+    """So that a reader that is killed loses nothing of what it was answered."""
+    first = await subscribe_pulling(run, "<w:SendBookmarks/>")
+    await publish(run, 1, 2, 3)
+    await waiting(run, 3)
+    two = "<n:MaxElements>2</n:MaxElements>"
+    answer = await pull(run, first, two)
+    assert numbers(answer) == ["1", "2"]
+    assert answer.message.header("Bookmark", WSMAN) is not None
+    second = following(answer)
+    assert numbers(await pull(run, first, two)) == ["1", "2"]  # It was killed.
+    await waiting(run, 3)
+    answer = await pull(run, first, "<n:MaxElements>1</n:MaxElements>")
+    assert numbers(answer) == ["1"]
+    answer = await pull(run, following(answer), two)
+    assert numbers(answer) == ["2", "3"]
+    await waiting(run, 2)
+    third = following(answer)
+    assert len({first, second, third}) == 3
+    answer = await pull(run, third, f"<n:MaxTime>{SOON}</n:MaxTime>")
+    assert answer.fault.subcode == f"{{{WSMAN}}}TimedOut"
+    await waiting(run, 0)
+    await publish(run, 4)
+    assert numbers(await pull(run, third)) == ["4"]
+    release = f'<n:Release xmlns:n="{WSEN}"><n:EnumerationContext>{third}'
+    answer = await ask(run, f"{release}</n:EnumerationContext></n:Release>")
+    assert answer.status == 200
+    assert not run.gateway.subscriptions.entries
+
+
+def following(answer: Answer) -> str:
+    """The context of an answer."""
+    return answer.message.text(f"{{{WSEN}}}PullResponse/{{{WSEN}}}EnumerationContext")
 
 
 async def test_a_pull_waits_for_an_event(run: Running) -> None:
