@@ -29,9 +29,10 @@ from gateway.delivery.schedule import Outcome
 from gateway.delivery.settlement import Settlement
 from gateway.delivery.states import State
 from gateway.model.deaths import Death, DeathReason
-from gateway.store import HeldRow
+from gateway.store import HeldRow, burials
 from gateway.store import held as rows
-from gateway.store.held import Backlog, Overflow
+from gateway.store.burials import Overflow
+from gateway.store.held import Backlog
 from mediation import Notification, delivery_id, event_octets
 
 LOADED = 16
@@ -223,7 +224,7 @@ class BacklogStorage:
             outbox.begin_burial()
             overflows.append(self._overflow(outbox, by_age))
         operation = partial(
-            rows.bury_oldest, overflows=overflows, partition=self._partition, died=time.time(),
+            burials.bury_oldest, overflows=overflows, partition=self._partition, died=time.time(),
             limit=BURIED,
         )  # fmt: skip
         self._submit(operation, partial(self._have_buried, chosen))
@@ -347,12 +348,12 @@ class BacklogStorage:
         outbox.entry.dropped += 1
         if outbox.bury(pending):
             self._submit(
-                lambda connection: rows.bury_held(connection, pending.position, death),
+                lambda connection: burials.bury_held(connection, pending.position, death),
                 lambda _: None,
             )
         else:
             self._submit(
-                lambda connection: rows.bury_fresh(connection, notification, death),
+                lambda connection: burials.bury_fresh(connection, notification, death),
                 lambda _: self._settlement.stored(pending.message),
             )
         return death
@@ -365,7 +366,7 @@ class BacklogStorage:
         never = HeldRow(entry.id, position, notification.octets, since)
         death = self._death(entry, notification, never, reason)
         self._submit(
-            lambda connection: rows.bury_fresh(connection, notification, death),
+            lambda connection: burials.bury_fresh(connection, notification, death),
             lambda _: self._settlement.stored(message),
         )
 

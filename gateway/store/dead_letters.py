@@ -11,8 +11,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, literal, select
 
 from gateway.model.deaths import OF_MAILBOXES, DeadLetter, Death, DeathReason
-from gateway.store import dead_letter_counts, held, replicas, totals
+from gateway.store import dead_letter_counts, replicas, totals
+from gateway.store.burials import CHARGED
 from gateway.store.dead_letter_counts import Buried
+from gateway.store.messages import sweep
 from gateway.store.schema import dead_letters, mailboxes, messages, subscriptions
 from gateway.store.statements import number, write_many
 from gateway.store.totals import Totals
@@ -296,7 +298,7 @@ def redrive_to_mailboxes(
     for row in rows:
         query = select(messages.c.body).where(messages.c.number == row.message)
         taken.append((row, keys[row.subscription], bytes(connection.execute(query).scalar_one())))
-    held.sweep(connection, (row.message for row in rows))
+    sweep(connection, (row.message for row in rows))
     return Slice(Counter(row.reason for row in rows), last), taken
 
 
@@ -307,7 +309,7 @@ def _take(connection: Connection, rows: Sequence[Row[Any]]) -> list[Row[Any]]:
     numbers = [row.number for row in rows]
     delete = dead_letters.delete().where(dead_letters.c.number.in_(numbers)).returning(*_COLUMNS)
     taken = sorted(connection.execute(delete), key=lambda row: int(row.number))
-    paid = {row.message: row.octets for row in taken if row.charged > held.CHARGED}
+    paid = {row.message: row.octets for row in taken if row.charged > CHARGED}
     if paid:
         _charge_others(connection, paid)
     return taken
@@ -320,7 +322,7 @@ def _charge_others(connection: Connection, paid: Mapping[int, int]) -> None:
     query = select(c.message, func.min(c.number)).where(c.message.in_(paid)).group_by(c.message)
     changes: dict[str, Buried] = {}
     for message, heir in connection.execute(query).all():
-        charged = held.CHARGED + paid[message]
+        charged = CHARGED + paid[message]
         update = dead_letters.update().where(c.number == heir, c.charged < charged)
         owner = connection.execute(update.values(charged=charged).returning(c.owner)).scalar()
         if owner is not None:
@@ -369,5 +371,5 @@ def _forget(connection: Connection, rows: Sequence[Row[Any]]) -> list[Row[Any]]:
     """Remove letters for ever, and those of their messages that nobody needs any more."""
     rows = _take(connection, rows)
     dead_letter_counts.count_gone(connection, _whose(rows), redriven=False)
-    held.sweep(connection, (row.message for row in rows))
+    sweep(connection, (row.message for row in rows))
     return rows

@@ -15,7 +15,8 @@ from gateway.model.mailboxes import (
     MailboxSize,
     PutResult,
 )
-from gateway.store import dead_letters, held
+from gateway.store import dead_letters
+from gateway.store.burials import bury
 from gateway.store.dead_letters import Selection, Slice
 from gateway.store.schema import mailbox_messages, mailboxes
 from mediation import Notification, id_to_keep
@@ -328,7 +329,7 @@ def _bury(
             subscription=id_, owner=owner, delivery_id=name, topic=None, reason=reason,
             status=None, failure=None, answer="", attempts=row.takes, since=row.since, died=now,
         )  # fmt: skip
-        held.bury(connection, letter, death)
+        bury(connection, letter, death)
     octets = sum(row.octets for row in gone)
     _count(connection, key, -len(gone), -octets, dropped=len(gone))
     return len(gone)

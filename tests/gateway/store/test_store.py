@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 
 from filters import Refused
 from gateway.model.deaths import Death, DeathReason
-from gateway.store import HeldRow, Store, StoreUnavailable, Totals, run_apart, totals
+from gateway.store import HeldRow, Store, StoreUnavailable, Totals, burials, run_apart, totals
 from gateway.store import held as rows
 from gateway.store.engine import BUSY, MAX_BATCH, MAX_WAITING
 from mediation import Notification
@@ -57,7 +57,7 @@ async def test_hold_once(store: Store) -> None:
     assert await store.submit(
         lambda c: rows.hold_all(c, message, ["a", "b", "c"], position=9, octets=1, since=0.0)
     ) == [False, False, True]
-    assert await store.submit(lambda c: rows.bury_held(c, 1, death("a")))
+    assert await store.submit(lambda c: burials.bury_held(c, 1, death("a")))
     assert await store.submit(lambda c: rows.hold(c, work[:1])) == [False]
     sums, held, dead = await law(store)
     assert (sums.matched, sums.dead, held, dead) == (3, 1, 2, 1)

@@ -12,11 +12,12 @@ from sqlalchemy import Connection, create_engine, event
 
 from gateway.delivery import backlog as module
 from gateway.model.deaths import Death, DeathReason
-from gateway.store import Store, Totals, dead_letter_counts, dead_letters, totals
+from gateway.store import Store, Totals, burials, dead_letter_counts, dead_letters, totals
 from gateway.store import held as rows
+from gateway.store.burials import CHARGED, Overflow
 from gateway.store.dead_letter_counts import Buried
 from gateway.store.dead_letters import ALL, Selection
-from gateway.store.held import CHARGED, HeldRow, Overflow
+from gateway.store.held import HeldRow
 from gateway.store.migrations import upgrade
 from mediation import delivery_id
 from tests.gateway.web.test_api import SPEAKER, metrics
@@ -71,7 +72,7 @@ async def test_what_overflows_is_buried_without_its_bodies(store: Store) -> None
         note = event.listens_for(connection, "before_cursor_execute")
         note(lambda *said: statements.append(said[2]))
         overflows = [overflow("a", 2, spared={2}), overflow("b", 9)]
-        return rows.bury_oldest(connection, overflows, died=7.0, limit=5)
+        return burials.bury_oldest(connection, overflows, died=7.0, limit=5)
 
     size = notification("1", 100).octets
     assert await store.submit(bury) == [(2, 2 * size), (3, 3 * size)]
@@ -97,7 +98,7 @@ async def test_a_message_is_charged_to_one_of_its_letters(store: Store) -> None:
     message = notification("1", LARGE)
     for name in "abc":
         death = dead(name, owner=name)
-        await store.submit(lambda c, death=death: rows.bury_fresh(c, message, death))  # type: ignore[misc]
+        await store.submit(lambda c, death=death: burials.bury_fresh(c, message, death))  # type: ignore[misc]
     whole = message.octets + CHARGED
     for left in ("abc", "bc", "c"):
         charged = await store.submit(dead_letter_counts.by_owner)
@@ -117,7 +118,7 @@ async def test_slices_are_bounded_and_miss_nothing(
     for number in range(40):
         death = dead("ab"[number % 2], died=float(number))
         message = notification(str(number), LARGE if number < 20 else 10)
-        await store.submit(lambda c, m=message, d=death: rows.bury_fresh(c, m, d))  # type: ignore[misc]
+        await store.submit(lambda c, m=message, d=death: burials.bury_fresh(c, m, d))  # type: ignore[misc]
     chosen = Selection(topic=lambda topic: topic == "storms", since=5.0, subscription="b")
     upto = await store.submit(dead_letters.newest)
     after: int | None = 0
@@ -168,7 +169,7 @@ async def test_the_oldest_letters_of_who_has_most_go_first(tmp_path: Path) -> No
         for number in range(20):
             owner = "small" if number < 2 else "large"
             death, message = dead("a", owner), notification(str(number), LARGE)
-            await store.submit(lambda c, m=message, d=death: rows.bury_fresh(c, m, d))  # type: ignore[misc]
+            await store.submit(lambda c, m=message, d=death: burials.bury_fresh(c, m, d))  # type: ignore[misc]
         limits = {"most": 10 * LARGE, "most_of_owner": 8 * LARGE}
         gone = await letters.bound(**limits)
         assert await letters.bound(**limits) == 0
