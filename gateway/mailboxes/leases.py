@@ -23,7 +23,7 @@ from gateway.mailboxes.errors import MailboxUnknown
 from gateway.mailboxes.waiting import WaitingReaders
 from gateway.model.mailboxes import Mailbox, MailboxMessage
 from gateway.store import Store
-from gateway.store import mailboxes as rows
+from gateway.store import mailbox_messages as rows
 
 UNTIL_NAMED = 86400.0
 """Seconds that a reader has messages whose next request says that they have arrived. It asks for

@@ -35,6 +35,7 @@ from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded
 from gateway.store import Store
+from gateway.store import mailbox_messages as messages
 from gateway.store import mailboxes as rows
 from gateway.store.dead_letters import Selection, Slice
 
@@ -304,7 +305,7 @@ class Mailboxes:
         now, bounds = self._clock(), self._bounds(mailbox)
         outcome, dropped = await self._change(
             mailbox.key,
-            partial(rows.put, key=mailbox.key, envelopes=envelopes, bounds=bounds, now=now),
+            partial(messages.put, key=mailbox.key, envelopes=envelopes, bounds=bounds, now=now),
         )
         if outcome is PutResult.UNKNOWN:
             self._forget(mailbox.key)
@@ -327,7 +328,7 @@ class Mailboxes:
     async def redrive(self, selection: Selection, *, after: int, upto: int) -> Slice:
         """Put a slice of dead letters back into their mailboxes."""
         redrive = partial(
-            rows.redrive, selection=selection, now=self._clock(), after=after, upto=upto
+            messages.redrive, selection=selection, now=self._clock(), after=after, upto=upto
         )
         slice_, again = await self._store.submit(redrive)
         for key in again:
@@ -359,10 +360,10 @@ class Mailboxes:
         now = self._clock()
         while True:
             buried = await self._store.submit(
-                partial(rows.sweep, now=now, oldest=now - self._quotas.age, handed=now - REPLAY)
+                partial(messages.sweep, now=now, oldest=now - self._quotas.age, handed=now - REPLAY)
             )
             self.dropped += buried
-            if buried < rows.AT_A_TIME:
+            if buried < messages.AT_A_TIME:
                 break
         for key in await self._store.submit(partial(rows.unused, before=now - self._quotas.idle)):
             with contextlib.suppress(MailboxUnknown):
@@ -374,7 +375,7 @@ class Mailboxes:
             await asyncio.sleep(LOOK_AROUND)
             if keys := self.waiting.keys:
                 with contextlib.suppress(Refused):
-                    look = partial(rows.ready, keys=keys, now=self._clock())
+                    look = partial(messages.ready, keys=keys, now=self._clock())
                     for key in await self._store.submit(look):
                         self.waiting.wake(key)
 

@@ -18,7 +18,7 @@ from gateway.mailboxes.leases import Batch
 from gateway.model.deaths import DeathReason
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
 from gateway.security.principals import anonymous
-from gateway.store import Store, dead_letters
+from gateway.store import Store, dead_letters, mailbox_messages
 from gateway.store import mailboxes as rows
 from gateway.store.dead_letters import ALL
 from gateway.subscriptions.consumers import LONGEST_NAME, Consumers
@@ -82,14 +82,14 @@ async def test_all_dead_letters_go_back_however_many(
 
 async def test_a_message_wakes_one_reader(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
-    take = rows.take
+    take = mailbox_messages.take
 
     def counted(*arguments: Any, **options: Any) -> Any:
         nonlocal looks
         looks += 1
         return take(*arguments, **options)
 
-    monkeypatch.setattr(rows, "take", counted)
+    monkeypatch.setattr(mailbox_messages, "take", counted)
     monkeypatch.setattr(leases, "LOOK_AGAIN", 600.0)  # Nobody looks by himself.
     mailboxes = await boxes(store)
     box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
@@ -148,9 +148,9 @@ async def test_octets_under_leases_count(store: Store) -> None:
 async def test_what_is_kept_for_streams_that_broke_is_bounded(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "TRIMMED", 1)
-    monkeypatch.setattr(rows, "REPLAYED", 4)
-    monkeypatch.setattr(rows, "REPLAYED_OCTETS", 100)
+    monkeypatch.setattr(mailbox_messages, "TRIMMED", 1)
+    monkeypatch.setattr(mailbox_messages, "REPLAYED", 4)
+    monkeypatch.setattr(mailbox_messages, "REPLAYED_OCTETS", 100)
     mailboxes = await boxes(store)
     box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     for number in range(10):
@@ -205,7 +205,7 @@ async def test_what_is_taken_while_the_house_is_kept_is_no_dead_letter(
     engine = create_engine(store_url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
         positions = [one.position for one in batch.messages]
-        buried = rows._bury(
+        buried = mailbox_messages._bury(
             connection, box.id, box.owner, box.key,
             [*positions, positions[0] + 1], DeathReason.MAILBOX_AGE, time.time(),
         )  # fmt: skip

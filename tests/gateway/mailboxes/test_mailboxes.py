@@ -10,7 +10,7 @@ from gateway.mailboxes.errors import MailboxUnknown
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
 from gateway.security.principals import anonymous
 from gateway.security.quotas import QuotaExceeded
-from gateway.store import Store, dead_letters
+from gateway.store import Store, dead_letters, mailbox_messages
 from gateway.store import mailboxes as rows
 from tests.rigs.stored_mailboxes import Clock, boxes, fill, numbers
 from tests.rigs.stores import on_each_store
@@ -54,7 +54,9 @@ async def test_the_oldest_make_room_and_go_to_the_dead_letters(store: Store) -> 
     assert {letter.death.reason.value for letter in letters} == {"mailbox-overflow"}
     await mailboxes.leases.handed_over(leased, True)  # What somebody was just reading stayed.
     assert await numbers(mailboxes, box) == [4, 5]
-    redrive = partial(rows.redrive, selection=dead_letters.ALL, now=time.time(), upto=2**62)
+    redrive = partial(
+        mailbox_messages.redrive, selection=dead_letters.ALL, now=time.time(), upto=2**62
+    )
     _, again = await store.submit(redrive)
     assert again == {box.key: 2}
     assert await numbers(mailboxes, box) == [2, 3]
