@@ -14,6 +14,7 @@ from filters import DocumentLimits, Reason, Refused, Topic, parse_document, quot
 from filters.documents import DEFAULT_LIMITS
 from mediation import names, profiles
 from mediation.eventing.management import channel_topic, read_management
+from mediation.grid_events.recurring import CallMoulds
 from mediation.grid_events.rpc import refuse_soap
 from mediation.mailboxes.message_box import BOX_NAMES, box_named_in
 from mediation.model.errors import MediationError
@@ -63,7 +64,7 @@ from mediation.soap.envelopes import (
 )
 from mediation.soap.layout import Layout, layout_of
 from mediation.soap.payloads import payload_of
-from mediation.soap.recurring import Moulds
+from mediation.soap.recurring import EventMoulds, Moulds
 from mediation.specifications import SPECIFICATIONS
 
 _BY_NAMESPACE = {
@@ -146,7 +147,8 @@ def read(
 
     Args:
         soap_hint: The version to answer in while the envelope's own is not known.
-        learnt: Collects the names in the document, for a caller that bounds what the parser keeps.
+        learnt: Collects the names in what is parsed, for a caller that bounds what the parser
+            keeps: all of the document, or the event alone, should its envelope be known.
 
     Raises:
         Rejected: with the reason, and with all that is known of how to answer.
@@ -246,7 +248,7 @@ def _is_plain_event(name: str) -> bool:
         return False
 
 
-_moulds = Moulds(_read_whole, _is_plain_event)
+_moulds = Moulds(EventMoulds(_read_whole, _is_plain_event).make, CallMoulds(_read_whole).make)
 
 
 def _namespace_at(envelope: Envelope, place: int) -> str:

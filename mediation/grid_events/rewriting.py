@@ -27,9 +27,10 @@ _TEXT = rb"[^<>\x00-\x08\x0b-\x1f]*+"
 _TRIMMED = rb"(?![ \t\n])%b(?<![ \t\n])" % _TEXT
 _NUMBERS = {"timestamp": rb"0|[1-9][0-9]{0,13}", "seqNo": rb"0|-?[1-9][0-9]{0,17}"}
 """Numbers that are in their range, and written anew as they were written."""
-_OTHERWISE = re.compile(rb"&(?!amp;|lt;|gt;)|\xef\xbf")
-"""What is escaped, but is no sign that we escape; the first octets of U+FFFE and U+FFFF, which no
-XML has, and of some that it has."""
+_ESCAPED = (b"&amp;", b"&lt;", b"&gt;")
+"""What is escaped as we escape it."""
+_NO_XML = b"\xef\xbf"
+"""The first octets of U+FFFE and U+FFFF, which no XML has, and of some that it has."""
 
 
 class _Written(NamedTuple):
@@ -66,29 +67,45 @@ _HANDBACK = _BASE - 1
 def rewrite_payload(payload: bytes, generation: Generation) -> tuple[Event, bytes, bytes] | None:
     """Make of a payload what `write_fields` makes of its event: an event of its type, without
     values, and the fields before the handback, and behind it. None where that takes a parser."""
+    texts = texts_in(payload)
+    if texts is None:
+        return None
+    type_ = _STARTS[payload[: payload.find(b">") + 1]].type
+    parts: list[bytes] = []  # Three of each field, and joined once: a message may be long.
+    for text, (opened, closed, absent) in zip(texts, _tags(type_, generation), strict=True):
+        parts += (absent, b"", b"") if text is None else (opened, text, closed)
+    before, behind = b"".join(parts[: 3 * _HANDBACK]), b"".join(parts[3 * _BASE :])
+    return _EVENTS[type_.name], before, behind
+
+
+def texts_in(payload: bytes) -> tuple[bytes | None, ...] | None:
+    """The texts of the fields of a payload, in order, those of a derived type behind those of the
+    base type; None for each that is not there. They are escaped as they came, so that all of them
+    are what `write_payload` writes of them, and within all limits. None where it is not, or where
+    that takes a parser."""
     written = _STARTS.get(payload[: payload.find(b">") + 1])
-    if written is None or _OTHERWISE.search(payload):
+    if written is None or not _is_plain(payload):
         return None
     found = written.pattern.fullmatch(payload)
-    if found is None or not _is_utf_8(payload):
+    if found is None:
         return None
-    texts = found.groups()
+    texts: tuple[bytes | None, ...] = found.groups()
     for text, longest in zip(texts, written.longest, strict=True):
         if text is not None and longest is not None and len(text) > longest:
             return None
     type_ = texts[_TYPE]
-    if type_ is not None and type_.count(b".") >= MOST_PARTS:
-        return None
-    parts: list[bytes] = []  # Three of each field, and joined once: a message may be long.
-    for text, (opened, closed, absent) in zip(texts, _tags(written.type, generation), strict=True):
-        parts += (absent, b"", b"") if text is None else (opened, text, closed)
-    before, behind = b"".join(parts[: 3 * _HANDBACK]), b"".join(parts[3 * _BASE :])
-    return _EVENTS[written.type.name], before, behind
+    return None if type_ is not None and type_.count(b".") >= MOST_PARTS else texts
+
+
+def _is_plain(payload: bytes) -> bool:
+    """Whether a payload is UTF-8, has no sign that is escaped but those that we escape, and none
+    that no XML has."""
+    if b"&" in payload and sum(map(payload.count, _ESCAPED)) != payload.count(b"&"):
+        return False
+    return payload.isascii() or (_NO_XML not in payload and _is_utf_8(payload))
 
 
 def _is_utf_8(octets: bytes) -> bool:
-    if octets.isascii():
-        return True
     try:
         octets.decode()
     except UnicodeDecodeError:

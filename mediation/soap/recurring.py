@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Protocol, TypeAlias
 
 from lxml import etree
 
@@ -60,14 +61,16 @@ _NAME = re.compile(rb"<([^\s/>]+)")
 _SOME_ID = "urn:uuid:00000000-0000-0000-0000-000000000000"
 _SOME_EVENT = f'<dragoman:event xmlns:dragoman="{names.DRAGOMAN_DATA}">0</dragoman:event>'.encode()
 _SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
-_SOME_TOPIC = Topic((Step(None, "somewhere"),))
+SOME_TOPIC = Topic((Step(None, "somewhere"),))
 
 
-@dataclass(slots=True, eq=False)
-class _Mould:
+@dataclass(slots=True)
+class _EventMould:
     """What the messages of one envelope share.
 
     Attributes:
+        is_event: Whether an element of this expanded name is an event wherever it stands, and
+            nothing else is read in it.
         signs: The equals signs in it, which are at least as many as its attributes.
         scope: The prefixes that are declared where the event stands.
         numbered: The messages have ids.
@@ -75,6 +78,7 @@ class _Mould:
         follows: The topic is that of the URL.
     """
 
+    is_event: Callable[[str], bool]
     middle: bytes
     end: bytes
     signs: int
@@ -86,10 +90,40 @@ class _Mould:
     rules: EndpointRules
     context: Context
     publish: Publish
-    event: Notification
     named: Named
 
-    def fits(self, arrival: Arrival) -> bool:
+    def read(
+        self, octets: bytes, at: int, arrival: Arrival, learnt: set[str] | None
+    ) -> Incoming | None:
+        id_, end = "", at
+        if self.numbered:
+            found = _ID.match(octets, at)
+            if found is None:
+                return None
+            id_, end = found[0].decode(), found.end()
+        if not (
+            octets.startswith(self.middle, end)
+            and octets.endswith(self.end)
+            and self._fits(arrival)
+        ):
+            return None
+        event = octets[end + len(self.middle) : len(octets) - len(self.end)]
+        if not _is_plain(event, self.signs):
+            return None
+        try:
+            root = parse_document(event, names=learnt)
+        except Refused:
+            return None  # What is wrong with it is said of the whole.
+        name = root.tag
+        if not self.is_event(name):
+            return None
+        payload = octets_of(root)
+        for prefix in self.scope:  # A generator is dearer.
+            if uses(payload, prefix):
+                return None
+        return self._filled(id_, name, payload, arrival)
+
+    def _fits(self, arrival: Arrival) -> bool:
         """Whether what came besides the octets is the same."""
         if self.http_action != arrival.http_action:
             return False
@@ -97,9 +131,10 @@ class _Mould:
             return False  # Who names no topic may tell it in the event.
         return self.rules is arrival.rules or self.rules == arrival.rules
 
-    def fill(self, id_: str, name: str, payload: bytes, arrival: Arrival) -> Incoming:
+    def _filled(self, id_: str, name: str, payload: bytes, arrival: Arrival) -> Incoming:
         """The message with this id, and this event in it, whose root has this expanded name."""
-        told, headers, event = self.context, self.context.headers, self.event
+        told, headers, publish = self.context, self.context.headers, self.publish
+        (event,) = publish.notifications
         if self.numbered:
             headers = MessageHeaders(
                 headers.wsa,
@@ -133,18 +168,16 @@ class _Mould:
             (),
             event.topic_header,
         )
-        publish = self.publish
         request = Publish((notification,), publish.answered, publish.acknowledged)
         return Incoming(context, request, self.named)
 
 
-class Moulds:
-    """The moulds of those who publish.
+class EventMoulds:
+    """Makes moulds of messages with an event in them.
 
     Args:
         read_whole: Reads a message.
-        is_event: Whether an element of this expanded name is an event wherever it stands, and
-            nothing else is read in it.
+        is_event: As in a mould.
     """
 
     def __init__(
@@ -152,132 +185,136 @@ class Moulds:
     ) -> None:
         self._read_whole = read_whole
         self._is_event = lru_cache(maxsize=256)(is_event)
-        self._moulds: dict[bytes, list[_Mould]] = {}
-        self._seen: dict[int, int] = {}
 
-    def read(self, octets: bytes, arrival: Arrival, learnt: set[str] | None) -> Incoming | None:
-        """Read a message by a mould, to what it would be read as a whole; None where there is none
-        for it. *learnt* as in `mediation.read`.
-        """
-        at = _beginning(octets)
-        alike = self._moulds.get(octets[:at])
-        if alike is None or arrival.attachments:
-            return None
-        for mould in alike:
-            id_, end = "", at
-            if mould.numbered:
-                found = _ID.match(octets, at)
-                if found is None:
-                    continue
-                id_, end = found[0].decode(), found.end()
-            if (
-                octets.startswith(mould.middle, end)
-                and octets.endswith(mould.end)
-                and mould.fits(arrival)
-            ):
-                event = octets[end + len(mould.middle) : len(octets) - len(mould.end)]
-                return self._filled(mould, id_, event, arrival, learnt)
-        return None
-
-    def _filled(
-        self, mould: _Mould, id_: str, event: bytes, arrival: Arrival, learnt: set[str] | None
-    ) -> Incoming | None:
-        if not _is_plain(event, mould.signs):
-            return None
-        try:
-            root = parse_document(event, names=learnt)
-        except Refused:
-            return None  # What is wrong with it is said of the whole.
-        name = root.tag
-        if not self._is_event(name):
-            return None
-        payload = octets_of(root)
-        for prefix in mould.scope:  # A generator is dearer.
-            if uses(payload, prefix):
-                return None
-        return mould.fill(id_, name, payload, arrival)
-
-    def learn(self, octets: bytes, arrival: Arrival, incoming: Incoming) -> None:
-        """Make a mould of a message, should its beginning have come again and again."""
-        request = incoming.request
-        if not isinstance(request, Publish) or len(request.notifications) != 1:
-            return
-        at = _beginning(octets)
-        beginning = octets[:at]
-        if not beginning:
-            return
-        if len(self._seen) >= _SEEN:
-            self._seen.clear()
-        seen = self._seen[hash(beginning)] = self._seen.get(hash(beginning), 0) + 1
-        if not _TIMES <= seen < _TRIES:
-            return
-        mould = self._made(octets, at, arrival, incoming, request)
-        if mould is None:
-            return
-        if len(self._moulds) >= _KEPT:
-            self._moulds.clear()
-            self._seen.clear()
-        alike = self._moulds.get(beginning, [])
-        self._moulds[beginning] = [mould, *alike[: _ALIKE - 1]]
-
-    def _made(
-        self, octets: bytes, at: int, arrival: Arrival, incoming: Incoming, request: Publish
-    ) -> _Mould | None:
+    def make(
+        self, octets: bytes, at: int, arrival: Arrival, incoming: Incoming
+    ) -> _EventMould | None:
         """A mould that was tried; None where none can be made of this message."""
-        (event,), context = request.notifications, incoming.context
+        assert isinstance(incoming.request, Publish), "others are not published"
+        (event,) = incoming.request.notifications
         place = _place_of(event.payload, octets, at)
-        sequences = arrival.rules.sequences is not Sequences.OFF or context.reliable is not None
-        if place is None or sequences or arrival.attachments or b"<!" in octets:
+        if place is None or b"<!" in octets:
             return None
         id_ = _ID.match(octets, at)
-        numbered = id_ is not None and context.headers.message_id == id_[0].decode()
+        numbered = id_ is not None and incoming.context.headers.message_id == id_[0].decode()
         end = id_.end() if id_ is not None and numbered else at
         start, stop = place
-        bare = context.element == _tag_of(event.payload)
         if start < end:
             return None
         middle, behind = octets[end:start], octets[stop:]
         some_id = _SOME_ID.encode() if numbered else b""
         some = b"".join((octets[:at], some_id, middle, _SOME_EVENT, behind))
-        scope = _scope_in(some)
+        scope, strange = _scope_in(some), strange_arrival(arrival)
         if scope is None:
             return None
-        mould = _Mould(
+        try:
+            whole = self._read_whole(some, strange)
+        except Rejected:
+            return None
+        publish = whole.request
+        if not isinstance(publish, Publish) or len(publish.notifications) != 1:
+            return None
+        mould = _EventMould(
+            self._is_event,
             middle,
             behind,
             some.count(b"="),
             scope,
             numbered,
-            bare,
-            False,
+            whole.context.element == _tag_of(_SOME_EVENT),
+            publish.notifications[0].topic is SOME_TOPIC,
             arrival.http_action,
             arrival.rules,
-            context,
-            request,
-            event,
-            incoming.named,
+            whole.context,
+            publish,
+            whole.named,
         )
-        return mould if self._proves(mould, some) else None
+        # What came need not be of the plain form itself.
+        proved = mould.read(octets, at, arrival, None) in (None, incoming)
+        return mould if proved and mould.read(some, at, strange, None) == whole else None
 
-    def _proves(self, mould: _Mould, some: bytes) -> bool:
-        """Whether *some* message is read by *mould* as it is read as a whole; it then follows the
-        URL's topic, or not."""
-        arrival = Arrival(
-            "urn:dragoman:somebody",
-            _SOME_TIME,
-            "urn:dragoman:fresh",
-            _SOME_TOPIC,
-            mould.http_action,
-            rules=mould.rules,
-        )
-        try:
-            whole = self._read_whole(some, arrival)
-        except Rejected:
-            return False
-        if not isinstance(whole.request, Publish):
-            return False
-        mould.follows = any(event.topic is _SOME_TOPIC for event in whole.request.notifications)
-        return self._filled(mould, _SOME_ID, _SOME_EVENT, arrival, None) == whole
+
+class Mould(Protocol):
+    """What is known of the messages of one envelope. Two that know the same are equal."""
+
+    def read(
+        self, octets: bytes, at: int, arrival: Arrival, learnt: set[str] | None
+    ) -> Incoming | None:
+        """Read a message whose beginning, up to *at*, is that of the envelope, to what it would be
+        read as a whole; None where it is not plainly of that form, or is to be refused."""
+
+
+Maker: TypeAlias = Callable[[bytes, int, Arrival, Incoming], Mould | None]
+"""Makes a mould of a message, its beginning, what came besides, and what was read; None where none
+can be made of it."""
+
+
+class Moulds:
+    """The moulds of those who publish, and what makes them."""
+
+    def __init__(self, *makers: Maker) -> None:
+        self._makers = makers
+        self._moulds: dict[bytes, list[Mould]] = {}
+        self._seen: dict[int, int] = {}
+
+    def read(self, octets: bytes, arrival: Arrival, learnt: set[str] | None) -> Incoming | None:
+        """Read a message by a mould, to what it would be read as a whole; None where there is none
+        for it. *learnt* as in `mediation.read`."""
+        at = _beginning(octets)
+        alike = self._moulds.get(octets[:at])
+        if alike is None or arrival.attachments:
+            return None
+        for mould in alike:
+            found = mould.read(octets, at, arrival, learnt)
+            if found is not None:
+                return found
+        return None
+
+    def learn(self, octets: bytes, arrival: Arrival, incoming: Incoming) -> None:
+        """Make a mould of a message, should its beginning have come again and again."""
+        request, at = incoming.request, _beginning(octets)
+        if not at or not isinstance(request, Publish) or len(request.notifications) != 1:
+            return
+        beginning = octets[:at]
+        if len(self._seen) >= _SEEN:
+            self._seen.clear()
+        seen = self._seen[hash(beginning)] = self._seen.get(hash(beginning), 0) + 1
+        if not _TIMES <= seen < _TRIES or not _may_recur(arrival, incoming):
+            return
+        for make in self._makers:
+            mould = make(octets, at, arrival, incoming)
+            if mould is not None:
+                self._keep(beginning, mould)
+                return
+
+    def _keep(self, beginning: bytes, mould: Mould) -> None:
+        if len(self._moulds) >= _KEPT:
+            self._moulds.clear()
+            self._seen.clear()
+        alike = self._moulds.get(beginning, [])
+        if mould not in alike:
+            self._moulds[beginning] = [mould, *alike[: _ALIKE - 1]]
+
+
+def strange_arrival(arrival: Arrival) -> Arrival:
+    """Another arrival at the same address, by which it shows what of a message comes from there."""
+    return Arrival(
+        "urn:dragoman:somebody",
+        _SOME_TIME,
+        "urn:dragoman:fresh",
+        SOME_TOPIC,
+        arrival.http_action,
+        rules=arrival.rules,
+    )
+
+
+def _may_recur(arrival: Arrival, incoming: Incoming) -> bool:
+    """Whether nothing came with a message that no other has: its place in a sequence, and parts."""
+    return (
+        arrival.rules.sequences is Sequences.OFF
+        and incoming.context.reliable is None
+        and not arrival.attachments
+    )
 
 
 def _beginning(octets: bytes) -> int:

@@ -1,6 +1,5 @@
 """What is read by a mould is what it would be read as a whole, whatever the message."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,20 +8,17 @@ from hypothesis import strategies as st
 
 from filters import parse_clark
 from mediation import (
-    Arrival,
     EndpointRules,
-    Incoming,
     Notification,
     Publish,
-    Rejected,
     Sequences,
     Version,
     read,
 )
-from mediation.detect import _is_plain_event, _read_whole
 from mediation.matrix import PUBLISHING, Dialect, write_publication
 from mediation.soap.recurring import Moulds
 from tests.rigs.mediation import ARRIVAL, NOW, WSE, WSNT, envelope
+from tests.rigs.moulds import outcome, same, taught, teach, untaught, whole
 from tests.rigs.payloads import elements
 
 GATEWAY = "http://gateway.example.org/soap"
@@ -44,33 +40,6 @@ def published(dialect: Dialect, payload: str, id: str = ID) -> bytes:
     return write_publication(dialect, event, GATEWAY).octets
 
 
-def taught(octets: bytes, arrival: Arrival = ARRIVAL) -> Moulds:
-    """What knows the envelope of a message, if it can be known."""
-    moulds = Moulds(_read_whole, _is_plain_event)
-    for _ in range(4):
-        moulds.learn(octets, arrival, _read_whole(octets, arrival))
-    return moulds
-
-
-def outcome(work: Callable[[], Incoming]) -> object:
-    try:
-        return work()
-    except Rejected as rejected:
-        refused = rejected.refused
-        return rejected.context, refused.reason, refused.text
-
-
-def same(moulds: Moulds, octets: bytes, arrival: Arrival = ARRIVAL) -> bool:
-    """Whether *octets* were read by a mould; then it was to the same as without."""
-    learnt = set[str]()
-    found = moulds.read(octets, arrival, learnt)
-    if found is None:
-        return False
-    assert found == outcome(lambda: _read_whole(octets, arrival))
-    assert learnt, "names are told to who counts them"
-    return True
-
-
 @pytest.mark.parametrize("dialect", SPOKEN)
 def test_the_next_message_of_a_publisher_is_read_by_a_mould(dialect: Dialect) -> None:
     moulds = taught(published(dialect, EVENT))
@@ -81,10 +50,10 @@ def test_the_next_message_of_a_publisher_is_read_by_a_mould(dialect: Dialect) ->
 
 def test_three_times_make_a_mould() -> None:
     octets = published(PUBLISHING[0], EVENT)
-    moulds = Moulds(_read_whole, _is_plain_event)
+    moulds = untaught()
     for known in (False, False, False, True, True):
         assert same(moulds, octets) is known
-        moulds.learn(octets, ARRIVAL, _read_whole(octets, ARRIVAL))
+        teach(moulds, octets)
 
 
 @pytest.mark.parametrize("dialect", SPOKEN)
@@ -94,7 +63,7 @@ def test_any_event_is_what_it_is_as_a_whole(dialect: Dialect, payload: str, arou
     moulds = _taught_once(dialect)
     octets = published(dialect, EVENT).replace(EVENT.encode(), (payload + around).encode())
     same(moulds, octets)
-    assert outcome(lambda: read(octets, ARRIVAL)) == outcome(lambda: _read_whole(octets, ARRIVAL))
+    assert outcome(lambda: read(octets, ARRIVAL)) == whole(octets)
 
 
 @pytest.mark.parametrize("dialect", SPOKEN)
@@ -114,7 +83,7 @@ def test_any_message_is_what_it_is_as_a_whole(dialect: Dialect, data: st.DataObj
     changed = octets[:at] + put + octets[at + cut :]
     moulds = _taught_once(dialect)
     same(moulds, changed)
-    moulds.learn(octets, ARRIVAL, _read_whole(octets, ARRIVAL))
+    teach(moulds, octets)
 
 
 _known: dict[str, Moulds] = {}
@@ -168,7 +137,7 @@ def test_what_may_mean_more_where_it_stands_is_read_as_a_whole(
     octets = published(dialect, EVENT)
     changed = octets.replace(EVENT.encode(), payload.encode())
     assert not same(taught(octets), changed)
-    assert outcome(lambda: read(changed, ARRIVAL)) == outcome(lambda: _read_whole(changed, ARRIVAL))
+    assert outcome(lambda: read(changed, ARRIVAL)) == whole(changed)
 
 
 def message(head: str, body: str) -> bytes:
@@ -212,8 +181,7 @@ def test_what_the_address_decides_is_part_of_a_mould() -> None:
     assert not same(moulds, octets, replace(ARRIVAL, rules=rules))
     assert not same(moulds, octets, replace(ARRIVAL, http_action="urn:another"))
     for _ in range(3):
-        arrival = replace(ARRIVAL, rules=rules)
-        moulds.learn(octets, arrival, _read_whole(octets, arrival))
+        teach(moulds, octets, replace(ARRIVAL, rules=rules))
     assert same(moulds, octets, replace(ARRIVAL, rules=rules))
     assert same(moulds, octets)
 
@@ -232,12 +200,11 @@ def test_a_topic_that_nobody_names_is_looked_for_in_the_event() -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    moulds = Moulds(_read_whole, _is_plain_event)
+    moulds = untaught()
     for number in range(300):
         octets = published(PUBLISHING[0], EVENT).replace(b"urn:o/", b"urn:%d/" % number)
-        incoming = _read_whole(octets, ARRIVAL)
         for _ in range(3):
-            moulds.learn(octets, ARRIVAL, incoming)
+            teach(moulds, octets)
         assert same(moulds, octets)
     assert len(moulds._moulds) <= 128
     assert len(moulds._seen) <= 4096
@@ -255,3 +222,10 @@ def test_a_message_of_one_publisher_tells_nothing_of_another() -> None:
     assert found is not None
     assert isinstance(found.request, Publish)
     assert [event.source for event in found.request.notifications] == ["somebody"]
+
+
+def test_names_are_told_to_who_counts_them() -> None:
+    octets = published(PUBLISHING[0], EVENT)
+    learnt = set[str]()
+    assert taught(octets).read(octets, ARRIVAL, learnt) is not None
+    assert "{urn:o}R" in learnt
