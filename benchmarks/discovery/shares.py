@@ -19,7 +19,8 @@ from benchmarks.discovery.charts import Bar
 from benchmarks.discovery.setting import PLACEHOLDERS, make_advertisement, wind
 from filters.queries import unlimited
 from gateway.discovery.limits import NodeLimits
-from gateway.discovery.node import Advertised, Answer, Asked, Found, Node, Way
+from gateway.discovery.node import Node
+from gateway.discovery.outcomes import Advertised, Answer, Asked, Found, Way
 from mediation.discovery import SynopsisType, TopicDiscoveryResponse, decrypt, encrypt
 from mediation.discovery.signing import sign
 from tests.rigs.discovery_entities import Speaker

@@ -5,7 +5,8 @@ Knows what a description is, and nothing of who describes what, and of the messa
 come in. `filters.queries.selectors` is a door too: the conditions alone, over any properties.
 """
 
-from filters.queries.catalogue import Catalogue, Found, SecondsLeft, seconds, unlimited
+from filters.queries.budget import SecondsLeft, Spent, seconds, unlimited
+from filters.queries.catalogue import Catalogue, Found, Search
 from filters.queries.described import ANYTHING, Conditions, Described
 from filters.queries.query import Query, compile_query, query_dialects
 from filters.queries.selector_syntax import Value
@@ -19,7 +20,9 @@ __all__ = [
     "Described",
     "Found",
     "Query",
+    "Search",
     "SecondsLeft",
+    "Spent",
     "Value",
     "XQueryWorker",
     "compile_query",

@@ -6,26 +6,23 @@ only leave things out that a query cannot be true of: the query decides about th
 first, until there are enough of them or the time is over.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from math import inf
 from operator import attrgetter
-from time import monotonic
+from threading import Lock
 from typing import Generic, TypeVar
 
 from filters.matching.fallback.cost import DocumentSize
+from filters.queries.budget import SecondsLeft, unlimited
+from filters.queries.deciding import Clock, Decided, TimeIsOver, decided, in_parts, searched
 from filters.queries.described import ANYTHING, Conditions, Described
 from filters.queries.postings import Postings, Properties, in_all
 from filters.queries.query import Query
-from filters.queries.regular import RegularQuery
 from filters.queries.selector_candidates import candidates
 from filters.queries.selectors import Selector
-from filters.queries.tapes import DOUBTFUL, TRUE, Tape
-from filters.queries.timeline import Chunk, Row, Timeline
-from filters.queries.trees import TreeQuery, tell
+from filters.queries.timeline import LARGEST, Chunk, Row, Timeline
+from filters.queries.trees import tell
 from filters.queries.words import WordQuery, words_in
-from filters.queries.xquery import XQuery
 from filters.reasons import FilterError, Reason
 
 Key = TypeVar("Key")
@@ -35,19 +32,12 @@ MAX_THINGS = 100_000
 MAX_BYTES = 2**30
 LIMIT = 100
 """Keys of an answer, where nobody asks for more or fewer."""
-BATCH = 32
-"""Things that XQuery decides about in one request; and things between two looks at the clock."""
 MAX_SIZES = 4096
 """Different sizes of documents that are remembered, and different vocabularies."""
 LONGEST_VOCABULARY = 4096
 """Bytes of a vocabulary that is."""
-ASKED = 64
-"""Tapes that are asked at once."""
 _WORD = 64
 """Bytes that a word takes in the index."""
-
-SecondsLeft = Callable[[], float]
-"""Says how many seconds are left: from zero on, what was found so far is the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +53,8 @@ class Found(Generic[Key]):
     about: there may be others."""
 
 
-def seconds(number: float) -> SecondsLeft:
-    """Return a budget of *number* seconds from now on."""
-    end = monotonic() + number
-    return lambda: end - monotonic()
-
-
-def unlimited() -> float:
-    """A budget that has no end."""
-    return inf
-
-
 class Catalogue(Generic[Key]):
-    """Described things by key. Not for several threads at a time.
+    """Described things by key. Not for several threads at a time, but for searches.
 
     Args:
         max_things: How many there may be.
@@ -96,6 +75,7 @@ class Catalogue(Generic[Key]):
         # Figures of sizes are rounded, so that there are few: one object of each.
         self._sizes: dict[DocumentSize, DocumentSize] = {}
         self._vocabularies: dict[bytes, bytes] = {}
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -126,14 +106,18 @@ class Catalogue(Generic[Key]):
             size = _same(size, self._sizes)
         if tape is not None and len(tape[0]) <= LONGEST_VOCABULARY:
             tape = (_same(tape[0], self._vocabularies), tape[1])
-        if former is not None:
-            self.remove(key)
-        number = self._next
+        row = Row(self._next, key, described, weight, signature, size, tape)
         self._next += 1
-        row = Row(number, key, described, weight, signature, size, tape)
-        self._numbers[key] = number
+        with self._lock:
+            if former is not None:
+                self._remove(key)
+            self._put(row, words)
+
+    def _put(self, row: Row[Key], words: Iterable[str]) -> None:
+        number, described = row.number, row.described
+        self._numbers[row.key] = number
         self._rows[number] = row
-        self.weight += weight
+        self.weight += row.weight
         self._timeline.add(row)
         self._creators.add(described.creator, number)
         self._properties.add(described.properties, number)
@@ -146,6 +130,10 @@ class Catalogue(Generic[Key]):
         Raises:
             KeyError: It is not here.
         """
+        with self._lock:
+            self._remove(key)
+
+    def _remove(self, key: Key) -> None:
         number = self._numbers.pop(key)
         row = self._rows.pop(number)
         described = row.described
@@ -169,50 +157,57 @@ class Catalogue(Generic[Key]):
         Raises:
             FilterError: ``UNAVAILABLE``: XQuery cannot be evaluated now.
         """
-        keys: list[Key] = []
-        complete = True
-        clock = _Clock(seconds_left)
-        try:
-            rows = self._possible(query, conditions, clock)
-            for row, verdict in _decided(query, rows, clock):
-                if verdict is None:
-                    complete = False
-                elif verdict and len(keys) == limit:
-                    return Found(tuple(keys), more=True, complete=complete)
-                elif verdict:
-                    keys.append(row.key)
-        except _TimeIsOver:
-            complete = False
-        return Found(tuple(keys), complete=complete)
+        search = self.search(query, limit=limit, conditions=conditions, seconds_left=seconds_left)
+        search.go_on()
+        return search.found
+
+    def search(
+        self,
+        query: Query,
+        *,
+        limit: int = LIMIT,
+        conditions: Conditions = ANYTHING,
+        seconds_left: SecondsLeft = unlimited,
+    ) -> "Search[Key]":
+        """Begin what `find` does. It can go on in another thread, while things come and go."""
+        clock = Clock(seconds_left)
+        rows = self._in_turns(self._possible(query, conditions, clock))
+        return Search(decided(query, rows, clock), limit)
+
+    def _in_turns(self, parts: Iterator[list[Row[Key]]]) -> Iterator[list[Row[Key]]]:
+        """Return *parts*, each found while nobody changes anything."""
+        while True:
+            with self._lock:
+                rows = next(parts, None)
+            if rows is None:
+                return
+            yield rows
 
     def _possible(
-        self, query: Query, conditions: Conditions, clock: "_Clock"
-    ) -> Iterator[Row[Key]]:
+        self, query: Query, conditions: Conditions, clock: Clock
+    ) -> Iterator[list[Row[Key]]]:
         """Return the things that *conditions* hold of, and *query* may be true of; the newest
-        first."""
-        rows = self._ordered(query, conditions, clock)
-        if conditions == ANYTHING:
-            yield from rows
-            return
-        for row in rows:
-            if conditions.hold(row.described):
-                yield row
-            clock.tick()
+        first. What is returned stays as it is, whatever changes."""
+        for rows in self._ordered(query, conditions, clock):
+            if conditions != ANYTHING:
+                clock.check()
+                rows = [row for row in rows if conditions.hold(row.described)]
+            yield rows
 
-    def _ordered(self, query: Query, conditions: Conditions, clock: "_Clock") -> Iterator[Row[Key]]:
+    def _ordered(
+        self, query: Query, conditions: Conditions, clock: Clock
+    ) -> Iterator[list[Row[Key]]]:
         numbers = self._by_index(query, conditions)
         if numbers is None:
             for chunk in self._chunks(conditions, clock):
-                yield from _searched(chunk, query, clock)
+                yield from searched(chunk, query, clock)
         elif len(numbers) * 16 < len(self._rows):
             rows = [self._rows[number] for number in numbers]
-            yield from sorted(rows, key=attrgetter("at"), reverse=True)
+            yield from in_parts(sorted(rows, key=attrgetter("at"), reverse=True), LARGEST)
         else:
             wanted = numbers if isinstance(numbers, set | frozenset) else set(numbers)
             for chunk in self._chunks(conditions, clock):
-                for row in reversed(chunk.rows):
-                    if row.number in wanted:
-                        yield row
+                yield [row for row in reversed(chunk.rows) if row.number in wanted]
 
     def _by_index(self, query: Query, conditions: Conditions) -> Collection[int] | None:
         """Return the numbers of the things that *query* may be true of, of words all of which it
@@ -234,10 +229,10 @@ class Catalogue(Generic[Key]):
                     return _collected(found.find())
         return of_creator
 
-    def _chunks(self, conditions: Conditions, clock: "_Clock") -> Iterator[Chunk[Key]]:
+    def _chunks(self, conditions: Conditions, clock: Clock) -> Iterator[Chunk[Key]]:
         """Return the chunks with things created when *conditions* ask for, the newest first."""
         after, before = conditions.created_after, conditions.created_before
-        for chunk in self._timeline.newest_first():
+        for chunk in list(self._timeline.newest_first()):
             if after is not None and chunk.places[-1][0] <= after:
                 return
             if before is None or chunk.places[0][0] < before:
@@ -245,105 +240,50 @@ class Catalogue(Generic[Key]):
             clock.check()
 
 
-def _searched(chunk: Chunk[Key], query: Query, clock: "_Clock") -> Iterator[Row[Key]]:
-    """Return the rows of *chunk* that *query* may be true of, the newest first."""
-    match query.compiled:
-        case TreeQuery() as tree:
-            if len(tree.masks) == 1:
-                mask = tree.masks[0]
-                return reversed([row for row in chunk.rows if row.signature & mask == mask])
-            return reversed([row for row in chunk.rows if tree.may_hold(row.signature)])
-        case RegularQuery() as regular if regular.finds_lines():
-            return _with_lines(chunk, regular, clock)
-        case _:
-            return reversed(chunk.rows)
+class Search(Generic[Key]):
+    """A query that is being answered. For one thread at a time."""
 
+    def __init__(self, decided: Iterator[Decided[Key]], limit: int) -> None:
+        self._decided = decided
+        self._limit = limit
+        self._keys: list[Key] = []
+        self._more = False
+        self._complete = True
+        self._is_over = False
 
-def _with_lines(chunk: Chunk[Key], regular: RegularQuery, clock: "_Clock") -> Iterator[Row[Key]]:
-    for lines in chunk.lines():
-        clock.check()
-        rows: list[Row[Key]] = []
-        start, end = 0, len(lines.octets)
-        while start < end:
-            at = regular.next_line(lines.octets, start)
-            if not 0 <= at < end:
-                break
-            row = bisect_right(lines.ends, at)
-            rows.append(chunk.rows[lines.first + row])
-            start = lines.ends[row]
-            clock.tick()
-        yield from reversed(rows)
+    def go_on(self, seconds_left: SecondsLeft = unlimited) -> bool:
+        """Go on for at least *seconds_left*, and a little longer; True: everything is found.
 
+        Raises:
+            FilterError: ``UNAVAILABLE``: XQuery cannot be evaluated now.
+        """
+        try:
+            for one in () if self._is_over else self._decided:
+                if one is None:
+                    if seconds_left() <= 0:
+                        return False
+                elif self._takes(*one):
+                    break
+        except TimeIsOver:
+            self._complete = False
+        self._is_over = True
+        return True
 
-def _decided(
-    query: Query, rows: Iterable[Row[Key]], clock: "_Clock"
-) -> Iterator[tuple[Row[Key], bool | None]]:
-    """Return whether *query* is true of each of *rows*."""
-    match query.compiled:
-        case XQuery() as xquery:
-            yield from _decided_together(xquery, rows, clock)
-        case WordQuery() as words:
-            for row in rows:
-                clock.tick()
-                yield row, words.has_phrases(row.described)
-        case TreeQuery() as tree:
-            yield from _asked(tree, rows, clock)
-        case _:
-            for row in rows:
-                clock.check()
-                yield row, query.decide(row.described)
+    def _takes(self, row: Row[Key], verdict: bool | None) -> bool:
+        """Take what was decided; True: that is enough."""
+        if verdict is None:
+            self._complete = False
+        elif verdict and len(self._keys) == self._limit:
+            self._more = True
+        elif verdict:
+            self._keys.append(row.key)
+        return self._more
 
-
-def _decided_together(
-    xquery: XQuery, rows: Iterable[Row[Key]], clock: "_Clock"
-) -> Iterator[tuple[Row[Key], bool | None]]:
-    for some in _batches(rows):
-        clock.check()
-        verdicts = xquery.decide([row.described.documents for row in some], clock.left())
-        yield from zip(some, verdicts, strict=True)
-
-
-def _asked(
-    tree: TreeQuery, rows: Iterable[Row[Key]], clock: "_Clock"
-) -> Iterator[tuple[Row[Key], bool | None]]:
-    """Return what *tree* is of each of *rows*: by its tape, or by libxml2."""
-    for some in _batches(rows, ASKED):
-        verdicts = dict(_told(tree, some, clock))
-        for row in some:
-            verdict = verdicts.get(row.number, DOUBTFUL)
-            if verdict == DOUBTFUL:
-                clock.check()
-                yield row, tree.holds(row.described.documents, row.size)
-            else:
-                yield row, verdict == TRUE
-
-
-def _told(tree: TreeQuery, rows: Sequence[Row[Key]], clock: "_Clock") -> Iterator[tuple[int, int]]:
-    """Return what the tapes of *rows* say, by the number of each."""
-    if tree.asking is None:
-        return
-    numbers: list[int] = []
-    tapes: list[Tape] = []
-    for row in rows:
-        if row.tape is not None:
-            numbers.append(row.number)
-            tapes.append(row.tape)
-    while tapes:
-        clock.check()
-        said = tree.asking.decide(tapes)
-        yield from zip(numbers, said, strict=False)
-        del numbers[: len(said)], tapes[: len(said)]
-
-
-def _batches(rows: Iterable[Row[Key]], most: int = BATCH) -> Iterator[list[Row[Key]]]:
-    batch: list[Row[Key]] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == most:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+    @property
+    def found(self) -> Found[Key]:
+        """What was found so far."""
+        complete = self._complete and self._is_over
+        return Found(tuple(self._keys), more=self._more, complete=complete)
 
 
 def _same(one: Same, known: dict[Same, Same]) -> Same:
@@ -355,26 +295,3 @@ def _same(one: Same, known: dict[Same, Same]) -> Same:
 
 def _collected(numbers: Iterable[int]) -> Collection[int]:
     return numbers if isinstance(numbers, Collection) else list(numbers)
-
-
-class _TimeIsOver(Exception):
-    """No seconds are left."""
-
-
-class _Clock:
-    """Looks at the time, at each check or at some ticks."""
-
-    __slots__ = ("_ticks", "left")
-
-    def __init__(self, left: SecondsLeft) -> None:
-        self.left = left
-        self._ticks = 0
-
-    def check(self) -> None:
-        if self.left() <= 0:
-            raise _TimeIsOver
-
-    def tick(self) -> None:
-        self._ticks += 1
-        if self._ticks % BATCH == 0:
-            self.check()

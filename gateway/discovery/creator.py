@@ -11,7 +11,8 @@ from uuid import UUID
 from filters import Refused
 from filters.queries import Catalogue, SecondsLeft, compile_query
 from gateway.discovery.describing import describe
-from gateway.discovery.node import LIFE, Answer, Dropped, conditions_of
+from gateway.discovery.node import LIFE, conditions_of
+from gateway.discovery.outcomes import Answer, Dropped
 from mediation.discovery import (
     DEFAULT_RESULTS,
     Checked,

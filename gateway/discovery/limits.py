@@ -29,7 +29,7 @@ class NodeLimits:
     queries: float = 100.0
     strangers: float = 20.0
     stranger_results: int = 10
-    query_time: float = 0.1
+    query_time: float = 0.9
     longest_life: timedelta = timedelta(days=365)
 
 

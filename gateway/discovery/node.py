@@ -1,31 +1,47 @@
 """What a topic discovery node makes of a message: nothing here waits, sends or stores.
 
     octets -> take -> Advertised | Withdrawn     to be kept, or marked
-                    | Asked                      to be answered, once: answer -> Answer | Found
+                    | Asked                      to be answered, once
                     | (Dropped raised)           nothing is said, it is counted
+
+    begin -> Answer                              to be published
+             | Found -> respond -> Answer        with what the store has of it
+             | Searching -> end -> Found         after a while
 
 A creation leaves nothing behind: what was made is known again when its creator advertises it.
 """
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import Enum
+from functools import partial
 from heapq import heapify, heappop, heappush
 from uuid import UUID
 
 from filters import FilterError, Reason, Refused
+from filters.dialects import QUERY_XQUERY
 from filters.queries import (
     Catalogue,
     Conditions,
+    Search,
     SecondsLeft,
     XQueryWorker,
     compile_query,
     query_dialects,
+    unlimited,
 )
 from gateway.discovery.describing import describe, read_described, row_of
 from gateway.discovery.limits import NodeLimits, Rates
+from gateway.discovery.outcomes import (
+    Advertised,
+    Answer,
+    Asked,
+    Dropped,
+    Found,
+    Searching,
+    Way,
+    Withdrawn,
+)
 from gateway.discovery.policy import NodePolicy
 from gateway.model.advertisements import AdvertisementRow
 from mediation import Duration
@@ -79,77 +95,8 @@ _ADVERTISED = re.compile(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Way(Enum):
-    """The topic on which a message came."""
-
-    NODES = "all nodes"
-    TOPICS = "queries to all nodes, advertisements"
-    OWN = "this node's own two topics"
-
-
-class Dropped(Exception):
-    """A message of which nothing becomes; ``why`` is counted."""
-
-    def __init__(self, why: str, text: str = "") -> None:
-        super().__init__(text or why)
-        self.why = why
-
-
-@dataclass(frozen=True, slots=True)
-class Advertised:
-    """An advertisement that is to be kept."""
-
-    row: AdvertisementRow
-
-
-@dataclass(frozen=True, slots=True)
-class Withdrawn:
-    """A topic that its creator takes back, if it is *creator*'s."""
-
-    topic_id: str
-    creator: str
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A message that is to be answered once."""
-
-    checked: Checked
-    way: Way
-
-    @property
-    def head(self) -> Head:
-        return self.checked.message.head
-
-    @property
-    def creates(self) -> bool:
-        return isinstance(self.checked.message, TopicCreationRequest)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Topics that were found, by their ids, the newest first: `Node.respond` writes the answer."""
-
-    asked: Asked
-    topic_ids: tuple[str, ...]
-    more: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What is published on the topic of whoever asked.
-
-    Attributes:
-        outcome: What is counted.
-    """
-
-    receiver: str
-    octets: bytes
-    outcome: str
-
-
 class Node:
-    """A topic discovery node. Used by one thread at a time.
+    """A topic discovery node. Used by one thread at a time, but for what is `Searching`.
 
     Args:
         sign: Signs; it is `mediation.discovery.signing.sign`, which needs an extra.
@@ -251,6 +198,28 @@ class Node:
         Raises:
             Dropped: By silence.
         """
+        answer = self.begin(asked, seconds_left=seconds_left, soon=None, now=now)
+        assert not isinstance(answer, Searching)
+        return answer
+
+    def begin(
+        self,
+        asked: Asked,
+        *,
+        seconds_left: SecondsLeft,
+        soon: SecondsLeft | None,
+        now: datetime,
+    ) -> Answer | Found | Searching:
+        """Answer a message that nobody has answered before, or begin to.
+
+        Args:
+            seconds_left: Of the whole search.
+            soon: Of those in which others wait for it: a search that takes longer is returned, to
+                go on elsewhere. None: nobody waits.
+
+        Raises:
+            Dropped: By silence.
+        """
         message = asked.checked.message
         try:
             match message:
@@ -259,7 +228,7 @@ class Node:
                 case TopicCreationRequest():
                     return self._create(asked, now)
                 case TopicDiscoveryRequest():
-                    return self._find(asked, message, seconds_left, now)
+                    return self._find(asked, message, seconds_left, soon, now)
                 case _:
                     raise Dropped("out-of-place")
         except Refused as refused:
@@ -319,13 +288,28 @@ class Node:
         return self._send(asked, TopicCreationResponse(self._head(asked, now), signed), "created")
 
     def _find(
-        self, asked: Asked, request: TopicDiscoveryRequest, left: SecondsLeft, now: datetime
-    ) -> Answer | Found:
+        self,
+        asked: Asked,
+        request: TopicDiscoveryRequest,
+        left: SecondsLeft,
+        soon: SecondsLeft | None,
+        now: datetime,
+    ) -> Answer | Found | Searching:
         if not self._rates.query():
             return self.refuse(asked, Fault.LIMIT, "Too many queries come now.", now=now)
         if len(request.query.text.strip()) < self.policy.shortest_query:
             text = f"A query has at least {self.policy.shortest_query} characters."
             return self.refuse(asked, Fault.INVALID_QUERY, text, now=now)
+        searching = Searching(asked, partial(self._search, asked, request, left, now))
+        # What evaluates XQuery is one process, in which each query may take all of its time.
+        waits = soon is not None and request.query.dialect.strip() == QUERY_XQUERY
+        if waits or not searching.go_on(soon or unlimited):
+            return searching
+        return self._found(searching)
+
+    def _search(
+        self, asked: Asked, request: TopicDiscoveryRequest, left: SecondsLeft, now: datetime
+    ) -> Search[str]:
         # A query in XQuery can take all of its time: only of those who are known.
         xquery = None if asked.checked.signer is None else self._xquery
         dialect, text = request.query.dialect, request.query.text
@@ -333,12 +317,26 @@ class Node:
         most = min(request.max_results or DEFAULT_RESULTS, self.policy.most_results)
         if asked.checked.signer is None:
             most = min(most, self.limits.stranger_results)
-        found = self.catalogue.find(
+        return self.catalogue.search(
             query, limit=most, conditions=conditions_of(request, now), seconds_left=left
         )
-        if not found.keys and asked.way is not Way.OWN:
+
+    def end(self, searching: Searching, *, now: datetime) -> Answer | Found:
+        """Answer with what *searching* has found so far.
+
+        Raises:
+            Dropped: By silence.
+        """
+        try:
+            return self._found(searching)
+        except FilterError as refused:
+            return self.refuse(searching.asked, _fault(refused), refused.text, now=now)
+
+    def _found(self, searching: Searching) -> Found:
+        found = searching.found()
+        if not found.topic_ids and found.asked.way is not Way.OWN:
             raise Dropped("nothing-found")
-        return Found(asked, found.keys, found.more or not found.complete)
+        return found
 
     def respond(self, found: Found, advertisements: list[bytes], *, now: datetime) -> Answer:
         """Answer with what was found; with as much of it as goes into one message.

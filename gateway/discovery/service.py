@@ -2,21 +2,23 @@
 
     delivery -> take -> kept in the store -> catalogue -> answers published -> settled
 
-One task handles what has come in batches; one thread checks, searches and signs. What the store or
-the messaging system does not take of a batch is tried again, and the messages are not taken again:
-what is kept is known the second time, and an answer has the id that the request gives, so that it
-is published once. After a crash what was not settled is taken and handled again.
+One task handles what has come in batches; one thread checks, searches and signs. A search that
+takes long goes on beside (`gateway.discovery.searches`), and its request is settled when it is
+answered. What the store or the messaging system does not take of a batch is tried again, and the
+messages are not taken again: what is kept is known the second time, and an answer has the id that
+the request gives, so that it is published once. After a crash what was not settled is taken and
+handled again.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
 import structlog
@@ -24,16 +26,19 @@ import structlog
 from adapters import AdapterUnavailable, Delivery
 from filters import Expression, Filter, FilterError
 from filters.dialects import TOPIC_FULL
-from filters.queries import seconds
-from gateway.discovery.node import (
+from filters.queries import Spent, seconds
+from gateway.discovery.node import Node
+from gateway.discovery.outcomes import (
     Advertised,
     Answer,
     Asked,
     Dropped,
+    Dropping,
     Found,
-    Node,
+    Searching,
     Withdrawn,
 )
+from gateway.discovery.searches import SOON, Searches
 from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.store import Store, StoreUnavailable, advertisements, claims
@@ -112,6 +117,10 @@ class DiscoveryService:
         self._of_source: Counter[str] = Counter()
         """How many messages of each source wait."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="discovery")
+        self._searches = Searches()
+        self._unsettled: dict[str, list[Delivery]] = {}
+        """By the id of its notification, each request that is still searched for."""
+        self._beside: set[asyncio.Task[None]] = set()
         self._revision = 0
         self._ways = {str(topic): way for topic, way in node.topics.items()}
         self._outcomes: dict[str, int] = {}
@@ -155,9 +164,9 @@ class DiscoveryService:
 
     async def run(self) -> None:
         """Handle what comes, for ever."""
-        beside = [asyncio.create_task(self._purge())]
+        self._start(self._purge())
         if self._shared:
-            beside.append(asyncio.create_task(self._look_around()))
+            self._start(self._look_around())
         try:
             while True:
                 batch = [self._next(await self._waiting.get())]
@@ -165,11 +174,22 @@ class DiscoveryService:
                     batch.append(self._next(self._waiting.get_nowait()))
                 await self._handle_surely(batch)
                 for delivery in batch:
-                    delivery.settle()
+                    unsettled = self._unsettled.get(delivery.notification.id)
+                    if unsettled is None:
+                        delivery.settle()
+                    else:
+                        unsettled.append(delivery)
         finally:
-            for task in beside:
+            for task in self._beside:
                 task.cancel()
+            self._searches.close()
             self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do *work* beside the messages."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     async def _handle_surely(self, batch: Sequence[Delivery]) -> None:
         notifications = [delivery.notification for delivery in batch]
@@ -342,6 +362,9 @@ class DiscoveryService:
     # Requests.
 
     async def _answer(self, asked: Asked, notification: str) -> Notification | None:
+        """The answer; None: there is none, or not yet."""
+        if notification in self._unsettled:
+            return None
         with self._dropping():
             fault = await self._claim(asked, notification)
             now = self._now()
@@ -350,17 +373,53 @@ class DiscoveryService:
                 return self._notification(asked, await self._apart(refuse), now)
             if self._shared:
                 await self._learn()
-            left = seconds(self.node.limits.query_time)
-            answer = await self._apart(partial(self.node.answer, asked, seconds_left=left, now=now))
-            if isinstance(answer, Found):
-                rows = await self._store.submit(
-                    partial(advertisements.load, topic_ids=answer.topic_ids)
-                )
-                octets = {row.topic_id: row.octets for row in rows}
-                found = [one for id_ in answer.topic_ids if (one := octets.get(id_)) is not None]
-                answer = await self._apart(partial(self.node.respond, answer, found, now=now))
-            return self._notification(asked, answer, now)
+            left = Spent(self.node.limits.query_time)
+            answer = await self._apart(partial(self._begin, asked, left, now))
+            if isinstance(answer, Searching):
+                if self._searches.has_room(asked):
+                    self._unsettled[notification] = []
+                    self._start(self._search_on(answer, left, notification))
+                    return None
+                self._count("search-crowded")
+                answer = await self._apart(partial(self.node.end, answer, now=now))
+            return await self._written(asked, answer, now)
         return None
+
+    def _begin(self, asked: Asked, left: Spent, now: datetime) -> Answer | Found | Searching:
+        with left:
+            return self.node.begin(asked, seconds_left=left, soon=seconds(SOON), now=now)
+
+    async def _search_on(self, searching: Searching, left: Spent, notification: str) -> None:
+        """Let a search go on, answer, and settle the request."""
+        try:
+            await self._searches.finish(searching, left)
+            await self._answer_surely(searching)
+        except Exception:
+            self._failed()
+        for delivery in self._unsettled.pop(notification):
+            delivery.settle()
+
+    async def _answer_surely(self, searching: Searching) -> None:
+        while True:
+            try:
+                with self._dropping():
+                    now = self._now()
+                    answer = await self._apart(partial(self.node.end, searching, now=now))
+                    written = await self._written(searching.asked, answer, now)
+                    await self._publishing.publish([written])
+                return
+            except (StoreUnavailable, AdapterUnavailable) as error:
+                _log.warning("discovery.waits", why=str(error))
+                await asyncio.sleep(RETRY)
+
+    async def _written(self, asked: Asked, answer: Answer | Found, now: datetime) -> Notification:
+        """What is published: *answer*, or one with the advertisements that were found."""
+        if isinstance(answer, Found):
+            load = partial(advertisements.load, topic_ids=answer.topic_ids)
+            octets = {row.topic_id: row.octets for row in await self._store.submit(load)}
+            found = [one for id_ in answer.topic_ids if (one := octets.get(id_)) is not None]
+            answer = await self._apart(partial(self.node.respond, answer, found, now=now))
+        return self._notification(asked, answer, now)
 
     async def _claim(self, asked: Asked, notification: str) -> Fault | None:
         """Remember that a signed message is answered; why it is refused, or None.
@@ -403,8 +462,8 @@ class DiscoveryService:
 
     # Counts.
 
-    def _dropping(self) -> "_Dropping":
-        return _Dropping(self._count)
+    def _dropping(self) -> Dropping:
+        return Dropping(self._count)
 
     def _failed(self) -> None:
         """Count a message that could not be handled, for the reason that is being caught."""
@@ -431,20 +490,3 @@ class DiscoveryService:
             len(self.node.catalogue),
         )
         yield gauge("discovery_waiting", "Messages that wait for the node.", self._waiting.qsize())
-
-
-class _Dropping:
-    """Counts what is dropped within it."""
-
-    def __init__(self, count: Callable[[str], None]) -> None:
-        self._count = count
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        if not isinstance(error, Dropped):
-            return False
-        self._count(f"dropped-{error.why}")
-        _log.debug("discovery.dropped", why=error.why, text=str(error)[:300])
-        return True

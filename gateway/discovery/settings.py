@@ -83,6 +83,6 @@ class DiscoverySettings(BaseModel):
     advertisements_per_creator: int = Field(1_000, ge=1)
     creations_per_minute: int = Field(10, ge=1)
     queries_per_second: int = Field(100, ge=1)
-    query_time: float = Field(0.1, gt=0.0, le=10.0)
+    query_time: float = Field(0.9, gt=0.0, le=10.0)
     xquery: bool = False
     policy: DiscoveryPolicy = DiscoveryPolicy()

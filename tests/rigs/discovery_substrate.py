@@ -16,7 +16,8 @@ from gateway.client.discovery import Entity, entity
 from gateway.client.events import AnyClient
 from gateway.client.messaging import Subscription
 from gateway.discovery.limits import NodeLimits
-from gateway.discovery.node import Advertised, Dropped, Found, Node, Withdrawn
+from gateway.discovery.node import Node
+from gateway.discovery.outcomes import Advertised, Dropped, Found, Withdrawn
 from mediation import EndpointReference, Wsa
 from mediation.client import Received
 from mediation.discovery import Anchors, Credentials, Trust, Verifier, topic_of

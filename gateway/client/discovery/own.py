@@ -12,7 +12,7 @@ from filters.queries import seconds
 from gateway.client.discovery.exchange import Exchange, now
 from gateway.client.errors import GatewayError
 from gateway.discovery.creator import OwnTopics
-from gateway.discovery.node import Dropped
+from gateway.discovery.outcomes import Dropped
 from mediation.discovery import (
     TOPICS,
     Checked,

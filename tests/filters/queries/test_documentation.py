@@ -21,7 +21,7 @@ SAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
 def test_the_samples_run_from_top_to_bottom() -> None:
-    assert len(SAMPLES) == 5
+    assert len(SAMPLES) == 6
     scope: dict[str, object] = {"__name__": "documentation"}
     for sample in SAMPLES:
         if "XQueryWorker" in sample and not xquery.is_installed():

@@ -7,7 +7,7 @@ import pytest
 
 from filters.queries import unlimited
 from gateway.discovery.creator import DELAY, OwnTopics
-from gateway.discovery.node import Dropped
+from gateway.discovery.outcomes import Dropped
 from mediation.discovery import (
     Created,
     Scope,

@@ -10,7 +10,8 @@ import pytest
 
 from filters.queries import XQueryWorker, compile_query, unlimited
 from gateway.discovery.limits import NodeLimits, Rates
-from gateway.discovery.node import Advertised, Answer, Asked, Dropped, Found, Node, Way, Withdrawn
+from gateway.discovery.node import Node
+from gateway.discovery.outcomes import Advertised, Answer, Asked, Dropped, Found, Way, Withdrawn
 from gateway.discovery.policy import NodePolicy
 from mediation.discovery import (
     Created,
