@@ -544,7 +544,7 @@ def test_a_plain_reading_says_the_same() -> None:
 
 
 def test_the_plain_reading_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mediation.packaging.dime._BLANK", b"x")
+    monkeypatch.setattr("mediation.packaging.dime.decoding._BLANK", b"x")
     with pytest.raises(DimeDisagreement, match="--seed 0 --round"):
         for number in range(300):
             check_round(0, number)

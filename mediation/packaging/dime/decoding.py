@@ -1,128 +1,24 @@
-"""DIME messages, as draft-nielsen-dime-02 lays them out, and SOAP in them as WSE sends it.
+"""Messages read from octets, however they are cut."""
 
-     0        1        2        3
-    +--------+--------+--------+--------+
-    |VVVVVBEC|TTTTRRRR| options length  |   V version, B begin, E end, C chunk,
-    +--------+--------+--------+--------+   T type format, R reserved
-    |    id length    |   type length   |
-    +--------+--------+--------+--------+
-    |            data length            |
-    +--------+--------+--------+--------+
-    | options, id, type, data: each padded to a multiple of 4
-
-One SOAP message is one DIME message: the first record has the envelope, its TYPE the
-envelope's namespace; further records are attachments (WS-Attachments, 2002).
-
-After an error the position in the stream is lost: nothing here looks for the next header.
-"""
-
-import re
-import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import Enum
 
 from mediation.model.messages import Attachment
 from mediation.model.versions import Soap
+from mediation.packaging.dime.messages import DimeError, DimeLimits, DimeMessage, DimeReason
+from mediation.packaging.dime.records import (
+    BEGIN,
+    CHUNK,
+    END,
+    HEADER,
+    SOAP_BY_TYPE,
+    VERSION_1,
+    TypeFormat,
+)
 
-_HEADER = struct.Struct(">BBHHHI")
-_BEGIN, _END, _CHUNK = 4, 2, 1
-_VERSION_1 = 1 << 3
 _BLANK = b" \t\r\n"
 _JUDGED = 64
 """Octets of a first record within which it begins as an envelope or as a MIME package."""
-_ABSOLUTE_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_SOAP_BY_TYPE = {soap.value.encode(): soap for soap in Soap}
-_TYPE_BY_SOAP = {soap: octets for octets, soap in _SOAP_BY_TYPE.items()}
-
-
-class TypeFormat(IntEnum):
-    """The meaning of TYPE (section 3.2.5). 5 to 15 are reserved, and read as UNKNOWN."""
-
-    UNCHANGED = 0
-    MEDIA_TYPE = 1
-    ABSOLUTE_URI = 2
-    UNKNOWN = 3
-    NONE = 4
-
-
-class DimeReason(Enum):
-    """Reasons why octets are no DIME message, or exceed the limits."""
-
-    VERSION = "the version is not 1"
-    RESERVED = "the reserved bits are not 0"
-    BEGIN_MISSING = "the first record does not begin the message"
-    BEGIN_AGAIN = "a later record begins a message"
-    CHUNK_AT_END = "a chunk with more to come ends the message"
-    TYPE_FORMAT = "the type format is not the one of its place"
-    TYPE_LENGTH = "there is a type where none may be"
-    DATA_LENGTH = "there is data where none may be"
-    ID_OF_CHUNK = "a later chunk has an id"
-    ID_REPEATED = "two records have the same id"
-    TRUNCATED = "the stream ends within a message"
-    OPTIONS_TOO_LONG = "the options are too long"
-    ID_TOO_LONG = "the id is too long"
-    TYPE_TOO_LONG = "the type is too long"
-    MESSAGE_TOO_LONG = "the message is too long"
-    ENVELOPE_TOO_LONG = "the envelope is too long"
-    TOO_MANY_RECORDS = "there are too many records"
-    TOO_MANY_EMPTY = "too many records in succession are empty"
-    TOO_MANY_ATTACHMENTS = "there are too many attachments"
-
-
-class DimeError(Exception):
-    """A stream that cannot be read any further.
-
-    Args:
-        offset: Where the record at fault begins, in octets since the decoder's first.
-    """
-
-    def __init__(self, reason: DimeReason, offset: int) -> None:
-        super().__init__(f"{reason.value}, at octet {offset}")
-        self.reason = reason
-        self.offset = offset
-
-
-@dataclass(frozen=True, slots=True)
-class DimeLimits:
-    """The bounds of one message. Lengths are in octets."""
-
-    message: int = 4 * 1024 * 1024
-    """The most octets of DATA of all records together."""
-    envelope: int = 2 * 1024 * 1024
-    """DATA of the first payload, unless it is a MIME package: that has *message* alone."""
-    records: int = 1024
-    """The most records, chunks included."""
-    empty: int = 16
-    """The most records without DATA in succession."""
-    id: int = 4096
-    type: int = 1024
-    options: int = 4096
-    attachments: int = 64
-
-
-@dataclass(frozen=True, slots=True)
-class DimeMessage:
-    """A SOAP message and what travels with it.
-
-    Attributes:
-        soap: What TYPE of the first record says; None when it is no SOAP namespace.
-        envelope: DATA of the first record, without white space around it.
-        attachments: ``content_id`` is ID. ``media_type`` is TYPE: a media type, an
-            absolute URI, or nothing where the sender did not know. Octets that are not
-            ASCII are read as Latin-1, so that they go out as they came in.
-        id: ID of the first record, which refers to nothing and says nothing of the message.
-    """
-
-    soap: Soap | None
-    envelope: bytes
-    attachments: tuple[Attachment, ...] = ()
-    id: bytes = field(default=b"", compare=False)
-
-    @property
-    def packaged(self) -> bool:
-        """Whether ``envelope`` begins like a MIME package, as MTOM of WSE 3.0 does."""
-        return self.envelope[:1] in (b"M", b"-")
 
 
 class Phase(Enum):
@@ -131,57 +27,6 @@ class Phase(Enum):
     QUIET = "between two messages"
     HEAD = "within the header, options, id or type of a record"
     BODY = "elsewhere in a message"
-
-
-class Encoder:
-    """Writes messages. The defaults are the narrowest form, the only one that all peers read.
-
-    Args:
-        chunk: Octets after which a payload goes on in another record; None: never.
-        closing: Whether an empty record ends the message.
-    """
-
-    def __init__(self, *, chunk: int | None = None, closing: bool = False) -> None:
-        self._chunk = chunk
-        self._closing = closing
-
-    def encode(self, message: DimeMessage) -> bytes:
-        """The octets of *message*: always a multiple of 4.
-
-        Raises:
-            ValueError: An id or a type of more than 65,535 octets.
-        """
-        kind, type_ = TypeFormat.UNKNOWN, b""
-        if message.soap is not None:
-            kind, type_ = TypeFormat.ABSOLUTE_URI, _TYPE_BY_SOAP[message.soap]
-        payloads = [(kind, message.id, type_, message.envelope)]
-        for attachment in message.attachments:
-            kind, type_ = _format_of(attachment.media_type), _octets(attachment.media_type)
-            payloads.append((kind, _octets(attachment.content_id), type_, attachment.content))
-        if self._closing:
-            payloads.append((TypeFormat.NONE, b"", b"", b""))
-        pieces: list[bytes] = []
-        for number, (kind, id_, type_, data) in enumerate(payloads):
-            flags = _BEGIN if number == 0 else 0
-            last = _END if number == len(payloads) - 1 else 0
-            if self._chunk is not None and len(data) > self._chunk:
-                for start in range(0, len(data) - self._chunk, self._chunk):
-                    part = data[start : start + self._chunk]
-                    pieces += _record(flags | _CHUNK, kind, id_, type_, part)
-                    flags, kind, id_, type_ = 0, TypeFormat.UNCHANGED, b"", b""
-                data = data[start + self._chunk :]
-            pieces += _record(flags | last, kind, id_, type_, data)
-        return b"".join(pieces)
-
-
-def encode_plain(soap: Soap, envelope: bytes, id_: bytes = b"") -> bytes:
-    """Encode an envelope without attachments as `Encoder` does, but faster, for it is sent the
-    most. *id_* has at most 65,535 octets."""
-    size, id_size = len(envelope), len(id_)
-    octet, format_, options, type_size = _PLAIN[soap]
-    head = _HEADER.pack(octet, format_, options, id_size, type_size, size)
-    named = (head, id_, _PADDING[-id_size & 3])
-    return b"".join((*named, _TYPE_PADDED[soap], envelope, _PADDING[-size & 3]))
 
 
 class Decoder:
@@ -349,7 +194,7 @@ class Decoder:
             if self._chunked:
                 continue
             self._close_payload(bytes(piece))
-            if self._flags & _END:
+            if self._flags & END:
                 self._position = position
                 return self._take()
         self._position = position
@@ -362,22 +207,22 @@ class Decoder:
     def _read_head(self, data: bytes | bytearray, position: int, end: int) -> int:
         """Read a record's head and return where DATA begins; beyond *end* the head is incomplete,
         and nothing has changed."""
-        octet, format_, options, id_, type_, length = _HEADER.unpack_from(data, position)
+        octet, format_, options, id_, type_, length = HEADER.unpack_from(data, position)
         self._record_at = self._base + position
         limits = self._limits
         kind = format_ >> 4
-        if octet & 0xF8 != _VERSION_1:
+        if octet & 0xF8 != VERSION_1:
             raise self._fail(DimeReason.VERSION)
         if format_ & 0x0F:
             raise self._fail(DimeReason.RESERVED)
         if self._records:
-            if octet & _BEGIN:
+            if octet & BEGIN:
                 raise self._fail(DimeReason.BEGIN_AGAIN)
-        elif not octet & _BEGIN:
+        elif not octet & BEGIN:
             raise self._fail(DimeReason.BEGIN_MISSING)
-        if octet & 3 == _END | _CHUNK:
+        if octet & 3 == END | CHUNK:
             raise self._fail(DimeReason.CHUNK_AT_END)
-        if (kind == 0) is not self._chunked or (kind == 4 and octet & _CHUNK):
+        if (kind == 0) is not self._chunked or (kind == 4 and octet & CHUNK):
             raise self._fail(DimeReason.TYPE_FORMAT)
         if type_ and kind in (0, 3, 4):
             raise self._fail(DimeReason.TYPE_LENGTH)
@@ -423,7 +268,7 @@ class Decoder:
         self._budget -= length
         self._empty = 0 if length else self._empty + 1
         self._flags = octet
-        self._chunked = bool(octet & _CHUNK)
+        self._chunked = bool(octet & CHUNK)
         self._left = length
         self._padding_next = -length & 3
         self._in_data = True
@@ -451,7 +296,7 @@ class Decoder:
     def _close_payload(self, data: bytes) -> None:
         if self._envelope is None:
             if self._kind == TypeFormat.ABSOLUTE_URI:
-                self._soap = _SOAP_BY_TYPE.get(self._type)
+                self._soap = SOAP_BY_TYPE.get(self._type)
             self._envelope = _trimmed(data)
             self._first_id = self._id
         elif self._kind != TypeFormat.NONE:
@@ -473,63 +318,6 @@ class Decoder:
         self._data = b""
         self._payload = None
         return self._error
-
-
-def first_octets(data: bytes) -> str:
-    """Guess the protocol of the sender of *data*, for a line of a log; two octets tell most of
-    them."""
-    if data[:1] in (b"\x0c", b"\x0d", b"\x0e") and len(data) > 1:
-        if data[1] == 0x20:
-            return "DIME with SOAP"
-        if data[1] == 0x10:
-            return "DIME with a media type first, which is not SOAP"
-    if data[:1].isalpha() and data[:1].isupper():
-        return "HTTP"
-    if data[:1] == b"v" and b"vnd.sun.ws.tcp".startswith(data[:14]):
-        return "Sun's SOAP/TCP"
-    if data[:2] == b"\x00\x01" and b"\x00\x01\x00\x01".startswith(data[:4]):
-        return ".NET message framing"
-    if data[:2] == b"\x16\x03":
-        return "TLS"
-    return "an unknown protocol"
-
-
-_PADDING = tuple(bytes(size) for size in range(4))
-_PLAIN = {
-    soap: (_VERSION_1 | _BEGIN | _END, TypeFormat.ABSOLUTE_URI << 4, 0, len(type_))
-    for soap, type_ in _TYPE_BY_SOAP.items()
-}
-_TYPE_PADDED = {soap: type_ + bytes(-len(type_) & 3) for soap, type_ in _TYPE_BY_SOAP.items()}
-
-
-def _record(flags: int, kind: int, id_: bytes, type_: bytes, data: bytes) -> list[bytes]:
-    """The octets of a record, in pieces.
-
-    Raises:
-        ValueError: *id_* or *type_* is longer than its length field can say.
-    """
-    if len(id_) > 0xFFFF or len(type_) > 0xFFFF:
-        raise ValueError("an id or a type of more than 65,535 octets")
-    head = _HEADER.pack(_VERSION_1 | flags, kind << 4, 0, len(id_), len(type_), len(data))
-    return [head, id_, _pad(id_), type_, _pad(type_), data, _pad(data)]
-
-
-def _pad(octets: bytes) -> bytes:
-    return bytes(-len(octets) & 3)
-
-
-def _format_of(type_: str) -> TypeFormat:
-    if not type_:
-        return TypeFormat.UNKNOWN
-    return TypeFormat.ABSOLUTE_URI if _ABSOLUTE_URI.match(type_) else TypeFormat.MEDIA_TYPE
-
-
-def _octets(text: str) -> bytes:
-    """Encode an id or a type as the decoder read it; text beyond Latin-1 came from elsewhere."""
-    try:
-        return text.encode("latin-1")
-    except UnicodeEncodeError:
-        return text.encode()
 
 
 def _trimmed(envelope: bytes) -> bytes:
