@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 from gateway.security.resource_addresses import (
     EVENTING_SERVICE,
@@ -48,6 +49,17 @@ def _takes_acknowledgements(path: str) -> bool:
         return False
     resource = resource_at(path)
     return resource is not None and resource.kind is ResourceKind.SEQUENCE
+
+
+def endpoint_named(to: str | None) -> str:
+    """The path of the endpoint that ``wsa:To`` names, for a transport that has no path; empty where
+    it names none of them in particular."""
+    try:
+        path = urlsplit(to or "").path
+    except ValueError:
+        return ""
+    known = is_endpoint(path) or path.startswith(TOPIC_PATHS) or _takes_acknowledgements(path)
+    return path if known else ""
 
 
 def with_sequences(

@@ -9,9 +9,10 @@ from filters import Reason, Refused
 from gateway.exchange import Inbound
 from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
-from gateway.soap.endpoint_rules import rules_at
+from gateway.soap.endpoint_rules import endpoint_named, rules_at
 from gateway.soap.topic_paths import topic_of_path
-from mediation import Arrival, EndpointRules, Incoming, Publish, Rejected, read
+from mediation import Arrival, EndpointRules, Incoming, Publish, Rejected, Sequences, read
+from mediation.reliable_messaging import Rm
 
 
 async def read_inbound(
@@ -37,7 +38,7 @@ async def read_inbound(
         http_action=inbound.action or None,
         attachments=inbound.attachments,
         packaging=inbound.packaging,
-        rules=rules(inbound.path),
+        rules=_rules_to_read_by(inbound, rules),
     )
 
     def parse(learnt: set[str] | None) -> Incoming:
@@ -59,8 +60,31 @@ async def read_inbound(
     if unreadable is not None:  # Said in the envelope's version of SOAP, which is known now.
         raise Rejected(incoming.context, unreadable)
     if not inbound.path:
+        _check_sequences(incoming, rules)
         return _with_topic_of_to(incoming)
     return incoming
+
+
+def _rules_to_read_by(inbound: Inbound, rules: Callable[[str], EndpointRules]) -> EndpointRules:
+    """Rules of the endpoint. Where ``wsa:To`` says which one it is, what a message says of
+    sequences is read, to be refused if they are not offered there."""
+    found = rules(inbound.path)
+    if inbound.path or found.sequences is not Sequences.OFF:
+        return found
+    if any(rm.namespace.encode() in inbound.octets for rm in Rm):
+        return replace(found, sequences=Sequences.OFFERED)
+    return found
+
+
+def _check_sequences(incoming: Incoming, rules: Callable[[str], EndpointRules]) -> None:
+    context = incoming.context
+    if context.reliable is None:
+        return
+    if rules(endpoint_named(context.headers.to)).sequences is Sequences.OFF:
+        raise Rejected(
+            replace(context, reliable=None),
+            Refused(Reason.ACTION_UNSUPPORTED, "WS-ReliableMessaging is not offered here."),
+        )
 
 
 def _with_topic_of_to(incoming: Incoming) -> Incoming:

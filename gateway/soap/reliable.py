@@ -21,6 +21,7 @@ from gateway.sequences.operations import (
 )
 from gateway.sequences.sequences import Acknowledged, Sequences
 from gateway.sequences.turns import passes
+from gateway.soap.endpoint_rules import endpoint_named
 from mediation import Context, EndpointRules, Incoming, Publish
 from mediation import Sequences as Mode
 from mediation.reliable_messaging import (
@@ -124,7 +125,8 @@ class SequenceStep:
         """Whether a message ought to have come in a sequence."""
         if not self._required or not isinstance(incoming.request, Publish):
             return False
-        if self._rules(inbound.path).sequences is not Mode.REQUIRED:
+        path = inbound.path or endpoint_named(incoming.context.headers.to)
+        if self._rules(path).sequences is not Mode.REQUIRED:
             return False
         return addressed(inbound.path, incoming.context.headers.to) is None
 
