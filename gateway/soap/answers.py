@@ -13,6 +13,7 @@ from gateway.security.principals import Principal
 from gateway.security.resource_addresses import shown
 from gateway.soap.replies import Replies
 from mediation import (
+    SPECIFICATIONS,
     Acknowledged,
     Context,
     EndpointReference,
@@ -173,12 +174,18 @@ class Answers:
             soap=context.soap,
             body=body,
             retry_after=retry_after,
-            expected=context.headers.message_id is not None,
+            expected=context.headers.message_id is not None or _is_call(context),
         )
 
     def count_refusal(self, reason: str) -> None:
         """Count one message more as refused for *reason*."""
         self.refusals[reason] = self.refusals.get(reason, 0) + 1
+
+
+def _is_call(context: Context) -> bool:
+    """Whether a method was called: whoever does that waits for the answer, with or without an
+    id."""
+    return context.version is not None and SPECIFICATIONS[context.version].calls is not None
 
 
 def _mend(refused: Refused) -> dict[str, str]:

@@ -45,7 +45,7 @@ from mediation.model.requests import (
 )
 from mediation.model.specification import Answer
 from mediation.model.versions import Soap
-from mediation.soap.envelopes import elements, local_name, text_of
+from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
 HANDLE_EVENT = "handleEvent"
 SUBSCRIBE_LEASE = "subscribeLease"
@@ -158,7 +158,18 @@ class GridRequests:
                 pass
             case _:
                 raise ValueError("it has no such answer")
-        return Answer("", envelope=write_answer(namespace[1:], method, content, generation))
+        header = _related(context)
+        answer = write_answer(namespace[1:], method, content, generation, header)
+        return Answer("", envelope=answer)
+
+
+def _related(context: Context) -> str:
+    """The header of an answer to a call with a message id: over SOAP.TCP others may be on their way
+    on the same connection."""
+    wsa, id_ = context.wsa, context.headers.message_id
+    if wsa is None or id_ is None:
+        return ""
+    return f"<a:RelatesTo xmlns:a='{wsa.value}'>{xml_text(id_)}</a:RelatesTo>"
 
 
 def _read_publish(call: Call, method: etree._Element, arrival: Arrival) -> Publish:
@@ -283,11 +294,15 @@ def _type(name: TypeName) -> str:
 
 
 def write_answer(
-    namespace: str, method: str, content: str = "", generation: Generation = Generation.V2001
+    namespace: str,
+    method: str,
+    content: str = "",
+    generation: Generation = Generation.V2001,
+    header: str = "",
 ) -> bytes:
     """Write the answer to a call: its element has the namespace of the method's."""
     start, end = method_tags(f"{method}Response", namespace)
-    return f"{envelope_start(generation)}{start}{content}{end}{ENVELOPE_END}".encode()
+    return f"{envelope_start(generation, header)}{start}{content}{end}{ENVELOPE_END}".encode()
 
 
 def write_lease(granted: int, calling: Calling) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from hashlib import sha256
+from urllib.parse import urlsplit
 
 from filters import Reason, Topic
 from mediation import names
@@ -51,7 +52,7 @@ from mediation.model.specification import (
     LeaseRules,
     Specification,
 )
-from mediation.model.versions import Family, Form, Soap, Version
+from mediation.model.versions import Family, Form, Soap, Version, Wsa
 from mediation.soap.envelopes import http_headers, xml_text
 
 _TELLS = TOPICS | {Fact.TIME}
@@ -80,13 +81,15 @@ class CallRendering:
 
     def fill(self, recipient: Filling, message_id: str) -> bytes:
         """The call of one listener."""
-        counted = b""
+        before, start, counted = self.before_method, recipient.headers, b""
+        if start.startswith(_ADDRESSED):
+            before, start = _addressed(before, start)
         if self.numbered:
             counted = b"<seqNo xsi:type='xsd:long'>%d</seqNo>" % recipient.number
         return b"".join(
             (
-                self.before_method,
-                recipient.headers,
+                before,
+                start,
                 self.before_handback,
                 counted,
                 self.after_number,
@@ -99,6 +102,19 @@ class CallRendering:
 
 
 _END = ENVELOPE_END.encode()
+_ADDRESSED, _BEHIND = f"<a:To xmlns:a='{Wsa.V2005_08.value}'>".encode(), b"</a:To>"
+_HEADER_END, _BODY = b"</SOAP-ENV:Header>", b"<SOAP-ENV:Body>"
+
+
+def _addressed(before: bytes, start: bytes) -> tuple[bytes, bytes]:
+    """What stands before the method, with the header block that *start* begins with; and the rest
+    of *start*."""
+    to, behind, start = start.partition(_BEHIND)
+    block = to + behind
+    if _HEADER_END in before:
+        return before.replace(_HEADER_END, block + _HEADER_END), start
+    header = b"<SOAP-ENV:Header>" + block + _HEADER_END
+    return before.replace(_BODY, header + _BODY), start
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +195,10 @@ def _made_start(
     return f"<p1 {type_attributes(event, types)}>{fields}{time}".encode()
 
 
+_WITHOUT_PATHS = ("soap.tcp", "soap.tcps")
+"""The schemes over which an envelope alone says what it is for."""
+
+
 class GridBodies:
     """The ways to call."""
 
@@ -188,12 +208,15 @@ class GridBodies:
 
     def holes(self, subscription: Subscription) -> Holes:
         calling = subscription.policy.calling or Calling()
-        binding = port_of(subscription.consumer).binding
+        port = port_of(subscription.consumer)
+        binding, to = port.binding, ""
+        if urlsplit(port.location).scheme in _WITHOUT_PATHS:
+            to = f"{_ADDRESSED.decode()}{xml_text(port.location)}{_BEHIND.decode()}"
         start, end = method_tags(HANDLE_EVENT, binding)
         handback = write_handback(calling.handback, Generation(calling.schema))
         action = f"{binding}#{HANDLE_EVENT}" if binding else ""
         own = http_headers(Soap.V1_1, action)[1:]
-        return Holes(start.encode(), handback.encode(), end.encode(), own)
+        return Holes((to + start).encode(), handback.encode(), end.encode(), own)
 
 
 @lru_cache(maxsize=16)
