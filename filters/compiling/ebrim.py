@@ -182,7 +182,9 @@ STORED_QUERIES: Mapping[str, StoredQuery] = {
         {**_OF_A_PATIENT.parameters, "$XDSDocumentEntryStatus": _status},
     ),
 }
-"""The queries of subscriptions, by the id of the AdhocQuery without ``urn:uuid:``."""
+"""The queries of subscriptions, by the id of the AdhocQuery without ``urn:uuid:`` (IHE ITI TF-2,
+3.52.5.2.1 and 3.52.5.2.2; 3.52.5.2.3 to 3.52.5.2.5 are of the supplement "DSUB Extensions"). They
+are those of IPF, ``QueryType``, and so are the schemes above, ``Vocabulary``."""
 
 
 def translate_query(expression: Expression) -> Expression:

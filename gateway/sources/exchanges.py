@@ -61,7 +61,7 @@ from mediation import (
     write_unsubscribe,
 )
 from mediation import Granted as GrantedAnswer
-from mediation.names import MAKE_CONNECTION_ANONYMOUS
+from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSEN
 
 SECONDS = 20.0
 """Of one exchange, its answer included."""
@@ -306,6 +306,8 @@ class Exchanges:
         if fault is not None:
             said = fault.reason or fault.subcode or fault.code or "no reason"
             kind = _REFUSALS.get(fault.subcode or "", ProducerRefused)
+            if kind is NothingYet and fault.namespace == WSEN:
+                kind = ContextRefused  # "The enumerator has timed out and is no longer valid."
             raise kind(f"answered with a fault: {said}")
         if not 200 <= answer.status < 300:
             raise ProducerRefused(f"answered {answer.status}")

@@ -1,6 +1,6 @@
 """Faults in the answers of peers, in any SOAP version and at any status."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lxml import etree
 
@@ -17,12 +17,14 @@ _PERMANENT_SUBCODES = frozenset({"DeliveryRefused", "DestinationUnreachable", "A
 
 @dataclass(frozen=True, slots=True)
 class PeerFault:
-    """A fault that a peer answered; codes by local name, their prefixes are often unbound."""
+    """A fault that a peer answered; codes by local name, their prefixes are often unbound.
+    ``namespace`` is that of the subcode, where its prefix is bound."""
 
     code: str
     subcode: str | None
     reason: str
     permanent: bool
+    namespace: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def _fault_of(root: etree._Element) -> PeerFault | None:
 
 def read_fault_element(fault: etree._Element) -> PeerFault:
     """Read the ``Fault`` of a body, in any version of SOAP."""
-    code, subcode, reason = "", None, ""
+    code, subcode, reason, namespace = "", None, "", ""
     for child in elements(fault):
         match local_name(child):
             case "faultcode":
@@ -110,11 +112,13 @@ def read_fault_element(fault: etree._Element) -> PeerFault:
                     elif local_name(part) == "Subcode":
                         for value in elements(part)[:1]:
                             subcode = _local(text_of(value))
+                            prefix = text_of(value).rpartition(":")[0]
+                            namespace = value.nsmap.get(prefix or None, "")
             case "Reason":
                 for text in elements(child)[:1]:
                     reason = text_of(text)
     permanent = code in _PERMANENT or (subcode or code) in _PERMANENT_SUBCODES
-    return PeerFault(code, subcode, reason[:MAX_REASON], permanent)
+    return PeerFault(code, subcode, reason[:MAX_REASON], permanent, namespace)
 
 
 def _local(name: str) -> str:

@@ -19,17 +19,17 @@ from tests.rigs.brokers import free_ports
 
 DEADLINE = 60.0
 _HERE = Path(__file__).parents[1] / "foreign" / "cxf"
-_LIBRARIES = Path(os.environ.get("DRAGOMAN_CXF") or Path.home() / ".cache" / "dragoman" / "cxf")
+LIBRARIES = Path(os.environ.get("DRAGOMAN_CXF") or Path.home() / ".cache" / "dragoman" / "cxf")
 
 
 def needs_cxf() -> None:
     """Skip the module that says this where there is no Java compiler, or no CXF."""
     if shutil.which("javac") is None:
         pytest.skip("needs javac (openjdk-17-jdk-headless)", allow_module_level=True)
-    if not list(_LIBRARIES.glob("cxf-rt-ws-eventing-*.jar")):
+    if not list(LIBRARIES.glob("cxf-rt-ws-eventing-*.jar")):
         pytest.skip(
             "needs Apache CXF: mvn -q -f tests/foreign/cxf dependency:copy-dependencies "
-            f"-DoutputDirectory={_LIBRARIES}",
+            f"-DoutputDirectory={LIBRARIES}",
             allow_module_level=True,
         )
 
@@ -39,7 +39,7 @@ def _compiled() -> str:
     """Compile the peer; the class path that it runs with."""
     folder = tempfile.mkdtemp(prefix="dragoman-cxf-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    libraries = f"{_LIBRARIES}/*"
+    libraries = f"{LIBRARIES}/*"
     command = ["javac", "-nowarn", "-cp", libraries, "-d", folder, str(_HERE / "Peer.java")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

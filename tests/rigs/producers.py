@@ -59,14 +59,16 @@ Script = Callable[["Producer", Told], "tuple[int, bytes] | None"]
 """Answers an operation: a status and a body; None never answers."""
 
 
-def fault(text: str = "No.", status: int = 500, *, subcode: str = "") -> Script:
-    """A fault, in SOAP 1.1 or 1.2, which has a subcode of WS-Management."""
+def fault(
+    text: str = "No.", status: int = 500, *, subcode: str = "", namespace: str = WSMAN
+) -> Script:
+    """A fault, in SOAP 1.1 or 1.2, which has a subcode of WS-Management, or another one's."""
 
     def answer(producer: "Producer", told: Told) -> tuple[int, bytes]:
         soap = told.message.soap
         sub = ""
         if subcode:
-            value = f'<s:Value xmlns:w="{WSMAN}">w:{subcode}</s:Value>'
+            value = f'<s:Value xmlns:w="{namespace}">w:{subcode}</s:Value>'
             sub = f"<s:Subcode>{value}</s:Subcode>"
         if soap is S11:
             inner = f"<faultcode>s:Client</faultcode><faultstring>{text}</faultstring>"

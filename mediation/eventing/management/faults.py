@@ -1,4 +1,8 @@
-"""The faults of WS-Management (DSP0226 1.2, section 14), for requests of any specification."""
+"""The faults of WS-Management (DSP0226 1.2, section 14), for requests of any specification.
+
+Their names, codes and reasons are those of openwsman (``wsman-faults.c``) and Wiseman, too; the
+words of details those of Wiseman and OpenPegasus, for openwsman misspells some.
+"""
 
 from collections.abc import Mapping
 
@@ -31,7 +35,9 @@ FAULTS: Mapping[Reason, Fault] = {
     Reason.SELECTORS_UNEXPECTED: _fault(
         "InvalidSelectors", "The Selectors for the resource are not valid."
     ),
-    Reason.BOOKMARK_INVALID: _fault("InvalidBookmark", "The bookmark is not valid."),
+    Reason.BOOKMARK_INVALID: _fault(
+        "InvalidBookmark", "The bookmark supplied with the subscription is not valid."
+    ),
     Reason.TIMED_OUT: _fault("TimedOut", "The operation has timed out.", Code.RECEIVER),
 }  # fmt: skip
 """One row for each reason that WS-Management alone knows."""

@@ -77,12 +77,13 @@ def read_management(envelope: Envelope) -> ManagementHeaders:
 
 
 def _read_size(block: etree._Element) -> int:
+    """Read the size of R6.2-4, whose detail the schema does not list."""
     size = read_number(block)
     if size < LEAST_ENVELOPE:
         raise refused(
             Reason.ENCODING_LIMIT,
             f"MaxEnvelopeSize is below {LEAST_ENVELOPE} octets.",
-            "MaxEnvelopeSize",
+            "MinimumEnvelopeLimit",
         )
     return size
 

@@ -187,27 +187,34 @@ async def test_openwsman_answers_with_the_message_of_an_event(
     await producer.asked("Pull", 2)
 
 
-@pytest.mark.parametrize("how", ["lost", "over"])
+@pytest.mark.parametrize("how", ["lost", "over", "timed out"])
 async def test_a_context_that_is_over_is_followed_by_a_subscription_behind_the_bookmark(
     gateway: Running, consumer: Consumers, some: Producers, how: str
 ) -> None:
     producer = some.put(PulledProducer)
     producer.bookmarks = True
-    id_ = await live(gateway, producer, publish_on=f"pulled/{how}")
-    url = await listen(gateway, consumer, f"pulled/{how}")
+    topic = f"pulled/{how.replace(' ', '-')}"
+    id_ = await live(gateway, producer, publish_on=topic)
+    url = await listen(gateway, consumer, topic)
     producer.over = how == "over"
     await producer.give(event(1), event(2))
     assert await came(consumer, url, 2) == ["1", "2"]
     if how == "lost":
         await producer.asked("Pull", 2)
         await producer.lose()
+    if how == "timed out":  # The enumerator, not the request.
+        await producer.asked("Pull", 2)
+        producer.answers["Pull"] = fault("Over.", subcode="TimedOut", namespace=WSEN)
+        await producer.give(event(3))
+        assert await came(consumer, url, 1) == ["3"]
     told = await producer.asked("Subscribe", 2)
-    assert bookmark(told) == "at 2"
+    assert bookmark(told) == f"at {producer.number}"
     producer.over = False
+    producer.answers.clear()
     assert "Pull" in (await state(gateway, id_, "live"))["last_error"]
     assert producer.count("Unsubscribe") == 0
-    await producer.give(event(3))
-    assert await came(consumer, url, 1) == ["3"]
+    await producer.give(event(4))
+    assert await came(consumer, url, 1) == ["4"]
 
 
 async def test_what_a_service_has_kept_is_asked_for(gateway: Running, some: Producers) -> None:

@@ -118,13 +118,18 @@ def test_what_is_not_offered(
     assert f"wsman:{etree.QName(asked).localname}" in "".join(map(str, fault.itertext()))
 
 
+OF_THE_TEXT = {"MinimumEnvelopeLimit"}
+"""What the text has (R6.2-4, which OpenPegasus quotes) and the list of the schema has not; it takes
+any URI beside its list."""
+
+
 def test_details_are_those_of_the_schema(material: Path) -> None:
     root = etree.parse(material / "specs/schemas/ws-eventing/wsman-1.xsd").getroot()
     known = {one.get("value") for one in root.iter("{http://www.w3.org/2001/XMLSchema}enumeration")}
     details = {detail for *_, detail in (row.values for row in NOT_OFFERED) if detail}
     details |= {detail for *_, detail in REFUSED if detail}
     details |= {str(detail) for *_, detail in (row.values for row in HEADERS)}
-    assert {f"{WSMAN_FAULT_DETAIL}{detail}" for detail in details} <= known
+    assert {f"{WSMAN_FAULT_DETAIL}{detail}" for detail in details - OF_THE_TEXT} <= known
 
 
 EVERYTHING_WANTED = DeliveryMode(
@@ -270,7 +275,8 @@ HEADERS = [
     ),
     pytest.param(
         "<wsman:MaxEnvelopeSize>8000</wsman:MaxEnvelopeSize>",
-        Reason.ENCODING_LIMIT, "EncodingLimit", "MaxEnvelopeSize", id="too small an envelope",
+        Reason.ENCODING_LIMIT, "EncodingLimit", "MinimumEnvelopeLimit",
+        id="too small an envelope",
     ),
     pytest.param(
         '<wsman:Locale s:mustUnderstand="true" xml:lang="de-DE"/>',
