@@ -1,0 +1,52 @@
+"""How the server ends: at once, but for the requests that are under way."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.rigs.envelopes import Speaker, fresh_id
+from tests.rigs.gateways import http_request, read_http, running
+from tests.rigs.waiting import DEADLINE, until
+
+
+async def test_an_idle_server_ends_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        paused.append(seconds)
+        await sleep(seconds)
+
+    async with running(tmp_path) as run:
+        assert (await run.request("GET", "/readyz")).status == 200
+        monkeypatch.setattr(asyncio, "sleep", noted)
+        run.stop.set()
+    assert 0.1 not in paused, "uvicorn's own pause"
+
+
+async def test_a_request_under_way_is_answered(tmp_path: Path) -> None:
+    speaker = Speaker()
+    body = speaker.envelope("<e/>", message_id=fresh_id())
+    async with running(tmp_path) as run:
+        request = http_request(run.port, "POST", "/soap", body, {"content-type": speaker.type})
+        reader, writer = await asyncio.open_connection("127.0.0.1", run.port)
+        writer.write(request[:-10])
+        await run.until(lambda: run.gateway.gate.connections == 1)
+        run.stop.set()
+
+        async def nobody_listens() -> bool:
+            try:
+                _, other = await asyncio.open_connection("127.0.0.1", run.port)
+            except ConnectionRefusedError:
+                return True
+            other.close()
+            return False
+
+        await until(nobody_listens)
+        writer.write(request[-10:])
+        first, _, answer = await asyncio.wait_for(read_http(reader), DEADLINE)
+        assert first.split()[1] == "503" and b"Fault" in answer, "what publishes later has it"
+        writer.close()
