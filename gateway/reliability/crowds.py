@@ -10,10 +10,11 @@ from filters import Refused
 from gateway.reliability.party import Party, requests_of
 from gateway.reliability.reading import read_again
 from gateway.reliability.receiving import Exchange, receive
-from gateway.reliability.sending import Work, act, act_beside
+from gateway.reliability.sending import Work, act, act_beside, sends_messages
+from gateway.reliability.source import acknowledged_all
 from gateway.reliability.steps import begin
-from gateway.reliability.storage import in_key_order
-from gateway.reliability.together import Part, outcome, together
+from gateway.reliability.storage import Transaction, in_key_order
+from gateway.reliability.together import Part, find_all, outcome, together
 from gateway.reliability.values import Reply
 from mediation.reliable_messaging import ReliableMessage, RmFault
 from mediation.reliable_messaging.application import MAKE_CONNECTION_ACTION
@@ -68,7 +69,9 @@ def receive_all(party: Party, arrived: Sequence[Arrived], now: float) -> list[Re
         Part(partial(_taken, exchange), incoming=(key,), invoker=(key,))
         for key, _, exchange in plain
     ]
-    for (_, at, _), taken in zip(plain, together(party, now, parts), strict=True):
+    done = together(party, now, parts)
+    _say_once([(key, taken) for (key, _, _), taken in zip(plain, done, strict=True)])
+    for (_, at, _), taken in zip(plain, done, strict=True):
         replies[at] = taken if isinstance(taken, Exception) else outcome(party, taken.finish)
     for at, each in enumerate(arrived):
         if at not in replies:
@@ -77,6 +80,18 @@ def receive_all(party: Party, arrived: Sequence[Arrived], now: float) -> list[Re
                 party, partial(take, content_type=each.content_type, service=each.service)
             )
     return [replies[at] for at in range(len(arrived))]
+
+
+def _say_once(taken: Sequence[tuple[str, Exchange | Exception]]) -> None:
+    """Acknowledge with one answer what was taken of a sequence: the last one says it of all."""
+    said: set[str] = set()
+    for key, exchange in reversed(taken):
+        if isinstance(exchange, Exception) or not exchange.only_acknowledges:
+            continue
+        if key not in said:
+            said.add(key)
+        elif not exchange.is_asked:
+            exchange.blocks.clear()
 
 
 def _taken(make: Callable[[], Exchange]) -> Exchange:
@@ -103,18 +118,38 @@ def acknowledge_all(
     Returns:
         The reply to each, or the exception.
     """
-    ordered = sorted(range(len(answers)), key=lambda at: answers[at].key)
+    done = _acknowledge_plain(party, answers, now) if len(answers) > 1 else frozenset()
+    ordered = sorted(set(range(len(answers))) - done, key=lambda at: answers[at].key)
     parts: list[Part[Any]] = []
     for at in ordered:
         each = answers[at]
         way = (None, "", "", each.key)
         exchange = partial(Exchange, party, each.message, each.octets, now, *way)
         parts.append(Part(partial(_taken, exchange), outgoing=(each.key,)))
+    taken: dict[int, Exchange | Exception]
     taken = dict(zip(ordered, together(party, now, parts), strict=True))
-    return [
-        found if isinstance(found, Exception) else outcome(party, found.finish)
-        for found in (taken[at] for at in range(len(answers)))
-    ]
+    replies: list[Reply | Exception] = [Reply()] * len(answers)
+    for at, found in taken.items():
+        replies[at] = found if isinstance(found, Exception) else outcome(party, found.finish)
+    return replies
+
+
+def _acknowledge_plain(
+    party: Party, answers: Sequence[Acknowledging], now: float
+) -> frozenset[int]:
+    """Take what only says that messages arrived, of several sequences at once.
+
+    Returns:
+        The places of those that are taken; nothing of the others is, whatever happened.
+    """
+    said = {each.key: (at, each.message.acknowledgements[0]) for at, each in enumerate(answers)}
+    try:
+        with begin(party, now) as step:
+            keys = in_key_order(find_all(step.tx.outgoing, said))
+            taken = acknowledged_all(step, [(key, said[key][1]) for key in keys])
+    except Exception:  # Whoever takes each for itself finds out.
+        return frozenset()
+    return frozenset(said[key][0] for key, was in zip(keys, taken, strict=True) if was)
 
 
 def act_all(party: Party, limits: Mapping[str, int], now: float) -> dict[str, Work | Exception]:
@@ -138,7 +173,8 @@ def act_all(party: Party, limits: Mapping[str, int], now: float) -> dict[str, Wo
         )
         for key in first
     ]
-    done: dict[str, Any] = dict(zip(first, together(party, now, looks), strict=True))
+    read = partial(_read_due, party, now, limits, first)
+    done: dict[str, Any] = dict(zip(first, together(party, now, looks, read), strict=True))
     # What goes the other way is locked before them, and has to be known for that.
     opposites |= {key: found for key, found in done.items() if isinstance(found, str)}
     beside = [key for key in in_key_order(limits) if opposites[key] is not None]
@@ -153,13 +189,35 @@ def act_all(party: Party, limits: Mapping[str, int], now: float) -> dict[str, Wo
         for key in beside
         if (opposite := opposites[key]) is not None
     ]
-    done |= dict(zip(beside, together(party, now, parts), strict=True))
+    read = partial(_read_due, party, now, limits, beside)
+    done |= dict(zip(beside, together(party, now, parts, read), strict=True))
     return {
         key: done[key]
         if done[key] is not None
         else outcome(party, partial(act, party, key, now, limit=limits[key]))
         for key in limits
     }
+
+
+def _read_due(
+    party: Party,
+    now: float,
+    limits: Mapping[str, int],
+    keys: Sequence[str],
+    tx: Transaction,
+    places: Sequence[int],
+) -> None:
+    """Read what is due of several sequences with one statement, where the store can do that."""
+    read = getattr(tx.outgoing, "read_due", None)
+    if read is None:
+        return
+    wanted: dict[str, tuple[int, int]] = {}
+    for key in (keys[at] for at in places):
+        sequence = tx.outgoing.find(key)
+        if sequence is not None and sends_messages(sequence):
+            highest = party.policy.highest_sent(sequence.acknowledged, sequence.window)
+            wanted[key] = highest, limits[key] + 1
+    read(wanted, now)
 
 
 def _act_unless_beside(party: Party, key: str, now: float, limit: int) -> Work | str | None:

@@ -5,8 +5,9 @@ delivered."""
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any, cast
 
 from gateway.reliability.ending import finish_replies
@@ -27,8 +28,14 @@ from gateway.reliability.records import (
 )
 from gateway.reliability.source import Message, SourceFull, append, takes_messages
 from gateway.reliability.steps import Step, begin
-from gateway.reliability.storage import Conflict, InDoubt, OutOfOrder, StorageUnavailable
-from gateway.reliability.together import outcome
+from gateway.reliability.storage import (
+    Conflict,
+    InDoubt,
+    OutOfOrder,
+    StorageUnavailable,
+    in_key_order,
+)
+from gateway.reliability.together import outcome, take_all
 from gateway.reliability.values import (
     Application,
     ApplicationFault,
@@ -74,6 +81,7 @@ def deliver_some(
     now: float,
     *,
     limit: int = 64,
+    at_once: int = 1,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> dict[str, Exception | None]:
     """Give applications what they may have of several sequences, in one transaction, with a
@@ -83,52 +91,105 @@ def deliver_some(
     Args:
         waiting: The sequences; those that are looked at are taken out of it.
         limit: The most messages.
+        at_once: How many sequences are locked and read at once. All wait for one function that
+            takes long.
         goes_on: Whether there is time for one more: what was delivered waits for its commit.
 
     Returns:
         The sequences that were looked at, with what kept their messages from being delivered.
     """
-    looked_at: dict[str, Exception | None] = {}
-    failed: tuple[int, Exception] | None = None
     if not getattr(party.storage, "has_savepoints", False):
         identifier = _taken_from(waiting)
         return {} if identifier is None else {identifier: _delivered_alone(party, identifier, now)}
+    batch = _Batch(waiting, limit, at_once, goes_on)
     try:
         with begin(party, now) as step:
-            savepoint = cast(Any, step.tx).savepoint
-            while limit > 0 and failed is None and goes_on():
-                identifier = _taken_from(waiting)
-                if identifier is None:
-                    break
-                looked_at[identifier] = None
-                numbers: list[int] = []
-                try:
-                    left: int | None = 1
-                    while left and limit > 0 and goes_on():
-                        with savepoint():
-                            left = _give_next(step, identifier, numbers)
-                        limit -= 1
-                except OutOfOrder:  # It goes first in another transaction.
-                    waiting.appendleft(identifier)
-                    del looked_at[identifier]
-                    break
-                except Exception as error:
-                    failed = (numbers or [0])[-1], error
+            batch.deliver(step)
     except (Conflict, InDoubt):
-        return {each: _delivered_alone(party, each, now) for each in looked_at}
+        return {each: _delivered_alone(party, each, now) for each in batch.looked_at}
     except StorageUnavailable as error:
-        return dict.fromkeys(looked_at, error)
+        return dict.fromkeys(batch.looked_at, error)
     except Exception:  # Of the commit: a constraint of an application, say.
-        return {each: _delivered_alone(party, each, now) for each in looked_at}
-    if failed is not None:
-        assert identifier is not None
-        if isinstance(failed[1], Conflict):
-            looked_at[identifier] = _delivered_alone(party, identifier, now)
+        return {each: _delivered_alone(party, each, now) for each in batch.looked_at}
+    if batch.failed is not None:
+        identifier, number, failure = batch.failed
+        if isinstance(failure, Conflict):
+            batch.looked_at[identifier] = _delivered_alone(party, identifier, now)
         else:
-            take = partial(_take_failure, party, identifier, failed[0], now, failed[1])
+            take = partial(_take_failure, party, identifier, number, now, failure)
             found = outcome(party, take)
-            looked_at[identifier] = found if isinstance(found, Exception) else None
-    return looked_at
+            batch.looked_at[identifier] = found if isinstance(found, Exception) else None
+    return batch.looked_at
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What one transaction gives to applications."""
+
+    waiting: deque[str]
+    limit: int
+    at_once: int
+    goes_on: Callable[[], bool]
+    looked_at: dict[str, Exception | None] = field(default_factory=dict)
+    failed: tuple[str, int, Exception] | None = None
+    """The sequence and the number of the message that ended it, and why."""
+
+    def deliver(self, step: Step) -> None:
+        in_order = True
+        while in_order and self._may_go_on():
+            some = list(islice(iter(partial(_taken_from, self.waiting), None), self.at_once))
+            if not some:
+                break
+            try:
+                some = self._locked(step, some)
+                while some and in_order:
+                    in_order = self._give(step, some[0])
+                    if in_order:
+                        del some[0]
+            except OutOfOrder:
+                in_order = False
+            except Exception:
+                self.looked_at.update(dict.fromkeys(some))
+                raise
+            self.waiting.extendleft(reversed(some))  # They go first in another transaction.
+
+    def _may_go_on(self) -> bool:
+        return self.limit > 0 and self.failed is None and self.goes_on()
+
+    def _locked(self, step: Step, some: list[str]) -> list[str]:
+        """Lock several, and read what is given next; those that others have are left alone until
+        the next look."""
+        if len(some) == 1:
+            return some
+        buffers: Any = step.tx.invoker
+        taken = take_all(buffers, some)
+        self.looked_at.update((each, None) for each in some if each not in taken)
+        ordered = in_key_order(taken)
+        read_ahead = getattr(buffers, "read_ahead", None)
+        if read_ahead is not None and len(ordered) > 1:
+            read_ahead(ordered)
+        return ordered
+
+    def _give(self, step: Step, identifier: str) -> bool:
+        """Give what there is of one sequence; False: it goes first in another transaction."""
+        if not self._may_go_on():
+            return False
+        savepoint = cast(Any, step.tx).savepoint
+        self.looked_at[identifier] = None
+        numbers: list[int] = []
+        try:
+            while True:
+                with savepoint():
+                    left = _give_next(step, identifier, numbers)
+                self.limit -= 1
+                if not left or not self._may_go_on():
+                    break
+        except OutOfOrder:
+            del self.looked_at[identifier]
+            return False
+        except Exception as error:
+            self.failed = identifier, (numbers or [0])[-1], error
+        return True
 
 
 def _taken_from(waiting: deque[str]) -> str | None:

@@ -174,6 +174,18 @@ class Exchange:
         faults = (self.fault, self.misread)
         return any(each and each.name is FaultName.UNKNOWN_SEQUENCE for each in faults)
 
+    @property
+    def only_acknowledges(self) -> bool:
+        """Whether the answer, on the connection, is an acknowledgement and nothing else."""
+        others = (self.fault, self.misread, self.body, self.awaited)
+        return any(self.blocks) and all(other is None for other in others)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the message itself wants to be acknowledged."""
+        header = self.message.sequence
+        return bool(self.message.ack_requested) or (header is not None and header.last)
+
     def run(self) -> Reply:
         self.take()
         return self.finish()

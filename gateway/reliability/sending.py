@@ -134,6 +134,12 @@ def _end_replies(party: Party, offered: str, now: float) -> None:
             ending.terminate(step, incoming, None)
 
 
+def sends_messages(sequence: OutgoingSequence) -> bool:
+    """Whether a look at a sequence that is due reads its messages, usually."""
+    sending = sequence.state in (SourceState.SENDING, SourceState.SENDING_ENDED)
+    return sending and sequence.ended_at is None and is_callable(sequence.target)
+
+
 @dataclass(slots=True)
 class _Look:
     """One look at one sequence."""

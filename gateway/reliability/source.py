@@ -1,7 +1,7 @@
 """The source of a sequence (RMSSequence): what clients and peers change of it, each in a
 transaction that somebody began. What it sends is decided in `sending`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.reliability.party import Channel, is_callable, is_fetched, reply_key
@@ -329,29 +329,7 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
     if max(numbers) >= sequence.next_number:
         return RmFault(FaultName.INVALID_ACKNOWLEDGEMENT, said.identifier)
     left = _removed(step, sequence, said.ranges)
-    policy = step.party.policy
-    held_back = sequence.next_number - 1 > policy.highest_sent(
-        sequence.acknowledged, sequence.window
-    )
-    # Each look reads what is on its way: none is for nothing.
-    looks = held_back or said.nacks or left == 0
-    # One that was closed before has its intervals; a peer that says so again shortens none.
-    anew = sequence.state is SourceState.IDLE or (said.final and not sequence.closed)
-    sequence = changed(
-        sequence,
-        acknowledged=sequence.acknowledged | said.ranges,
-        count=left,
-        window=said.buffer_remaining,
-        last_acked_at=step.now,
-        closed=sequence.closed or said.final,
-        tries=0 if anew else sequence.tries,
-        next_at=None if anew else sequence.next_at,
-        due_at=step.now if looks or anew else sequence.due_at,
-    )
-    if left == 0 and not (said.nacks or anew) and _rests(sequence):
-        # A worker would find nothing to do but to set this time.
-        quiet_at = step.now + policy.keep_alive
-        sequence = changed(sequence, due_at=soonest(quiet_at, sequence.expires_at))
+    sequence = _told_of(step, sequence, said, left)
     for number in said.nacks:
         message = step.tx.outgoing.message(sequence.key, number)
         if message is not None and policy.hurries(message.tries, message.next_at, step.now):
@@ -361,6 +339,80 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
         return None
     step.tx.outgoing.put(_emptied(sequence))
     return None
+
+
+def acknowledged_all(step: Step, answers: Sequence[tuple[str, Acknowledgement]]) -> list[bool]:
+    """Take acknowledgements of several sequences, at most one of each, which are locked.
+
+    Args:
+        answers: The key of the sequence whose message was answered, and what was said.
+
+    Returns:
+        Whether each was taken: it says what `acknowledged` removes messages for, and nothing else.
+    """
+    found: dict[str, tuple[OutgoingSequence, Acknowledgement]] = {}
+    for key, said in answers:
+        sequence = step.tx.outgoing.find(key)
+        if sequence is not None and _is_plain(sequence, said):
+            found[key] = sequence, said
+    for key, left in _left(step, found).items():
+        sequence, said = found[key]
+        step.tx.outgoing.put(_emptied(_told_of(step, sequence, said, left)))
+    return [key in found for key, _ in answers]
+
+
+def _is_plain(sequence: OutgoingSequence, said: Acknowledgement) -> bool:
+    """Whether an acknowledgement only says what has arrived of a sequence that goes on."""
+    return (
+        sequence.identifier == said.identifier
+        and sequence.ended_at is None
+        and sequence.owner is None
+        and said.ranges.highest < sequence.next_number
+        and not (said.final or said.nacks)
+    )
+
+
+def _left(
+    step: Step, found: Mapping[str, tuple[OutgoingSequence, Acknowledgement]]
+) -> dict[str, int]:
+    """Remove what is acknowledged; how many messages are left of each sequence."""
+    remove = getattr(step.tx.outgoing, "remove_all", None)
+    if remove is None:
+        return {
+            key: _removed(step, sequence, said.ranges) for key, (sequence, said) in found.items()
+        }
+    new = {key: _new(sequence, said.ranges) for key, (sequence, said) in found.items()}
+    removed = remove({key: ranges for key, ranges in new.items() if ranges})
+    return {key: sequence.count - removed.get(key, 0) for key, (sequence, _) in found.items()}
+
+
+def _told_of(
+    step: Step, sequence: OutgoingSequence, said: Acknowledgement, left: int
+) -> OutgoingSequence:
+    """*sequence*, of which *left* messages are left, when that is said of it."""
+    policy = step.party.policy
+    held_back = sequence.next_number - 1 > policy.highest_sent(
+        sequence.acknowledged, sequence.window
+    )
+    # Each look reads what is on its way: none is for nothing.
+    looks = held_back or said.nacks or left == 0
+    # One that was closed before has its intervals; a peer that says so again shortens none.
+    anew = sequence.state is SourceState.IDLE or (said.final and not sequence.closed)
+    due_at = step.now if looks or anew else sequence.due_at
+    if left == 0 and not (said.nacks or anew) and _rests(sequence):
+        # A worker would find nothing to do but to set this time.
+        due_at = soonest(step.now + policy.keep_alive, sequence.expires_at)
+    return changed(
+        sequence,
+        acknowledged=sequence.acknowledged | said.ranges,
+        count=left,
+        window=said.buffer_remaining,
+        last_acked_at=step.now,
+        closed=sequence.closed or said.final,
+        tries=0 if anew else sequence.tries,
+        next_at=None if anew else sequence.next_at,
+        due_at=due_at,
+    )
 
 
 def _rests(sequence: OutgoingSequence) -> bool:
@@ -378,10 +430,14 @@ def _removed(step: Step, sequence: OutgoingSequence, ranges: Ranges) -> int:
     remove = getattr(step.tx.outgoing, "remove_acknowledged", None)
     if remove is None:
         return step.tx.outgoing.acknowledge(sequence.key, ranges)
-    # What was acknowledged before is gone, or waits for its reply.
+    return sequence.count - int(remove(sequence.key, _new(sequence, ranges)))
+
+
+def _new(sequence: OutgoingSequence, ranges: Ranges) -> Ranges:
+    """Those of *ranges* that may have messages: what was acknowledged before is gone, or waits for
+    its reply."""
     first = sequence.acknowledged.first_gap
-    new = tuple((max(low, first), high) for low, high in ranges.pairs if high >= first)
-    return sequence.count - int(remove(sequence.key, Ranges(new)))
+    return Ranges(tuple((max(low, first), high) for low, high in ranges.pairs if high >= first))
 
 
 def answered(step: Step, key: str, said: ReliableMessage, owner: str | None) -> None:

@@ -14,10 +14,17 @@ A store may have more, which is used where it is there, and done without where i
   one go, in the order of their keys; the first leaves out what another transaction has. Both
   return their keys;
 - `InvokerBuffers`, ``add_new_message(identifier, message)``: add one whose number does not wait, as
-  the caller knows; `Conflict`, if it does, at the end of the transaction at the latest;
+  the caller knows; `Conflict`, if it does, at the end of the transaction at the latest; and
+  ``read_ahead(identifiers)``: read what `InvokerBuffers.messages` is asked for next, of several
+  buffers that are locked;
 - `OutgoingSequences`, ``next_due(key, highest, after)``: the earliest time after *after* at which
-  one of the messages up to number *highest* is due, or None; and ``remove_acknowledged(key,
-  ranges)``: as ``acknowledge``, but that it returns how many messages were removed;
+  one of the messages up to number *highest* is due, or None; ``read_due(wanted, now)``: read what
+  that and `OutgoingSequences.messages` are asked for next, of several sequences that are locked,
+  *wanted* having the highest number and the most messages of each key;
+  ``remove_acknowledged(key, ranges)``: as ``acknowledge``, but that it returns how many messages
+  were removed; and ``remove_all(known)``: the same of several sequences, by key;
+- `Look`, ``all_due(now, limit)``: what `Look.invoker_due`, `Look.outgoing_due` and
+  `Look.incoming_due` return, as a tuple;
 - a store, ``has_savepoints``, and its transactions ``savepoint()``: a part that is undone where it
   raises.
 

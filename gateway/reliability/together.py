@@ -43,34 +43,37 @@ class _Broken(Exception):
     """One of several pieces of work failed, and with it the transaction of all."""
 
 
-def together(party: Party, now: float, parts: Sequence[Part[T]]) -> list[T | Exception]:
-    """Run *parts* in one transaction, one after the other; those by themselves that need something
-    which another transaction has, or which is not there. Where the transaction fails, each runs by
-    itself, so that none spoils it for another.
+def together(
+    party: Party,
+    now: float,
+    parts: Sequence[Part[T]],
+    first: Callable[[Transaction, Sequence[int]], None] | None = None,
+) -> list[T | Exception]:
+    """Run *parts* in one transaction, one after the other; in a second one those that need
+    something which another transaction had, for which that one waits; those by themselves that need
+    something which is not there. Where a transaction fails, each runs by itself, so that none
+    spoils it for another.
+
+    Args:
+        first: Is given the places of those parts that run in the transaction, before they do: it
+            may read for all of them at once.
 
     Returns:
         What came of each, or the exception that it raised.
     """
     done: dict[int, T | Exception] = {}
     missed: list[StorageUnavailable] = []
-    shared = list(range(len(parts)))
-    for _ in range(ROUNDS):
-        if len(shared) < 2:
+    failed: set[int] = set()
+    for waits in (False, True):
+        shared = [at for at in range(len(parts)) if at not in done and at not in failed]
+        if len(shared) < 2 or missed:
             break
         try:
-            with begin(party, now) as step:
-                ready, inner = _ready(step.tx, parts, shared), replace(step, shared=True)
-                for at in ready:
-                    with sharing(inner):
-                        done[at] = _result(parts[at].work)
-                    if step.failures:
-                        shared.remove(at)
-                        raise _Broken
-            break
+            did = _shared(party, now, parts, shared, failed, first, waits=waits)
+            done.update(did)
         except _Broken:
-            done.clear()
+            break
         except StorageUnavailable as error:
-            done.clear()
             if not isinstance(error, Conflict):
                 missed.append(error)
             break
@@ -84,6 +87,46 @@ def together(party: Party, now: float, parts: Sequence[Part[T]]) -> list[T | Exc
         if isinstance(found, StorageUnavailable) and not isinstance(found, Conflict):
             missed.append(found)
     return [done[at] for at in range(len(parts))]
+
+
+def _shared(
+    party: Party,
+    now: float,
+    parts: Sequence[Part[T]],
+    places: list[int],
+    failed: set[int],
+    first: Callable[[Transaction, Sequence[int]], None] | None,
+    *,
+    waits: bool,
+) -> dict[int, T | Exception]:
+    """What came of those of the parts at *places* that shared a transaction.
+
+    Args:
+        failed: Gets the places of those that failed in it.
+
+    Raises:
+        _Broken: Several times one of them failed.
+        StorageUnavailable: They have to run by themselves.
+    """
+    for _ in range(ROUNDS):
+        done: dict[int, T | Exception] = {}
+        try:
+            with begin(party, now) as step:
+                ready, inner = _ready(step.tx, parts, places, waits), replace(step, shared=True)
+                if first is not None and len(ready) > 1:
+                    first(step.tx, ready)
+                for at in ready:
+                    with sharing(inner):
+                        done[at] = _result(parts[at].work)
+                    if step.failures:
+                        failed.add(at)
+                        raise _Broken
+            return done
+        except _Broken:
+            places = [at for at in places if at not in failed]
+            if len(places) < 2:
+                break
+    raise _Broken
 
 
 def outcome(party: Party, work: Callable[[], T]) -> T | Exception:
@@ -106,12 +149,15 @@ def _result(work: Callable[[], T]) -> T | Exception:
         return error
 
 
-def _ready(tx: Transaction, parts: Sequence[Part[T]], places: Sequence[int]) -> list[int]:
+def _ready(
+    tx: Transaction, parts: Sequence[Part[T]], places: Sequence[int], waits: bool
+) -> list[int]:
     """Lock what the parts at *places* look at, in the lock order; those that have all of it."""
     some = [parts[at] for at in places]
-    incoming = take_all(tx.incoming, (key for part in some for key in part.incoming))
-    invoker = take_all(tx.invoker, (key for part in some for key in part.invoker))
-    outgoing = take_all(tx.outgoing, (key for part in some for key in part.outgoing))
+    lock = find_all if waits else take_all
+    incoming = lock(tx.incoming, (key for part in some for key in part.incoming))
+    invoker = lock(tx.invoker, (key for part in some for key in part.invoker))
+    outgoing = lock(tx.outgoing, (key for part in some for key in part.outgoing))
     return [
         at
         for at in places
@@ -128,3 +174,13 @@ def take_all(manager: Any, keys: Iterable[str]) -> frozenset[str]:
     if at_once is not None and len(ordered) > 1:
         return frozenset(at_once(ordered))
     return frozenset(key for key in ordered if manager.take(key) is not None)
+
+
+def find_all(manager: Any, keys: Iterable[str]) -> frozenset[str]:
+    """Lock those of *keys* that are there; others that have them are waited for, where the store
+    can do that in one go."""
+    ordered = in_key_order(keys)
+    at_once = getattr(manager, "find_all", None)
+    if at_once is None:
+        return take_all(manager, ordered)
+    return frozenset(at_once(ordered) if ordered else ())

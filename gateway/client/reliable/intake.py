@@ -12,7 +12,7 @@ from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Outgoing
 from mediation import Context, Soap, http_headers, write_fault
 
-AT_A_TIME = 64
+AT_A_TIME = 128
 """Messages that are taken at the same time."""
 HELD = 256
 """Connections that are held open for replies."""

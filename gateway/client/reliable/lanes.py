@@ -34,7 +34,9 @@ class _Host(Generic[T]):
 
 class Lanes(Generic[T]):
     """Has items worked on, at most *of_a_lane* of each lane at a time and *of_a_host* of each host,
-    whose lanes have their turns. What has nothing to do is forgotten: no task waits.
+    whose lanes have their turns: in one, items begin until *of_a_lane* are worked on, since what
+    goes together is taken together on the other side. What has nothing to do is forgotten: no task
+    waits.
 
     To be used in one event loop.
 
@@ -72,10 +74,14 @@ class Lanes(Generic[T]):
         self._list(host, lane)
         self._begin(host)
 
-    def _list(self, host: _Host[T], lane: _Lane[T]) -> None:
+    def _list(self, host: _Host[T], lane: _Lane[T], *, goes_on: bool = False) -> None:
+        """List it, if something of it may begin; *goes_on*: it is its turn still."""
         if not lane.listed and lane.items and lane.busy < self._of_a_lane:
             lane.listed = True
-            host.ready.append(lane)
+            if goes_on:
+                host.ready.appendleft(lane)
+            else:
+                host.ready.append(lane)
 
     def _begin(self, host: _Host[T]) -> None:
         if host.ready and host.workers < self._of_a_host:
@@ -89,7 +95,7 @@ class Lanes(Generic[T]):
                 lane.listed = False
                 item = lane.items.popleft()
                 lane.busy += 1
-                self._list(host, lane)
+                self._list(host, lane, goes_on=True)
                 self._begin(host)
                 try:
                     await self._work(item)

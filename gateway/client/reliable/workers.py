@@ -30,7 +30,7 @@ from gateway.reliability.answers import Came, acknowledging, together
 from gateway.reliability.crowds import Acknowledging, Arrived
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.invoker import deliver_some
-from gateway.reliability.storage import Conflict, StorageUnavailable
+from gateway.reliability.storage import Conflict, Look, StorageUnavailable
 from gateway.reliability.values import Awaited, NotHere, Outgoing, Reply
 from gateway.reliability.watching import watch
 from mediation import Soap, http_headers
@@ -41,6 +41,8 @@ POLL = 1.0
 """Seconds between two looks at a store to which other processes write, too."""
 GATHER, MOST_GATHER = 0.005, 0.1
 """Seconds between two looks, at the least and at the most."""
+GATHER_MANY, MANY = 0.02, 16
+"""As `GATHER`, after a look that found so much: to do what comes together takes less."""
 LOOKING = 8
 """How many times longer than a look the pause after it is."""
 DELAY = 5.0
@@ -52,11 +54,13 @@ IN_FLIGHT = 64
 """Messages of one sequence that are on their way, or wait for a connection."""
 AT_A_TIME = 4
 """Connections for the messages of one sequence."""
-TO_A_HOST = 64
+TO_A_HOST = 96
 ALONE = 256
 """What is of no sequence of ours, and waits for one host."""
 TOGETHER = 64
 """Messages, or acknowledgements, that share a commit."""
+DELIVERED = 256
+"""Messages that applications are given in one transaction."""
 SHARED = 0.02
 """Seconds of applications after which what they did is committed."""
 MAX_ANSWER = 4 * 1024 * 1024
@@ -66,6 +70,37 @@ CONFLICTS = 5
 
 log = logging.getLogger("dragoman.reliable")
 log.addHandler(logging.NullHandler())
+
+
+class Pace:
+    """How long functions of a program take that share a transaction.
+
+    Args:
+        clock: Seconds since whenever.
+
+    Attributes:
+        longest: Seconds of the one that took the longest.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.longest = 0.0
+        self._last = self._end = 0.0
+
+    def goes_on(self) -> bool:
+        """Whether there is time for another one; called before each."""
+        now = self._clock()
+        if not self._end:  # The transaction has begun, which may have taken long.
+            self._end = now + SHARED
+        else:
+            self.longest = max(self.longest, now - self._last)
+        self._last = now
+        return now < self._end
+
+    def at_once(self, before: int) -> int:
+        """How many sequences are locked at once the next time, where it was *before*: all wait for
+        a function that takes long."""
+        return max(before // 8, 1) if self.longest > SHARED else min(2 * before, TOGETHER)
 
 
 class Workers:
@@ -100,6 +135,8 @@ class Workers:
         self._beside = beside
         self._failure: BaseException | None = None
         self._took = 0.0
+        self._many = False
+        self._acknowledging_took = 0.0
         self._stop = asyncio.Event()
         self._woken = asyncio.Event()
         self._busy: set[tuple[str, str]] = set()
@@ -112,6 +149,7 @@ class Workers:
         self._holding: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._to_deliver: deque[str] = deque()
         self._delivering = 0
+        self._at_once = 1
         self._tasks: set[asyncio.Task[None]] = set()
         self._acknowledged: list[tuple[str, str, Acknowledging]] = []
         self._acknowledging = False
@@ -281,7 +319,8 @@ class Workers:
                 log.exception("a look at the store failed")
                 wait = POLL
             # What comes meanwhile is looked at together.
-            await asyncio.sleep(min(max(GATHER, LOOKING * self._took), MOST_GATHER))
+            least = GATHER_MANY if self._many else GATHER
+            await asyncio.sleep(min(max(least, LOOKING * self._took), MOST_GATHER))
             if wait > 0:
                 try:
                     async with asyncio.timeout(wait):
@@ -323,14 +362,11 @@ class Workers:
     def _look(self, now: float, limit: int) -> tuple[list[tuple[str, str]], float | None]:
         began = time.thread_time()
         with self.endpoint.party.storage.look() as look:
-            found = [
-                *(("invoker", each) for each in look.invoker_due(now, limit)),
-                *(("outgoing", each) for each in look.outgoing_due(now, limit)),
-                *(("incoming", each) for each in look.incoming_due(now, limit)),
-            ]
+            found = _all_due(look, now, limit)
             # What is found is looked at again when it is done.
             next_due = None if found else look.next_due()
         self._took = time.thread_time() - began
+        self._many = len(found) >= MANY
         return found, next_due
 
     async def _watch(self, place: tuple[str, str]) -> None:
@@ -378,14 +414,17 @@ class Workers:
             self._woken.set()
 
     def _deliver_some(self) -> dict[str, Exception | None]:
-        end: list[float] = []
-
-        def goes_on() -> bool:
-            if not end:  # The transaction has begun, which may have taken long.
-                end.append(time.monotonic() + SHARED)
-            return time.monotonic() < end[0]
-
-        return deliver_some(self.endpoint.party, self._to_deliver, time.time(), goes_on=goes_on)
+        pace = Pace()
+        looked_at = deliver_some(
+            self.endpoint.party,
+            self._to_deliver,
+            time.time(),
+            limit=DELIVERED,
+            at_once=self._at_once,
+            goes_on=pace.goes_on,
+        )
+        self._at_once = pace.at_once(self._at_once)
+        return looked_at
 
     async def _send_due(self, limits: dict[str, int]) -> None:
         """Send what is due of these sequences."""
@@ -438,7 +477,7 @@ class Workers:
             came = None if answer is None else self._came_of(outgoing, answer)
             if came is not None:
                 acknowledged = acknowledging(came)
-                if acknowledged is None:
+                if acknowledged is None and (came.envelope is not None or outgoing.ends):
                     await self._sent(came)
         except Exception:
             log.exception("the answer to %s could not be taken", outgoing.label)
@@ -468,6 +507,8 @@ class Workers:
         some: list[tuple[str, str, Acknowledging]] = []
         try:
             while self._acknowledged:
+                # Nobody waits for them, and those that come meanwhile cost little more.
+                await asyncio.sleep(min(LOOKING * self._acknowledging_took, MOST_GATHER))
                 some, self._acknowledged = self._acknowledged, []
                 for outgoing in await self._store_threads.run(
                     functools.partial(self._take_all, [each for _, _, each in some])
@@ -547,6 +588,7 @@ class Workers:
 
     def _take_all(self, answers: Sequence[Acknowledging]) -> list[Outgoing]:
         """Take acknowledgements; what another one says is done with that one."""
+        began = time.thread_time()
         found: list[Outgoing] = []
         kept = together(answers)
         for start in range(0, len(kept), TOGETHER):
@@ -557,6 +599,7 @@ class Workers:
                     log.info("an acknowledgement for %s: %s", each.key, reply)
                 else:
                     found.extend(reply.outgoing)
+        self._acknowledging_took = time.thread_time() - began
         return found
 
     # ------------------------------------------------------------------- what comes
@@ -604,6 +647,21 @@ class Workers:
             self._holding[awaited.identifier].discard(ready)
             if not self._holding[awaited.identifier]:
                 del self._holding[awaited.identifier]
+
+
+def _all_due(look: Look, now: float, limit: int) -> list[tuple[str, str]]:
+    """What is due, with its kind."""
+    all_due = getattr(look, "all_due", None)
+    if all_due is not None:
+        invoker, outgoing, incoming = all_due(now, limit)
+    else:
+        invoker, outgoing = look.invoker_due(now, limit), look.outgoing_due(now, limit)
+        incoming = look.incoming_due(now, limit)
+    return [
+        *(("invoker", each) for each in invoker),
+        *(("outgoing", each) for each in outgoing),
+        *(("incoming", each) for each in incoming),
+    ]
 
 
 @functools.lru_cache(256)

@@ -3,7 +3,7 @@ with the process and keep what was committed."""
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 from gateway.reliability.simulation.torn import torn
 from gateway.reliability.storage import (
@@ -70,7 +70,7 @@ class Disk(Protocol):
 class MemoryDisk:
     """A disk in memory."""
 
-    has_savepoints = False
+    has_savepoints = MemoryStore.has_savepoints
 
     def __init__(self) -> None:
         self.fate: Fate = lambda: ""
@@ -110,10 +110,21 @@ class _WithRows:
     """A transaction with the application's rows as its connection."""
 
     def __init__(self, tx: Transaction, rows: list[Row]) -> None:
+        self._tx = tx
         self.incoming: IncomingSequences = tx.incoming
         self.invoker: InvokerBuffers = tx.invoker
         self.outgoing: OutgoingSequences = tx.outgoing
         self.connection: Any = rows
+
+    @contextlib.contextmanager
+    def savepoint(self) -> Iterator[None]:
+        kept = len(self.connection)
+        try:
+            with cast(Any, self._tx).savepoint():
+                yield
+        except BaseException:
+            del self.connection[kept:]
+            raise
 
     def enlist(self, participant: Any) -> None:
         raise TypeError("there are no participants here")

@@ -303,7 +303,7 @@ class World:
             waiting = deque(look.invoker_due(now, PAGE))
         while waiting:
             limit = self.random.randint(1, self.scenario.together)
-            self.say_refused(node, deliver_some(party, waiting, now, limit=limit))
+            self.say_refused(node, deliver_some(party, waiting, now, limit=limit, at_once=limit))
         with party.storage.look() as look:
             outgoing, incoming = look.outgoing_due(now, PAGE), look.incoming_due(now, PAGE)
         works = node.endpoint.act_all(dict.fromkeys(outgoing, PAGE), now) if outgoing else {}

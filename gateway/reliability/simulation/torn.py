@@ -6,7 +6,19 @@ from typing import Any, cast
 
 from gateway.reliability.storage import StorageUnavailable, Transaction
 
-CHANGES = ("put", "put_message", "add_message", "remove", "remove_message", "acknowledge")
+CHANGES = frozenset(
+    {
+        "acknowledge",
+        "add_message",
+        "add_new_message",
+        "put",
+        "put_message",
+        "remove",
+        "remove_acknowledged",
+        "remove_all",
+        "remove_message",
+    }
+)
 
 
 def torn(tx: Transaction, change: int) -> Transaction:

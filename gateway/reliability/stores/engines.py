@@ -22,6 +22,7 @@ from filters.extras import how_to_install
 from gateway import databases
 from gateway.databases import connection_options, driver_url
 from gateway.reliability.storage import Conflict, InDoubt, StorageUnavailable
+from gateway.reliability.stores.prepared import run_alone
 
 LOCK_WAIT = 10.0
 """Seconds that a transaction waits for an object that another one has."""
@@ -53,8 +54,8 @@ def own_engine(url: str) -> Engine:
             missing.
     """
     url = driver_url(url)
-    # An SQLite connection that is in no transaction stays as it is: to change it takes statements.
-    level = {"isolation_level": "AUTOCOMMIT"} if url.startswith("sqlite") else {}
+    # A connection that is in no transaction stays as it is: to change it for each takes time.
+    level = {"isolation_level": "AUTOCOMMIT"}
     try:
         engine = create_engine(url, connect_args=connection_options(url), **level)
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
@@ -64,8 +65,8 @@ def own_engine(url: str) -> Engine:
         mend = f": {how_to_install('postgresql')}" if error.name == "psycopg" else ""
         raise StorageUnavailable(text + mend) from error
     check_engine(engine)
+    engine.update_execution_options(**{_AUTOCOMMITS: True})
     if engine.dialect.name == "sqlite":
-        engine.update_execution_options(**{_AUTOCOMMITS: True})
         _own_sqlite(engine)
     else:
         event.listen(engine, "connect", _connected_to_postgresql)
@@ -113,6 +114,11 @@ def _connected_to_postgresql(connection: Any, _record: Any) -> None:
     connection.commit()
 
 
+def _begins_itself(engine: Engine) -> bool:
+    """Whether a transaction that somebody else began is committed by the driver of *engine*."""
+    return engine.dialect.name == "sqlite" or engine.dialect.driver == "psycopg"
+
+
 def writing(engine: Engine) -> Engine:
     """*engine* for transactions that write: they begin with a lock on an SQLite database, are read
     committed on PostgreSQL, are durable once committed, and committed by nobody but `commit`.
@@ -120,7 +126,7 @@ def writing(engine: Engine) -> Engine:
     It shares the connections of *engine*, whose other users notice nothing.
     """
     sqlite = engine.dialect.name == "sqlite"
-    level = "AUTOCOMMIT" if sqlite else "READ COMMITTED"
+    level = "AUTOCOMMIT" if _begins_itself(engine) else "READ COMMITTED"
     if engine.get_execution_options().get(_AUTOCOMMITS):
         ours = engine.execution_options()
     else:
@@ -156,7 +162,10 @@ def _begin_postgresql(connection: Connection) -> None:
     settings = f"SET LOCAL lock_timeout = {int(LOCK_WAIT * 1000)}"
     if connection.info[_DURABLE] == "set":
         settings += "; SET LOCAL synchronous_commit = on"
-    connection.exec_driver_sql(settings)
+    if _begins_itself(connection.engine):  # In one go.
+        run_alone(connection, f"BEGIN ISOLATION LEVEL READ COMMITTED; {settings}")
+    else:
+        connection.exec_driver_sql(settings)
 
 
 def _write_before(connection: Connection, _name: str | None) -> None:

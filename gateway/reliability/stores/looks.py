@@ -8,10 +8,13 @@ from sqlalchemy import (
     Connection,
     CursorResult,
     Executable,
+    Integer,
     Row,
+    Select,
     Table,
     bindparam,
     func,
+    literal_column,
     select,
     union_all,
 )
@@ -20,6 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
 from gateway.reliability.stores import tables
 from gateway.reliability.stores.engines import translated
+from gateway.reliability.stores.prepared import run
 from gateway.reliability.stores.statements import MOST, is_, records
 from gateway.reliability.stores.tables import digest
 
@@ -42,6 +46,20 @@ def _paged(table: Table, record: type, key: str) -> Executable:
     found = records(table, record).where(table.c[key] > after)
     return found.order_by(table.c[key]).limit(MOST)
 
+
+def _first_due(table: Table, key: str, kind: int) -> Select[Any]:
+    found = select(table.c.due_at, table.c[key].label("key"))
+    found = found.where(table.c.due_at <= bindparam("now"))
+    # A database takes the order of a part of a union only within parentheses.
+    part = found.order_by(table.c.due_at, table.c[key]).limit(MOST).subquery()
+    return select(literal_column(str(kind), Integer()).label("kind"), part.c.due_at, part.c.key)
+
+
+_ALL_DUE = union_all(
+    _first_due(tables.invoker, "identifier", 0),
+    _first_due(tables.outgoing, "key", 1),
+    _first_due(tables.incoming, "identifier", 2),
+)
 
 _firsts = union_all(
     *(
@@ -70,6 +88,17 @@ class DatabaseLook:
 
     def outgoing_due(self, now: float, limit: int) -> list[str]:
         return self._due(tables.outgoing, "key", now, limit)
+
+    def all_due(self, now: float, limit: int) -> tuple[list[str], list[str], list[str]]:
+        """What `invoker_due`, `outgoing_due` and `incoming_due` find, with one statement."""
+        try:
+            rows = run(self._connection, _ALL_DUE, {"now": now, "most": limit})
+        except SQLAlchemyError as error:
+            raise translated(error) from error
+        found: tuple[list[str], list[str], list[str]] = ([], [], [])
+        for kind, _, key in sorted(rows):
+            found[kind].append(key)
+        return found
 
     def next_due(self) -> float | None:
         found = self._execute(_NEXT_DUE).scalar()

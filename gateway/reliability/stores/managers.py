@@ -4,6 +4,9 @@ An object that is there is locked by its row (``SELECT ... FOR UPDATE``), one th
 advisory lock of PostgreSQL. A transaction on SQLite has the whole database.
 """
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+
 from sqlalchemy import or_, select
 
 from gateway.reliability.records import (
@@ -14,7 +17,7 @@ from gateway.reliability.records import (
     OutgoingSequence,
 )
 from gateway.reliability.storage import Taken
-from gateway.reliability.stores import tables
+from gateway.reliability.stores import ahead, tables
 from gateway.reliability.stores.locks import (
     Kind,
     can_be_key,
@@ -155,10 +158,10 @@ class DatabaseInvoker(Manager[InvokerBuffer]):
 
     def messages(self, identifier: str, first: int, limit: int) -> list[InvokerMessage]:
         self._hold(identifier)
-        ahead = self._ahead.get(identifier, ())
-        if limit == 1 and ahead and ahead[0].number == first:
-            self._work.set(self._ahead, identifier, ahead[1:])
-            return [ahead[0]]
+        known = self._ahead.get(identifier, ())
+        if limit == 1 and known and known[0].number == first:
+            self._work.set(self._ahead, identifier, known[1:])
+            return [known[0]]
         unwritten = (*self._removed, *self._added)
         if any(key == identifier and number >= first for key, number in unwritten):
             self._write_messages()
@@ -178,10 +181,27 @@ class DatabaseInvoker(Manager[InvokerBuffer]):
             self._work.drop(self._ahead, identifier)
         return found[:1]
 
+    def read_ahead(self, identifiers: Sequence[str]) -> None:
+        """Read the messages that are given to applications next, of several buffers that are
+        locked, with one statement; long ones are left out."""
+        if self._work.sqlite:
+            return
+        self._write_messages()
+        firsts = {
+            key: record.delivered + 1
+            for key in identifiers
+            if (record := self._records.get(key)) is not None and record.count
+        }
+        if len(firsts) < 2:
+            return
+        found = self._work.at_once(partial(ahead.waiting, firsts=firsts, most=_AHEAD, short=_SHORT))
+        for key, messages in found.items():
+            self._work.set(self._ahead, key, messages)
+
     def remove_message(self, identifier: str, number: int) -> None:
         self._hold(identifier)
-        ahead = self._ahead.get(identifier)
-        if ahead and ahead[0].number <= number:
+        known = self._ahead.get(identifier)
+        if known and known[0].number <= number:
             self._work.drop(self._ahead, identifier)
         self._work.set(self._removed, (identifier, number), None)
 
@@ -221,6 +241,8 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         """Messages of which only the tries are not written yet, by sequence."""
         self._seen: dict[str, dict[int, OutgoingMessage]] = {}
         """Messages as their rows were when they were read, by sequence."""
+        self._due: dict[str, ahead.Due] = {}
+        """What was read of several sequences at once, and is asked for next."""
 
     def find(self, key: str) -> OutgoingSequence | None:
         return self._find(key)
@@ -259,11 +281,12 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
     def remove(self, key: str) -> None:
         self._write_messages()
         self._delete(key)
-        self._work.drop(self._seen, key)
+        self._forget_messages(key)
         self._work.execute(delete_by(self._messages, "sequence"), {"own_sequence": key})
 
     def put_message(self, key: str, message: OutgoingMessage) -> None:
         self._hold(key)
+        self._work.drop(self._due, key)
         seen = self._seen.get(key, {}).get(message.number)
         if seen is not None and _differs_in_tries(seen, message):
             others = tuple(
@@ -279,6 +302,8 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
 
     def _write_messages(self) -> None:
         work = self._work
+        # Of one that was put twice, the last is meant.
+        put = {(key, each.number): each for key, some in self._put.items() for each in some}
         if self._tried:
             tried = [
                 {
@@ -289,13 +314,14 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
                 }
                 for key, some in self._tried.items()
                 for message in some
+                if (key, message.number) not in put
             ]
             for place in list(self._tried):
                 work.drop(self._tried, place)
-            work.update_many(self._messages, ("sequence", "number"), ("tries", "next_at"), tried)
-        if self._put:
-            # Of one that was put twice, the last is meant.
-            put = {(key, each.number): each for key, some in self._put.items() for each in some}
+            if tried:
+                names = ("tries", "next_at")
+                work.update_many(self._messages, ("sequence", "number"), names, tried)
+        if put:
             rows = [_row_of(key, message) for (key, _), message in put.items()]
             for key in list(self._put):
                 work.drop(self._put, key)
@@ -317,12 +343,16 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
 
     def messages(self, key: str, limit: int, due: float | None = None) -> list[OutgoingMessage]:
         self._hold(key)
-        self._write_messages_of(key)
-        values = {"own_sequence": key, "most": limit}
-        if due is not None:
-            values["due"] = due
-        rows = self._work.read(SENDING if due is None else DUE, values)
-        found = [OutgoingMessage(*tuple(row)) for row in rows]
+        known = self._due.get(key)
+        if known is not None and known.now == due and limit <= known.most:
+            found = list(known.messages[:limit])
+        else:
+            self._write_messages_of(key)
+            values = {"own_sequence": key, "most": limit}
+            if due is not None:
+                values["due"] = due
+            rows = self._work.read(SENDING if due is None else DUE, values)
+            found = [OutgoingMessage(*tuple(row)) for row in rows]
         seen = {**self._seen.get(key, {}), **{message.number: message for message in found}}
         self._work.set(self._seen, key, seen)
         return found
@@ -331,15 +361,51 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         """The earliest time after *after* at which one of the messages up to number *highest* is
         due; None: there is none."""
         self._hold(key)
+        known = self._due.get(key)
+        if known is not None and (known.highest, known.now) == (highest, after):
+            return known.next_due
         self._write_messages_of(key)
         values = {"own_sequence": key, "highest": highest, "after": after}
         [[found]] = self._work.read(NEXT_DUE, values)
         return None if found is None else float(found)
 
+    def read_due(self, wanted: Mapping[str, tuple[int, int]], now: float) -> None:
+        """Read what `next_due` and `messages` are asked for next, of several sequences that are
+        locked, with one statement.
+
+        Args:
+            wanted: The highest number and the most messages, by key.
+        """
+        if self._work.sqlite or len(wanted) < 2:
+            return
+        self._write_messages()
+        found = self._work.at_once(partial(ahead.due, wanted=wanted, now=now))
+        for key, due in found.items():
+            self._work.set(self._due, key, due)
+
+    def remove_all(self, known: Mapping[str, Ranges]) -> dict[str, int]:
+        """Remove messages of several sequences that are locked, as `remove_acknowledged` does.
+
+        Returns:
+            How many were removed, by key.
+        """
+        if self._work.sqlite or len(known) < 2:
+            return {key: self.remove_acknowledged(key, ranges) for key, ranges in known.items()}
+        self._write_messages()
+        for key in known:
+            self._hold(key)
+            self._forget_messages(key)
+        removed = self._work.at_once(partial(ahead.remove, known=known.items()), writes=True)
+        return {key: removed[key] for key in known}
+
+    def _forget_messages(self, key: str) -> None:
+        self._work.drop(self._seen, key)
+        self._work.drop(self._due, key)
+
     def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
         self._hold(key)
         self._write_messages_of(key)
-        self._work.drop(self._seen, key)
+        self._forget_messages(key)
         own = {"own_sequence": key}
         pairs = ranges.pairs
         if len(pairs) > _MANY_RANGES:
@@ -362,7 +428,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         """
         self._hold(key)
         self._write_messages_of(key)
-        self._work.drop(self._seen, key)
+        self._forget_messages(key)
         return sum(
             self._work.count(ACKNOWLEDGE, {"own_sequence": key, "low": low, "high": high})
             for low, high in ranges.pairs

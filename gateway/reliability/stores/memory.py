@@ -7,7 +7,7 @@ rolled back. Nothing here is left to chance: a simulator that runs on it is repe
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -57,6 +57,8 @@ class MemoryStore:
     Attributes:
         commits: How many transactions were committed.
     """
+
+    has_savepoints = True
 
     def __init__(self, *, lock_wait: float = LOCK_WAIT, step: Step | None = None) -> None:
         self._committed = Committed()
@@ -121,9 +123,9 @@ class MemoryStore:
                 self._holders[place] = holder
             return free
 
-    def _unlock(self, holder: "MemoryTransaction") -> None:
+    def _unlock(self, holder: "MemoryTransaction", places: Iterable[Place]) -> None:
         with self._changed:
-            for place in holder._order.places():
+            for place in places:
                 if self._holders.get(place) is holder:
                     del self._holders[place]
             self._changed.notify_all()
@@ -141,6 +143,7 @@ class MemoryTransaction:
         self._drafts: dict[Place, Record | None] = {}
         self._shelves: dict[str, ShelfDraft[InvokerMessage]] = {}
         self._outgoing_shelves: dict[str, ShelfDraft[OutgoingMessage]] = {}
+        self._part: _Part | None = None
         self.incoming: IncomingSequences = MemoryIncoming(self)
         self.invoker: InvokerBuffers = MemoryInvoker(self)
         self.outgoing: OutgoingSequences = MemoryOutgoing(self)
@@ -148,6 +151,28 @@ class MemoryTransaction:
     def enlist(self, participant: object) -> None:
         """Refuse: memory takes part in no distributed transaction."""
         raise TypeError("the store in memory takes part in no distributed transaction")
+
+    @contextlib.contextmanager
+    def savepoint(self) -> "Iterator[None]":
+        """A part of the transaction, of which nothing is left where it raises: what it locked is
+        free then."""
+        if self._ended:
+            raise Ended("the transaction has ended")
+        before, part = self._part, _Part()
+        mark, held = self._order.mark(), self._order.places()
+        self._part = part
+        try:
+            yield
+        except BaseException:
+            part.undo()
+            locked = self._order.places() - held
+            self._order.back_to(mark)
+            self._store._unlock(self, locked)
+            raise
+        finally:
+            self._part = before
+        if before is not None:
+            before.keep(part)
 
     def _hold(self, kind: Kind, key: str, *, wait: bool = True) -> bool:
         """Lock an object; False where another has it, and nobody waits for it."""
@@ -199,7 +224,36 @@ class MemoryTransaction:
 
     def _end(self) -> None:
         self._ended = True
-        self._store._unlock(self)
+        self._store._unlock(self, self._order.places())
+
+
+class _Part:
+    """What a part of a transaction would undo: how things were when it first changed them."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[int, Any], tuple[dict[Any, Any], Any, Any]] = {}
+
+    def will_change(self, kept: dict[Any, Any], key: Any) -> None:
+        """Note what *kept* has under *key* now, of which it may be given another one."""
+        if (id(kept), key) not in self._before:
+            value = kept.get(key, _ABSENT)
+            before = value.copy() if isinstance(value, ShelfDraft) else value
+            self._before[id(kept), key] = kept, key, before
+
+    def undo(self) -> None:
+        for kept, key, value in self._before.values():
+            if value is _ABSENT:
+                kept.pop(key, None)
+            else:
+                kept[key] = value
+
+    def keep(self, inner: "_Part") -> None:
+        """Take what a part within this one would have undone."""
+        for place, before in inner._before.items():
+            self._before.setdefault(place, before)
+
+
+_ABSENT = object()
 
 
 class _Manager(Generic[R]):
@@ -224,9 +278,22 @@ class _Manager(Generic[R]):
             return self._tx._drafts[place]  # type: ignore[return-value]  # Of this kind.
         return self._committed().records.get(key)
 
+    def take_all(self, keys: Sequence[str]) -> list[str]:
+        """Lock those of *keys* that are there and that no other transaction has; their keys."""
+        there = [key for key in keys if self._now(key) is not None]
+        return [key for key in there if self._find(key, wait=False) is not None]
+
+    def find_all(self, keys: Sequence[str]) -> list[str]:
+        """Lock those of *keys* that are there; their keys."""
+        there = [key for key in keys if self._now(key) is not None]
+        return [key for key in there if self._find(key) is not None]
+
     def _draft(self, key: str, record: R | None) -> None:
         self._tx._hold(self._kind, key)
-        self._tx._drafts[self._kind, key] = record
+        place = self._kind, key
+        if self._tx._part is not None:
+            self._tx._part.will_change(self._tx._drafts, place)
+        self._tx._drafts[place] = record
 
     def _drafts(self) -> Iterator[tuple[str, R | None]]:
         for (kind, key), record in self._tx._drafts.items():
@@ -318,6 +385,8 @@ class MemoryInvoker(_Manager[InvokerBuffer]):
     def _shelf(self, identifier: str) -> ShelfDraft[InvokerMessage]:
         self._tx._hold(self._kind, identifier)
         shelves = self._tx._shelves
+        if self._tx._part is not None:
+            self._tx._part.will_change(shelves, identifier)
         if identifier not in shelves:
             shelves[identifier] = ShelfDraft(
                 self._tx._store._committed.invoker_messages.get(identifier)
@@ -407,6 +476,8 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
     def _shelf(self, key: str) -> ShelfDraft[OutgoingMessage]:
         self._tx._hold(self._kind, key)
         shelves = self._tx._outgoing_shelves
+        if self._tx._part is not None:
+            self._tx._part.will_change(shelves, key)
         if key not in shelves:
             shelves[key] = ShelfDraft(self._tx._store._committed.outgoing_messages.get(key))
         return shelves[key]

@@ -35,7 +35,7 @@ class Prepared:
         """Whether it finds something."""
         self._types = [column.type.dialect_impl(dialect) for column in columns]
         self._dialect = dialect
-        self._results: list[Process] | None = None
+        self._processes: list[tuple[int, Callable[[Any], Any]]] | None = None
 
     def parameters(self, values: Mapping[str, Any]) -> Any:
         """What the driver is given."""
@@ -50,23 +50,23 @@ class Prepared:
 
     def rows(self, cursor: Any) -> list[Row]:
         """What the driver found, as values."""
-        if self._results is None:
+        if self._processes is None:
             # Once: psycopg makes an object of each column, each time that it describes them.
-            self._results = [
+            made = (
                 each.result_processor(self._dialect, column[1])
                 for each, column in zip(self._types, cursor.description, strict=True)
-            ]
-        found = cursor.fetchall()
-        if not any(self._results):
-            return list(map(tuple, found))
-        processes = self._results
-        return [
-            tuple(
-                value if process is None else process(value)
-                for value, process in zip(row, processes, strict=True)
             )
-            for row in found
-        ]
+            self._processes = [(at, process) for at, process in enumerate(made) if process]
+        found = cursor.fetchall()
+        if not self._processes:
+            return list(map(tuple, found))
+        rows: list[Row] = []
+        for row in found:
+            values = list(row)
+            for at, process in self._processes:
+                values[at] = process(values[at])
+            rows.append(tuple(values))
+        return rows
 
 
 MOST = 512
@@ -120,6 +120,19 @@ def run_text(connection: Connection, statement: str, values: Mapping[str, Any]) 
     """As `run`, of a statement in the driver's own words."""
     with _cursor(connection, statement, values) as cursor:
         cursor.execute(statement, values)
+
+
+def run_alone(connection: Connection, statements: str) -> None:
+    """As `run_text`, of statements without values that psycopg is not to prepare."""
+    with _cursor(connection, statements, None) as cursor:
+        cursor.execute(statements, None, prepare=False)
+
+
+def rows_of_text(connection: Connection, statement: str, values: Mapping[str, Any]) -> list[Row]:
+    """As `run_text`, of one that finds something; what it finds is as the driver has it."""
+    with _cursor(connection, statement, values) as cursor:
+        cursor.execute(statement, values)
+        return list(cursor.fetchall())
 
 
 def _prepared_for(dialect: Dialect, statement: Executable, values: Mapping[str, Any]) -> Prepared:

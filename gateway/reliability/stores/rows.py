@@ -17,6 +17,7 @@ from gateway.reliability.stores.statements import (
     locking,
     locking_all,
 )
+from gateway.reliability.stores.unnested import array_of
 from gateway.reliability.stores.work import Values, Work
 
 R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence)
@@ -87,7 +88,7 @@ class Manager(Generic[R]):
             sqlite = self._work.sqlite
             statement = locking_all(self._table, record, self._key, wait, sqlite)
             at = [field.name for field in fields(record)].index(self._key)
-            given = json.dumps(others) if sqlite else others
+            given = json.dumps(others) if sqlite else array_of(None, others)
             for row in self._work.read(statement, {"own_keys": given}):
                 self._locked(row[at], row)
         return [key for key in wanted if self._there.get(key)]
@@ -132,11 +133,11 @@ class Manager(Generic[R]):
         work.set(self._records, key, record)
 
     def flush(self) -> None:
-        """Write what was changed, all of it together: of each row the columns that are others than
-        before."""
+        """Write what was changed, all of it together: on SQLite of each row the columns that are
+        others than before, on PostgreSQL of all rows the columns that are others in one of them."""
         if not self._changed:
             return
-        alike: dict[tuple[str, ...], list[Values]] = {}
+        rows: list[tuple[R, Values]] = []
         for key, before in list(self._changed.items()):
             record = self._records[key]
             self._work.drop(self._changed, key)
@@ -146,9 +147,27 @@ class Manager(Generic[R]):
             if not self._derived.isdisjoint(values):
                 values |= self._derive(record)
             if values:
-                alike.setdefault(tuple(values), []).append({**values, self._key: key})
-        for names, rows in alike.items():
-            self._work.update_many(self._table, (self._key,), names, rows)
+                rows.append((record, {**values, self._key: key}))
+        for names, some in self._alike(rows).items():
+            self._work.update_many(self._table, (self._key,), names, some)
+
+    def _alike(self, rows: Sequence[tuple[R, Values]]) -> dict[tuple[str, ...], list[Values]]:
+        """The rows that are changed with one statement, by the columns that it changes."""
+        alike: dict[tuple[str, ...], list[Values]] = {}
+        if self._work.sqlite or len(rows) < 2:
+            for _, values in rows:
+                names = tuple(name for name in values if name != self._key)
+                alike.setdefault(names, []).append(values)
+        elif rows:
+            changed = dict.fromkeys(name for _, values in rows for name in values)
+            derived = not self._derived.isdisjoint(changed)
+            full = [
+                {**values_of(record), **(self._derive(record) if derived else {})}
+                for record, _ in rows
+            ]
+            names = tuple(name for name in changed if name != self._key)
+            alike[names] = [{name: each[name] for name in changed} for each in full]
+        return alike
 
     def _delete(self, key: str) -> None:
         self._hold(key)

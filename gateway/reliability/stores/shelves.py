@@ -94,6 +94,14 @@ class ShelfDraft(Generic[M]):
         self._gone: set[int] = set()
         """Numbers of the base that were removed, or changed."""
 
+    def copy(self) -> "ShelfDraft[M]":
+        """Another one, with the same changes so far."""
+        other = ShelfDraft(self._base)
+        if len(self._put):
+            other._put = self._put.copy()
+        other._gone = set(self._gone)
+        return other
+
     def __len__(self) -> int:
         return len(self._base) - len(self._gone) + len(self._put)
 

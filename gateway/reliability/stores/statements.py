@@ -13,6 +13,7 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
+    cast,
     delete,
     func,
     insert,
@@ -69,14 +70,14 @@ def locking(table: Table, record: type, key: str, wait: bool) -> Executable:
 
 @cache
 def locking_all(table: Table, record: type, key: str, wait: bool, sqlite_: bool) -> Executable:
-    """Those of several keys (JSON on SQLite, an array on PostgreSQL), in their order; those that
-    another transaction has are waited for, or left out."""
+    """Those of several keys (the text of JSON on SQLite, of an array on PostgreSQL), in their
+    order; those that another transaction has are waited for, or left out."""
     among: ColumnElement[bool]
     if sqlite_:
         given = func.json_each(bindparam("own_keys", type_=Text())).table_valued("value")
         among = table.c[key].in_(select(given.c.value))
     else:
-        own_keys = bindparam("own_keys", type_=postgresql.ARRAY(Text()))
+        own_keys = cast(bindparam("own_keys", type_=Text()), postgresql.ARRAY(Text()))
         among = table.c[key] == func.any(own_keys)
     found = records(table, record).where(among).order_by(table.c[key])
     return found.with_for_update(skip_locked=not wait)

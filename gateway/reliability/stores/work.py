@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, CursorResult, Executable, Table, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -20,10 +20,12 @@ from gateway.reliability.stores.statements import (
 )
 from gateway.reliability.stores.tables import digest
 
+T = TypeVar("T")
 Values = dict[str, Any]
 
 _ADVISORY = text("SELECT pg_advisory_xact_lock(:number)")
 _TRY_ADVISORY = text("SELECT pg_try_advisory_xact_lock(:number)")
+_NOTHING = text("SELECT 1")
 _ABSENT = object()
 
 
@@ -38,6 +40,8 @@ class Work:
         self.flushes: list[Callable[[], None]] = []
         self._undo: list[tuple[dict[Any, Any], Any, Any]] | None = None
         self._before_write: Callable[[], None] | None = None
+        self._changes: list[unnested.Change] | None = None
+        """What a flush gathers."""
 
     def execute(
         self, statement: Executable, values: Values | Sequence[Values] | None = None
@@ -80,26 +84,22 @@ class Work:
 
     def write_each(self, statement: Executable, rows: Sequence[Values]) -> None:
         """As `write`, for each of *rows*, which have the same names."""
-        self.will_write()
-        self._check_usable(statement, rows[0])
         self._each(statement, rows)
 
     def insert_many(self, table: Table, rows: Sequence[Values], *, put: bool = False) -> None:
         """Add rows, which have the same names; *put*: or change those whose key is there."""
-        statement = PUT[self.sqlite] if put else insert_into(table)
-        if self._few(statement, rows):
-            self._each(statement, rows)
+        if self.sqlite:
+            self._each(PUT[True] if put else insert_into(table), rows)
         else:
-            self._many(partial(unnested.insert_many, self.connection, table, rows, put=put))
+            self._change(unnested.insert_many(table, rows, put=put))
 
     def update_many(
         self, table: Table, keys: tuple[str, ...], names: tuple[str, ...], rows: Sequence[Values]
     ) -> None:
         """Change the columns *names* of the rows that have these *keys*."""
-        statement = update_some(table, keys, names)
-        if self._few(statement, rows):
+        if self.sqlite:
             self._each(
-                statement,
+                update_some(table, keys, names),
                 [
                     {f"own_{key}": row[key] for key in keys}
                     | {f"new_{name}": row[name] for name in names}
@@ -107,31 +107,50 @@ class Work:
                 ],
             )
         else:
-            self._many(partial(unnested.update_many, self.connection, table, keys, names, rows))
+            self._change(unnested.update_many(table, keys, names, rows))
 
     def delete_many(self, table: Table, keys: tuple[str, ...], rows: Sequence[Values]) -> None:
         """Remove the rows that have these *keys*."""
-        statement = delete_by(table, *keys)
-        if self._few(statement, rows):
+        if self.sqlite:
+            statement = delete_by(table, *keys)
             self._each(statement, [{f"own_{key}": row[key] for key in keys} for row in rows])
         else:
-            self._many(partial(unnested.delete_many, self.connection, table, keys, rows))
+            self._change(unnested.delete_many(table, keys, rows))
 
-    def _few(self, statement: Executable, rows: Sequence[Values]) -> bool:
-        """Whether a statement is run for each of *rows*; it is about to be run."""
-        self.will_write()
-        self._check_usable(statement, rows[0])
-        return self.sqlite or len(rows) == 1
+    def _change(self, change: unnested.Change) -> None:
+        if self._changes is not None:
+            self._changes.append(change)
+        else:
+            self._run_changes([change])
+
+    def _run_changes(self, changes: Sequence[unnested.Change]) -> None:
+        self.at_once(partial(unnested.run_all, changes=changes), writes=True)
 
     def _each(self, statement: Executable, rows: Sequence[Values]) -> None:
+        self.will_write()
+        self._check_usable(statement, rows[0])
         if len(rows) == 1:
             self._run(statement, rows[0])
         else:
             self._many(partial(run_many, self.connection, statement, rows))
 
-    def _many(self, work: Callable[[], None]) -> None:
+    def at_once(self, work: Callable[[Connection], T], *, writes: bool = False) -> T:
+        """Run a statement for many sequences.
+
+        Raises:
+            Ended: The transaction has ended.
+            StorageUnavailable: The database cannot do it.
+        """
+        if writes:
+            self.will_write()
+        self.check_open()
+        if not usable(self.connection):
+            self.execute(_NOTHING)  # It raises.
+        return self._many(partial(work, self.connection))
+
+    def _many(self, work: Callable[[], T]) -> T:
         try:
-            work()
+            return work()
         except SQLAlchemyError as error:
             raise translated(error) from error
 
@@ -148,9 +167,19 @@ class Work:
             self.execute(statement, values)  # It raises.
 
     def flush(self) -> None:
-        """Write what the managers have not written yet."""
-        for flush in self.flushes:
-            flush()
+        """Write what the managers have not written yet: on PostgreSQL with one statement, since
+        each changes other rows."""
+        gathers = not self.sqlite and self._changes is None
+        if gathers:
+            self._changes = []
+        try:
+            for flush in self.flushes:
+                flush()
+        finally:
+            if gathers:
+                changes, self._changes = self._changes, None
+        if gathers and changes:
+            self._run_changes(changes)
 
     def set(self, known: dict[Any, Any], key: Any, value: Any) -> None:
         """Set an item of what is known, so that it can be undone."""

@@ -15,7 +15,9 @@ import pytest
 # pytest explains the assertions of test modules; of others only those that it was told of.
 pytest.register_assert_rewrite(
     "gateway.reliability.testing.contract",
+    "gateway.reliability.testing.looks",
     "gateway.reliability.testing.managers",
+    "gateway.reliability.testing.many",
     "gateway.reliability.testing.transactions",
 )
 

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from gateway.reliability.storage import StorageManager
+from gateway.reliability.testing.looks import LookContract
 from gateway.reliability.testing.managers import ManagerContract
+from gateway.reliability.testing.many import ManyContract
 from gateway.reliability.testing.transactions import TransactionContract
 
 
-class StoreContract(ManagerContract, TransactionContract):
+class StoreContract(ManagerContract, LookContract, ManyContract, TransactionContract):
     """The tests of any store. Override `make_store`, and say what the store is like by `durable`
     and `one_writer`."""
 

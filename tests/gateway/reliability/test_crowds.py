@@ -1,8 +1,11 @@
 """What comes, or is due, for many sequences at the same time shares a transaction; what fails in it
 spoils nothing for others."""
 
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -30,6 +33,7 @@ from mediation import EndpointReference, Soap, Wsa
 from mediation.reliable_messaging import Ranges, read_message
 from mediation.reliable_messaging.application import write_application_message
 from mediation.reliable_messaging.policy import Policy
+from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.reliable_ends import SERVICE, WIRE_1_1, content_of
 
 SEQUENCES = 5
@@ -73,11 +77,15 @@ class Sides:
                     message = Message("urn:example:Order", body)
                     self.client.send(tx, NOW, f"{key}", channel, message)
 
+    def keys(self, now: float) -> list[str]:
+        """The sequences of the client that are due."""
+        with self.here.look() as look:
+            found: list[str] = look.outgoing_due(now, 100)
+        return found
+
     def due(self) -> list[Outgoing]:
         """What the client sends, decided together."""
-        with self.here.look() as look:
-            keys = look.outgoing_due(NOW, 100)
-        works = self.client.act_all(dict.fromkeys(keys, 64), NOW)
+        works = self.client.act_all(dict.fromkeys(self.keys(NOW), 64), NOW)
         assert all(isinstance(work, Work) for work in works.values())
         return [each for work in works.values() if isinstance(work, Work) for each in work.outgoing]
 
@@ -98,18 +106,30 @@ class Sides:
             self.client.sent(outgoing, NOW, delivered=True, answer=answer)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@contextmanager
+def sides_on(kind: str, folder: Path) -> Iterator[Sides]:
+    """Both sides, each with a store of its own."""
+    with ExitStack() as stack:
+
+        def make(name: str) -> Any:
+            if kind == "memory":
+                return MemoryStore()
+            url = f"sqlite:///{folder / name}.db"
+            if kind == "postgresql":
+                url = stack.enter_context(fresh_database())
+            store = DatabaseStore(url)
+            stack.callback(store.close)
+            return store
+
+        yield Sides(make)
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def sides(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sides]:
-    made: list[Any] = []
-
-    def make(name: str) -> Any:
-        memory = request.param == "memory"
-        made.append(MemoryStore() if memory else DatabaseStore(f"sqlite:///{tmp_path / name}.db"))
-        return made[-1]
-
-    yield Sides(make)
-    for store in made:
-        store.close()
+    if request.param == "postgresql":
+        needs_postgresql()
+    with sides_on(request.param, tmp_path) as sides:
+        yield sides
 
 
 def test_many_sequences_share_a_commit(sides: Sides) -> None:
@@ -126,10 +146,13 @@ def test_many_sequences_share_a_commit(sides: Sides) -> None:
 
     answers = []
     for outgoing, reply in zip(sent, replies, strict=True):
-        assert reply.answer is not None
         assert outgoing.key is not None
-        envelope = reply.answer.envelope
-        answers.append(Acknowledging(outgoing.key, read_message(envelope), envelope))
+        # The answer to the last message of each sequence acknowledges both.
+        assert (reply.answer is None) == (outgoing.label == "message 1")
+        if reply.answer is not None:
+            envelope = reply.answer.envelope
+            answers.append(Acknowledging(outgoing.key, read_message(envelope), envelope))
+    assert len(answers) == SEQUENCES
     before = sides.here.commits
     assert all(isinstance(each, Reply) for each in sides.client.acknowledged_all(answers, NOW))
     assert sides.here.commits - before == 1
@@ -223,15 +246,15 @@ def test_one_that_waits_in_vain_keeps_no_other_from_its_own() -> None:
     assert isinstance(found[3], StorageUnavailable)
 
 
-def test_deliveries_share_a_commit(tmp_path: Path) -> None:
-    sides = Sides(lambda name: DatabaseStore(f"sqlite:///{tmp_path / name}.db"))
+@pytest.mark.parametrize("at_once", [1, 3, 64])
+def test_deliveries_share_a_commit(sides: Sides, at_once: int) -> None:
     sides.open()
     sides.send("second", "third")
     sides.answered(sides.due())
     with sides.there.look() as look:
         waiting = deque(look.invoker_due(NOW, 100))
     before = sides.there.commits
-    found = deliver_some(sides.service.party, waiting, NOW)
+    found = deliver_some(sides.service.party, waiting, NOW, at_once=at_once)
     assert [*found.values()] == [None] * SEQUENCES
     assert sides.there.commits - before == 1
     assert len(sides.got) == 3 * SEQUENCES
@@ -240,8 +263,83 @@ def test_deliveries_share_a_commit(tmp_path: Path) -> None:
         assert own == [f"{content}{key}" for content in ("first", "second", "third")]
     with sides.there.look() as look:
         assert look.invoker_due(NOW, 100) == []
-    for store in (sides.here, sides.there):
-        store.close()
+
+
+def test_of_several_those_are_delivered_that_nobody_has(sides: Sides) -> None:
+    if getattr(sides.there, "engine", None) is not None and sides.there.engine.name == "sqlite":
+        pytest.skip("one transaction has the whole file")
+    sides.open()
+    sides.answered(sides.due())
+    with sides.there.look() as look:
+        waiting = deque(look.invoker_due(NOW, 100))
+    with sides.there.transaction() as tx:
+        tx.invoker.find(sorted(waiting)[2])
+        found = deliver_some(sides.service.party, waiting, NOW, at_once=64)
+        assert [*found.values()] == [None] * SEQUENCES
+        assert len(sides.got) == SEQUENCES - 1
+    with sides.there.look() as look:
+        assert len(look.invoker_due(NOW, 100)) == 1
+
+
+def test_what_there_is_no_time_for_goes_first_the_next_time(sides: Sides) -> None:
+    sides.open()
+    sides.answered(sides.due())
+    with sides.there.look() as look:
+        waiting = deque(look.invoker_due(NOW, 100))
+    times = iter([True] * 3)
+    found = deliver_some(
+        sides.service.party, waiting, NOW, at_once=64, goes_on=lambda: next(times, False)
+    )
+    assert len(found) == len(sides.got) == 2
+    assert len(waiting) == SEQUENCES - 2
+    assert found.keys().isdisjoint(waiting)
+
+
+def test_those_that_wait_for_others_share_a_transaction_too(sides: Sides) -> None:
+    """Another transaction has them, until the first ones are done."""
+    if getattr(sides.there, "engine", None) is not None and sides.there.engine.name == "sqlite":
+        pytest.skip("one transaction has the whole file")
+    sides.open()
+    sides.send("second")
+    held, done = threading.Event(), threading.Event()
+    with sides.here.look() as look:
+        keys = sorted(look.outgoing_due(NOW, 100))
+
+    def hold() -> None:
+        with sides.here.transaction() as tx:
+            for key in keys[1:4]:
+                tx.outgoing.find(key)
+            held.set()
+            assert done.wait(30)
+
+    def work(key: str) -> str:
+        with begin(sides.client.party, NOW) as step:
+            assert step.tx.outgoing.find(key) is not None
+        done.set()
+        return key
+
+    with ThreadPoolExecutor(1) as pool:
+        holding = pool.submit(hold)
+        assert held.wait(30)
+        before = sides.here.commits
+        parts = [Part(partial(work, key), outgoing=(key,)) for key in keys]
+        assert together(sides.client.party, NOW, parts) == keys
+        holding.result(30)
+    assert sides.here.commits - before == 3
+
+
+def test_a_message_that_asks_is_acknowledged_itself(sides: Sides) -> None:
+    sides.open()
+    sides.send("second")
+    assert [each.label for each in sides.due()] == ["message 1", "message 2"] * SEQUENCES
+    again = [
+        outgoing
+        for work in sides.client.act_all(dict.fromkeys(sides.keys(NOW + 60), 64), NOW + 60).values()
+        if isinstance(work, Work)
+        for outgoing in work.outgoing
+    ]
+    assert [each.label for each in again] == ["message 1 again", "message 2 again"] * SEQUENCES
+    assert all(reply.answer is not None for reply in sides.answered(again))
 
 
 def test_a_delivery_that_fails_undoes_no_other(tmp_path: Path) -> None:

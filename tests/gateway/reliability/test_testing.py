@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields
 import pytest
 
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
-from gateway.reliability.testing.managers import FULL_INCOMING, FULL_OUTGOING
+from gateway.reliability.testing.samples import FULL_INCOMING, FULL_OUTGOING
 
 
 @pytest.mark.parametrize(

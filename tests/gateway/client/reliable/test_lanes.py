@@ -6,7 +6,7 @@ from collections import Counter
 
 from gateway.client.reliable import ReliableClient
 from gateway.client.reliable.lanes import Lanes
-from gateway.client.reliable.workers import ALONE
+from gateway.client.reliable.workers import ALONE, TOGETHER, Pace
 from gateway.reliability.values import Outgoing
 from mediation import EndpointReference
 from tests.rigs.reliable_ends import WIRE_1_1
@@ -83,6 +83,31 @@ async def test_lanes_have_their_turns() -> None:
     work.lanes.add("host", "b", ("b", 0))
     await work.end()
     assert work.done == [("a", 0), ("b", 0), ("a", 1), ("a", 2)]
+
+
+async def test_what_goes_one_way_begins_together() -> None:
+    work = Work(2, 4)
+    for number in range(3):
+        for lane in ("a", "b", "c"):
+            work.lanes.add("host", lane, (lane, number))
+    await asyncio.sleep(0)
+    assert work.now == {"a": 2, "b": 2}
+    await work.end()
+    assert work.most == {"a": 2, "b": 2, "c": 2}
+
+
+def test_several_are_delivered_at_once_unless_that_takes_long() -> None:
+    times = iter([5.0, 5.001, 5.002, *[6.0, 6.0, 6.5], *[7.0]])
+    clock = times.__next__
+    quick = Pace(clock)
+    assert [quick.goes_on(), quick.goes_on(), quick.goes_on()] == [True] * 3
+    assert [quick.at_once(before) for before in (1, 8, TOGETHER)] == [2, 16, TOGETHER]
+    slow = Pace(clock)
+    assert [slow.goes_on(), slow.goes_on(), slow.goes_on()] == [True, True, False]
+    assert [slow.at_once(before) for before in (1, 16, 64)] == [1, 2, 8]
+    alone = Pace(clock)
+    assert alone.goes_on()
+    assert alone.at_once(1) == 2
 
 
 async def test_what_comes_while_it_works() -> None:

@@ -52,9 +52,9 @@ def test_a_seed_is_one_run(exchange: Exchange) -> None:
 def test_what_comes_in_a_turn_shares_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
-    def counted(party: Any, now: float, parts: Sequence[Any]) -> list[Any]:
+    def counted(party: Any, now: float, parts: Sequence[Any], *first: Any) -> list[Any]:
         sizes.append(len(parts))
-        return together(party, now, parts)
+        return together(party, now, parts, *first)
 
     monkeypatch.setattr(crowds, "together", counted)
     busy = replace(Scenario.drawn(1, Exchange.ONE_WAY), messages=12, pace=0.01, names=3)
