@@ -50,6 +50,8 @@ from mediation.reliable_messaging.application import (
     spoken_in,
 )
 
+ACKNOWLEDGEMENT, NACK = "Acknowledgement", "Nack"
+
 
 def receive(
     party: Party,
@@ -166,7 +168,7 @@ class Exchange:
     misread: RmFault | None = None
     ready: Outgoing | None = None
     awaited: Awaited | None = None
-    label: str = "Acknowledgement"
+    label: str = ACKNOWLEDGEMENT
 
     @property
     def knows_nothing(self) -> bool:
@@ -176,9 +178,11 @@ class Exchange:
 
     @property
     def only_acknowledges(self) -> bool:
-        """Whether the answer, on the connection, is an acknowledgement and nothing else."""
+        """Whether the answer, on the connection, is an acknowledgement and nothing else, nor asks
+        for what is missing."""
         others = (self.fault, self.misread, self.body, self.awaited)
-        return any(self.blocks) and all(other is None for other in others)
+        acknowledges = any(self.blocks) and self.label == ACKNOWLEDGEMENT
+        return acknowledges and all(other is None for other in others)
 
     @property
     def is_asked(self) -> bool:
@@ -403,9 +407,9 @@ class Exchange:
         """Ask for what is missing where acknowledgements go."""
         assert outcome.sequence is not None
         if is_callable(outcome.sequence.acks_to):
-            self.outgoing.append(alone(outcome.sequence, outcome.nack, "Nack"))
+            self.outgoing.append(alone(outcome.sequence, outcome.nack, NACK))
         else:
-            self.label = "Nack"  # It stands in place of the acknowledgement.
+            self.label = NACK  # It stands in place of the acknowledgement.
 
     def _hurry(self, awaited: Awaited) -> None:
         """Let the application have the message now."""

@@ -330,9 +330,10 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
         return RmFault(FaultName.INVALID_ACKNOWLEDGEMENT, said.identifier)
     left = _removed(step, sequence, said.ranges)
     sequence = _told_of(step, sequence, said, left)
+    hurries = step.party.policy.hurries
     for number in said.nacks:
         message = step.tx.outgoing.message(sequence.key, number)
-        if message is not None and policy.hurries(message.tries, message.next_at, step.now):
+        if message is not None and hurries(message.tries, message.next_at, step.now):
             step.tx.outgoing.put_message(sequence.key, replace(message, next_at=None))
     if said.final and not sequence.acknowledged.is_all(sequence.next_number - 1):
         give_up(step, sequence, "the destination closed it before it had all messages")

@@ -342,6 +342,20 @@ def test_a_message_that_asks_is_acknowledged_itself(sides: Sides) -> None:
     assert all(reply.answer is not None for reply in sides.answered(again))
 
 
+def test_what_asks_for_what_is_missing_acknowledges_nothing(sides: Sides) -> None:
+    """So it stands in for no other answer, and no other one for it."""
+    sides.service = Endpoint(replace(sides.service.party, nacks=True))
+    sides.open()
+    sides.send("second", "third")
+    sent = [each for each in sides.due() if each.label != "message 2"]
+    said = []
+    for reply in sides.answered(sent):
+        assert reply.answer is not None
+        [found] = read_message(reply.answer.envelope).acknowledgements
+        said.append((str(found.ranges), found.nacks))
+    assert said == [("1", ()), ("", (2,))] * SEQUENCES
+
+
 def test_a_delivery_that_fails_undoes_no_other(tmp_path: Path) -> None:
     sides = Sides(lambda name: DatabaseStore(f"sqlite:///{tmp_path / name}.db"))
     sides.open()
