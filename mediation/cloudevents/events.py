@@ -1,7 +1,7 @@
 """A CloudEvent, and the rules for its attributes (CloudEvents 1.0.2, "Context Attributes")."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from json.encoder import encode_basestring
@@ -55,44 +55,51 @@ class CloudEvent:
         return str(self.attributes.get("datacontenttype", "application/json"))
 
 
-def read_attributes(attributes: Collection[tuple[str, object]]) -> dict[str, Value]:
+def read_attributes(attributes: Iterable[tuple[str, object]]) -> dict[str, Value]:
     """Check attributes; those that are None are unset.
 
     Raises:
         MediationError: ``MESSAGE_INVALID``, ``TOO_LARGE``: the event is none.
     """
-    usual = _read_usual(attributes)
-    return usual if usual is not None else _read_any(attributes)
+    pairs = list(attributes)
+    found = dict(pairs)
+    return check_attributes(found) if len(found) == len(pairs) else _read_any(pairs)
 
 
-def _read_usual(attributes: Collection[tuple[str, object]]) -> dict[str, Value] | None:
-    """Check attributes together that are all of ASCII, and none of them empty, as nearly always;
-    None where they are another thing, or wrong."""
-    texts: dict[str, str] = dict(attributes)  # type: ignore[arg-type]
+def check_attributes(attributes: dict[str, object]) -> dict[str, Value]:
+    """As `read_attributes`, of which none stands twice."""
+    if _are_usual(attributes):
+        checked: dict[str, Value] = attributes  # type: ignore[assignment]
+        return checked
+    return _read_any(attributes.items())
+
+
+def _are_usual(attributes: dict[str, object]) -> bool:
+    """Whether attributes are all of ASCII, none of them empty, and right, as nearly always: most is
+    told by one look at all of them together."""
+    texts: dict[str, str] = attributes  # type: ignore[assignment]
     try:
         together = "".join(texts.values())
         names = _names_of(tuple(texts))
         if (
-            len(texts) != len(attributes)
-            or "" in texts.values()
+            "" in texts.values()
             or not (together.isascii() and together.isprintable())
             or names.octets + len(together) > MAX_OCTETS
         ):
-            return None
+            return False
         for name in names.recurring:
             value = texts[name]
             if len(value) > _SHORT:
-                return None
+                return False
             _check_recurring(name, value)
         if "time" in texts:
             _check_time(texts["time"])
     except (TypeError, MediationError):  # A value that is no text, and cannot be joined.
-        return None
-    checked: dict[str, Value] = texts  # type: ignore[assignment]
-    return checked
+        return False
+    return True
 
 
-def _read_any(attributes: Collection[tuple[str, object]]) -> dict[str, Value]:
+def _read_any(attributes: Iterable[tuple[str, object]]) -> dict[str, Value]:
     """Check attributes one by one."""
     found: dict[str, Value] = {}
     octets = 0

@@ -12,10 +12,10 @@ from typing import Any
 from filters import Reason, quoted
 from mediation.cloudevents.events import (
     CloudEvent,
+    check_attributes,
     is_json,
     is_text,
     json_object,
-    read_attributes,
 )
 from mediation.model.errors import MediationError
 from mediation.packaging.json_text import (
@@ -94,7 +94,7 @@ def _read(found: Any, texts: _Texts, at: int | None = None) -> CloudEvent:
         found.pop("data", None),
         found.pop("data_base64", None),
     )
-    attributes = read_attributes(found.items())
+    attributes = check_attributes(found)
     if binary is not None:
         if has_data:
             raise MediationError(Reason.MESSAGE_INVALID, "An event has `data` or `data_base64`.")

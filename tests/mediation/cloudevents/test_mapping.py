@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
 import pytest
 from hypothesis import given
@@ -260,3 +260,14 @@ def test_the_type_of_data_is_read_without_it(content: bytes, media_type: str) ->
 )
 def test_other_payloads_are_described_as_they_are_read(payload: bytes) -> None:
     assert described(payload) == unwrap(payload)
+
+
+@given(
+    st.timedeltas(timedelta(days=-700_000), timedelta(days=2_900_000)),
+    st.sampled_from([UTC, timezone(timedelta(hours=-5, minutes=-30))]),
+)
+def test_times_are_written_in_full(since: timedelta, zone: tzinfo) -> None:
+    time = (NOW + since).astimezone(zone)
+    event = event_of(Notification("1", "p", b"<a/>", time))
+    expected = time.astimezone(UTC).isoformat(timespec="microseconds")
+    assert event.attributes["time"] == expected.replace("+00:00", "Z")
