@@ -2,7 +2,7 @@
 
 from gateway.http.aliases import AliasMiddleware
 from gateway.http.body import read_body
-from gateway.http.delivered import was_delivered
+from gateway.http.delivered import until_gone, was_delivered
 from gateway.http.forwarded import (
     HttpSettings,
     client_address,
@@ -35,5 +35,6 @@ __all__ = [
     "read_body",
     "send_refusal",
     "soap_media_type",
+    "until_gone",
     "was_delivered",
 ]

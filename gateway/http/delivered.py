@@ -1,5 +1,5 @@
 """Finds out whether a peer has an answer: not only that it was written, but that its system
-acknowledged it."""
+acknowledged it; and when the peer has gone."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ import sys
 import termios
 from typing import Protocol
 
-from starlette.types import Scope
+from starlette.types import Receive, Scope
 
 CONNECTION = "dragoman.connection"
 """The extension of the ASGI scope that is the connection."""
@@ -35,6 +35,12 @@ class Connection(Protocol):
     @property
     def certificate(self) -> bytes | None:
         """The client's own of TLS, in DER, which was verified; None where it showed none."""
+
+
+async def until_gone(receive: Receive) -> None:
+    """Return when the peer has gone. Its request was read to the end, so nothing else can come."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def unacknowledged(descriptor: int) -> int:

@@ -22,6 +22,7 @@ from gateway.http import (
     read_body,
     send_refusal,
     soap_media_type,
+    until_gone,
     was_delivered,
 )
 from gateway.http.media import SOAP_MEDIA_TYPES
@@ -241,14 +242,8 @@ class SoapEndpoint:
             attachments=unpacked.attachments,
             packaging=unpacked.packaging,
             certificate=client_certificate(scope, self._settings),
-            gone=partial(_gone, receive),
+            gone=partial(until_gone, receive),
         )
-
-
-async def _gone(receive: Receive) -> None:
-    """Return when the peer has gone. Its request was read to the end, so nothing else can come."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _answer(send: Send, reply: Reply, packaging: Packaging) -> None:

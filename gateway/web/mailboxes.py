@@ -13,9 +13,8 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.types import Scope
 
-from adapters import AdapterUnavailable
 from gateway.exchange import Inbound
-from gateway.http import client_address, client_certificate, public_base, was_delivered
+from gateway.http import client_certificate, public_base, until_gone, was_delivered
 from gateway.mailboxes.leases import AT_A_TIME, LONGEST_WAIT, Batch
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.mailboxes import Mailbox, MailboxKind
@@ -26,9 +25,10 @@ from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.read import read_inbound
 from gateway.subscriptions.subscriptions import KEPT_ALIVE
 from gateway.web.messages import MessageView, views
-from gateway.web.parts import Parts, Web
+from gateway.web.parts import Parts, Web, principal_of, refuse_when_stopping
 from gateway.web.proofs import Proving
 from gateway.web.validation import JsonRoute
+from gateway.web.values import Prefix, Text
 from mediation import (
     SPECS,
     UNSPECIFIED,
@@ -51,10 +51,6 @@ OCTETS = 2**20
 NOTICED = 60.0
 """Seconds after which we no longer look whether an answer was taken in: its lease decides."""
 _LEASE_ENDED = "Nothing is under this lease: it has ended, or all of it is acknowledged."
-Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=100)]
-_CHARACTERS = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+$"
-"""The characters that XML has."""
-Text = Annotated[str, Field(pattern=_CHARACTERS, max_length=8192)]
 Expires = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text | None
 Seconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE, allow_inf_nan=False)]
 
@@ -142,22 +138,17 @@ class Affected(BaseModel):
     number: int
 
 
-async def _refuse_when_stopping(web: Parts) -> None:
-    if web.draining():
-        raise AdapterUnavailable("The gateway is stopping.")
-
-
 router = APIRouter(
     prefix="/mailboxes",
     tags=["mailboxes"],
-    dependencies=[Depends(_refuse_when_stopping)],
+    dependencies=[Depends(refuse_when_stopping)],
     route_class=JsonRoute,
 )
 
 
 async def _named(key: str, request: Request, web: Parts) -> Mailbox:
     resource = ResourceAddress(ResourceKind.MAILBOX, key.lower())
-    authorise(_principal(web, request), None, resource)
+    authorise(principal_of(web, request), None, resource)
     mailbox = await web.mailboxes.find(key.lower())
     if mailbox.kind is MailboxKind.SUBSCRIPTION:  # Another gateway may have made it.
         await web.subscriptions.refresh()
@@ -171,7 +162,7 @@ Named = Annotated[Mailbox, Depends(_named)]
 @router.post("", status_code=201)
 async def make_mailbox(wanted: Wanted, request: Request, web: Parts) -> Made:
     """Make a mailbox; with a topic or an XPath, subscribed to what passes them."""
-    principal = _principal(web, request)
+    principal = principal_of(web, request)
     base = public_base(request.scope, web.http)
     if wanted.subscribes:
         shown = client_certificate(request.scope, web.http)
@@ -221,7 +212,7 @@ async def renew_mailbox(mailbox: Named, renewal: Renewal, request: Request, web:
         raise HTTPException(409, "No subscription was made with this mailbox.")
     text = _expiry(renewal.expires)
     asked = parse_expiry(text) if text is not None else UNSPECIFIED
-    principal = _principal(web, request)
+    principal = principal_of(web, request)
     await web.subscriptions.renew(entry, asked, principal, now=datetime.now(UTC))
     return await show_mailbox(mailbox, web)
 
@@ -239,7 +230,7 @@ async def receive(
         octets=OCTETS,
         wait=wanted.wait,
         lease=wanted.lease,
-        gone=partial(_gone, request),
+        gone=partial(until_gone, request.receive),
     )
     try:
         messages = await views(batch.messages, web.parsing)
@@ -341,16 +332,6 @@ async def _make_subscribed(
 def _expiry(said: float | str | None) -> str | None:
     """Seconds as an xsd:duration."""
     return f"PT{said:.3f}S" if isinstance(said, float) else said
-
-
-def _principal(web: Web, request: Request) -> Principal:
-    return web.identification.identify(client_address(request.scope, web.http))
-
-
-async def _gone(request: Request) -> None:
-    """Return when the peer has gone; its request was read to the end."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _release_if_lost(mailboxes: Mailboxes, batch: Batch, scope: Scope, lease: float) -> None:

@@ -7,13 +7,15 @@ from typing import Annotated, Any, cast
 from fastapi import Depends, Request
 from starlette.types import ASGIApp
 
+from adapters import AdapterUnavailable
 from gateway.channels.channels import Channels
 from gateway.channels.links import Links
 from gateway.channels.relay_tokens import RelayTokens
-from gateway.http import HttpSettings
+from gateway.http import HttpSettings, client_address
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.parsing import Parsing
 from gateway.security.identify import Identification
+from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.sequences.sequences import Sequences
 from gateway.soap.service import SoapService
@@ -28,9 +30,6 @@ from gateway.subscriptions.webhooks import WebHooks
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.metrics import Metrics
 from gateway.web.streams import Streams
-
-PAGE = 100
-"""Entries of a list where no `limit` is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +87,18 @@ async def _parts(request: Request) -> Web:
 
 Parts = Annotated[Web, Depends(_parts)]
 """A parameter of a route: the parts of the application that it is a route of."""
+
+
+async def refuse_when_stopping(web: Parts) -> None:
+    """Refuse what begins something, where the gateway stops.
+
+    Raises:
+        AdapterUnavailable: It does.
+    """
+    if web.draining():
+        raise AdapterUnavailable("The gateway is stopping.")
+
+
+def principal_of(web: Web, request: Request) -> Principal:
+    """Who sends *request*."""
+    return web.identification.identify(client_address(request.scope, web.http))

@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from adapters import AdapterUnavailable
 from filters import Refused
-from gateway.http import was_delivered
+from gateway.http import until_gone, was_delivered
 from gateway.mailboxes.leases import Batch
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.mailboxes import Mailbox
@@ -142,7 +142,7 @@ class EventStream(Response):
 
     async def _wait_to_leave(self, receive: Receive) -> None:
         """Return when the peer has gone, or another stream has begun."""
-        gone = asyncio.ensure_future(_gone(receive))
+        gone = asyncio.ensure_future(until_gone(receive))
         replaced = asyncio.ensure_future(self._replaced.wait())
         try:
             await asyncio.wait((gone, replaced), return_when=asyncio.FIRST_COMPLETED)
@@ -196,11 +196,6 @@ class EventStream(Response):
             return waiting.result()
         waiting.cancel()
         return False
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _write(send: Send, octets: bytes) -> None:

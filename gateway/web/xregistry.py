@@ -8,8 +8,9 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from gateway.web.catalogue import KnownTopic
 from gateway.web.catalogue.asyncapi import title_of
-from gateway.web.parts import PAGE, Parts
+from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
+from gateway.web.values import PAGE
 
 router = APIRouter(prefix="/xregistry", tags=["topics"], route_class=JsonRoute)
 

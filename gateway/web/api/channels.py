@@ -1,15 +1,13 @@
 """``/api/v1/channels``: channels with names, each a place of its own."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from gateway.model.channels import Channel, Selection
 from gateway.security.resource_addresses import ResourceKind
-from gateway.web.api.sources import Prefix, Text
-from gateway.web.parts import PAGE, Parts
+from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
+from gateway.web.values import PAGE, After, Limit, Prefix, Text, page_of
 from mediation.grid_events import EXAMPLE_FIELDS
 
 router = APIRouter(prefix="/channels", tags=["channels"], route_class=JsonRoute)
@@ -58,13 +56,13 @@ class ChannelPage(BaseModel, extra="forbid"):
 @router.get("")
 async def list_channels(
     web: Parts,
-    after: Annotated[str, Query(pattern="^[ -~]{0,64}$")] = "",
-    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    after: After = "",
+    limit: Limit = PAGE,
 ) -> ChannelPage:
     """Channels in the order of their names."""
-    listed = [one for one in await web.channels.learn() if one.name > after][: limit + 1]
-    views = [_view(web, one) for one in listed[:limit]]
-    return ChannelPage(channels=views, next=views[-1].name if len(listed) > limit else None)
+    views = (_view(web, one) for one in await web.channels.learn() if one.name > after)
+    page, next_ = page_of(views, limit, lambda view: view.name)
+    return ChannelPage(channels=page, next=next_)
 
 
 @router.post("", status_code=201)

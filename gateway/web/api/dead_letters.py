@@ -11,8 +11,9 @@ from gateway.security.resource_addresses import shown
 from gateway.store.dead_letters import Selection
 from gateway.subscriptions import dead_letters
 from gateway.subscriptions.dead_letters import covers
-from gateway.web.parts import PAGE, Parts
+from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
+from gateway.web.values import PAGE
 
 SHOWN = 16 * 2**10
 """Bytes of a payload and of an envelope that are shown where nothing else is asked for."""

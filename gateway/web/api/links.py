@@ -3,15 +3,16 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
 from gateway.channels.links import LEASE, Link
 from gateway.security.resource_addresses import shown
 from gateway.sources.sources import Entry
-from gateway.web.api.sources import LeaseText, Prefix, Text, at_moment, lease_seconds
-from gateway.web.parts import PAGE, Parts
+from gateway.web.api.sources import LeaseText, lease_seconds
+from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
+from gateway.web.values import PAGE, After, Limit, Prefix, Text, at_moment, page_of
 from mediation import LEASED, SPECS, Version
 from mediation.grid_events import CHANNEL, EXAMPLE_FIELDS
 
@@ -79,13 +80,13 @@ Named = Annotated[Entry, Depends(_named)]
 @router.get("")
 async def list_links(
     web: Parts,
-    after: Annotated[str, Query(pattern="^[ -~]{0,64}$")] = "",
-    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    after: After = "",
+    limit: Limit = PAGE,
 ) -> LinkPage:
     """Links in the order of their ids."""
-    listed = [one for one in web.links.links if one.id > after][: limit + 1]
-    views = [_view(one) for one in listed[:limit]]
-    return LinkPage(links=views, next=views[-1].id if len(listed) > limit else None)
+    views = (_view(one) for one in web.links.links if one.id > after)
+    page, next_ = page_of(views, limit, lambda view: view.id)
+    return LinkPage(links=page, next=next_)
 
 
 @router.post("", status_code=201)

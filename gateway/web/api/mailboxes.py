@@ -3,12 +3,13 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
 from gateway.model.mailboxes import Mailbox, MailboxSize
-from gateway.web.parts import PAGE, Parts
+from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
+from gateway.web.values import PAGE, After, Limit, page_of
 
 router = APIRouter(prefix="/mailboxes", tags=["administration of mailboxes"], route_class=JsonRoute)
 
@@ -44,13 +45,13 @@ Named = Annotated[tuple[Mailbox, MailboxSize], Depends(_named)]
 @router.get("")
 async def list_mailboxes(
     web: Parts,
-    after: Annotated[str, Query(pattern="^[ -~]{0,64}$")] = "",
-    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    after: After = "",
+    limit: Limit = PAGE,
 ) -> MailboxPage:
     """Mailboxes in the order of their ids."""
-    listed = await web.mailboxes.listed(after, limit + 1)
-    views = [_view(*one) for one in listed[:limit]]
-    return MailboxPage(mailboxes=views, next=views[-1].id if len(listed) > limit else None)
+    views = (_view(*one) for one in await web.mailboxes.listed(after, limit + 1))
+    page, next_ = page_of(views, limit, lambda view: view.id)
+    return MailboxPage(mailboxes=page, next=next_)
 
 
 @router.get("/{id}")

@@ -2,14 +2,15 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from gateway.channels.relay import PREFIX
 from gateway.channels.relay_tokens import Relay
 from gateway.security.resource_addresses import shown
-from gateway.web.parts import PAGE, Parts
+from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
+from gateway.web.values import PAGE, After, Limit, page_of
 
 router = APIRouter(prefix="/relays", tags=["channels"], route_class=JsonRoute)
 
@@ -49,13 +50,14 @@ class RelayPage(BaseModel, extra="forbid"):
 @router.get("")
 async def list_relays(
     web: Parts,
-    after: Annotated[str, Query(pattern="^[ -~]{0,64}$")] = "",
-    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    after: After = "",
+    limit: Limit = PAGE,
 ) -> RelayPage:
     """Relays in the order of their ids."""
-    listed = [one for one in await web.relay_tokens.all() if one.id > after][: limit + 1]
-    views = [RelayView(**_values(one)) for one in listed[:limit]]
-    return RelayPage(relays=views, next=views[-1].id if len(listed) > limit else None)
+    all_ = await web.relay_tokens.all()
+    views = (RelayView(**_values(one)) for one in all_ if one.id > after)
+    page, next_ = page_of(views, limit, lambda view: view.id)
+    return RelayPage(relays=page, next=next_)
 
 
 @router.post("", status_code=201)

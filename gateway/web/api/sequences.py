@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from heapq import merge
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
 from gateway.security.principals import address_of
@@ -14,8 +14,9 @@ from gateway.sequences.listing import SequenceState
 from gateway.sequences.sequences import TRUSTED
 from gateway.subscriptions.lifecycle import SubscriptionUnknown
 from gateway.subscriptions.sequence_listing import SubscriberSequence
-from gateway.web.parts import PAGE, Parts
+from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
+from gateway.web.values import PAGE, After, Limit, at_moment, page_of
 from mediation import End
 from mediation.reliable_messaging.machines import SourceState
 
@@ -74,15 +75,15 @@ Named = Annotated[SequenceState | SubscriberSequence, Depends(_named)]
 @router.get("")
 async def list_sequences(
     web: Parts,
-    after: Annotated[str, Query(pattern="^[ -~]{0,64}$")] = "",
-    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    after: After = "",
+    limit: Limit = PAGE,
 ) -> SequencePage:
     """Sequences in the order of their ids, those too that ended within the last hour."""
     incoming = [] if web.sequences is None else await web.sequences.listed(after, limit + 1)
     outgoing = await web.subscriber_sequences.listed(after, limit + 1)
-    both = list(merge(map(_view, incoming), map(_view, outgoing), key=lambda view: view.id))
-    views = both[:limit]
-    return SequencePage(sequences=views, next=views[-1].id if len(both) > limit else None)
+    both = merge(map(_view, incoming), map(_view, outgoing), key=lambda view: view.id)
+    page, next_ = page_of(both, limit, lambda view: view.id)
+    return SequencePage(sequences=page, next=next_)
 
 
 @router.get("/{id}")
@@ -130,8 +131,8 @@ def _view(state: SequenceState | SubscriberSequence) -> SequenceView:
         acknowledged_to=shown(sequence.target.address),
         failure=sequence.failure,
         last_message=datetime.fromtimestamp(sequence.last_acked_at or sequence.created_at, UTC),
-        expires=_at(sequence.expires_at),
-        ended=_at(sequence.ended_at),
+        expires=at_moment(sequence.expires_at),
+        ended=at_moment(sequence.ended_at),
     )
 
 
@@ -157,10 +158,6 @@ def _incoming(state: SequenceState) -> SequenceView:
         acknowledged_to=shown(sequence.acks_to.address),
         failure=None,
         last_message=datetime.fromtimestamp(sequence.last_seen, UTC),
-        expires=_at(sequence.expires_at),
-        ended=_at(sequence.ended_at),
+        expires=at_moment(sequence.expires_at),
+        ended=at_moment(sequence.ended_at),
     )
-
-
-def _at(moment: float | None) -> datetime | None:
-    return None if moment is None else datetime.fromtimestamp(moment, UTC)

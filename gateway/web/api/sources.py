@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
 from filters import Refused
@@ -13,19 +13,16 @@ from gateway.sources.asked_for import OPERATOR, NewSource
 from gateway.sources.profiles import PROFILES
 from gateway.sources.requests import MODES
 from gateway.sources.sources import Entry
-from gateway.web.parts import PAGE, Parts
+from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
+from gateway.web.values import PAGE, After, Limit, Prefix, Text, at_moment, page_of
 from mediation import SPECS, Mode, Version, parse_expiry
 
 router = APIRouter(prefix="/sources", tags=["sources"], route_class=JsonRoute)
 _SPECS = ", ".join(version.value for version in SPECS)
 _PROFILES = ", ".join(PROFILES)
 _MODES = ", ".join(mode.value for mode in MODES)
-_CHARACTERS = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+$"
-"""The characters that XML has."""
-Text = Annotated[str, Field(pattern=_CHARACTERS, max_length=8192)]
 Action = Annotated[str, Field(pattern=r"^[!-~]+$", max_length=1024)]
-Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=100)]
 LeaseText = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text
 
 
@@ -110,14 +107,14 @@ Named = Annotated[Entry, Depends(_named)]
 @router.get("")
 async def list_sources(
     web: Parts,
-    after: Annotated[str, Query(pattern="^[ -~]{0,64}$")] = "",
-    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    after: After = "",
+    limit: Limit = PAGE,
 ) -> SourcePage:
     """Sources in the order of their ids."""
     entries = sorted(web.sources.entries, key=lambda entry: entry.id)
-    listed = [entry for entry in entries if entry.id > after][: limit + 1]
-    views = [_view(web, entry) for entry in listed[:limit]]
-    return SourcePage(sources=views, next=views[-1].id if len(listed) > limit else None)
+    views = (_view(web, entry) for entry in entries if entry.id > after)
+    page, next_ = page_of(views, limit, lambda view: view.id)
+    return SourcePage(sources=page, next=next_)
 
 
 @router.post("", status_code=201)
@@ -213,8 +210,3 @@ def _view(web: Parts, entry: Entry) -> SourceView:
         events=events,
         last_event=at_moment(last),
     )
-
-
-def at_moment(moment: float | None) -> datetime | None:
-    """A POSIX time as answers have it."""
-    return None if moment is None else datetime.fromtimestamp(moment, UTC)

@@ -2,7 +2,7 @@
 consumers of CloudEvents."""
 
 from dataclasses import fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
@@ -16,9 +16,10 @@ from gateway.store import Totals
 from gateway.subscriptions.explaining import Message
 from gateway.subscriptions.reports import SubscriptionReport
 from gateway.web.api.selecting import Chosen, Deleted, Listing
-from gateway.web.events.subscriptions import Create, make, manager_of, refuse_when_stopping
-from gateway.web.parts import Parts
+from gateway.web.events.subscriptions import Create, make, manager_of
+from gateway.web.parts import Parts, refuse_when_stopping
 from gateway.web.validation import JsonRoute
+from gateway.web.values import at_moment
 from mediation import DeliveryMode, End, Form, Soap, profiles_of
 
 EXPLAIN_BODY = 2 * HttpLimits().envelope + 2**16
@@ -241,11 +242,11 @@ def _delivery(status: DeliveryStatus) -> DeliveryView:
     return DeliveryView(
         failures=status.failures,
         last_error=status.last_error,
-        last_error_at=_at(status.last_error_at),
-        last_attempt=_at(status.last_attempt),
-        next_attempt=_at(status.next_attempt),
-        breaker_until=_at(status.breaker_until),
-        black_listed_until=_at(status.black_listed_until),
+        last_error_at=at_moment(status.last_error_at),
+        last_attempt=at_moment(status.last_attempt),
+        next_attempt=at_moment(status.next_attempt),
+        breaker_until=at_moment(status.breaker_until),
+        black_listed_until=at_moment(status.black_listed_until),
         elsewhere=list(status.elsewhere),
     )
 
@@ -256,10 +257,6 @@ def _mode(delivery: DeliveryMode) -> ModeView:
 
 
 _SOAP: dict[Form, str] = {Soap.V1_1: "1.1", Soap.V1_2: "1.2"}
-
-
-def _at(moment: float | None) -> datetime | None:
-    return None if moment is None else datetime.fromtimestamp(moment, UTC)
 
 
 def _view(report: SubscriptionReport) -> SubscriptionView:

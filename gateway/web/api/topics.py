@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field
 
 from gateway.web.catalogue import KnownTopic
 from gateway.web.catalogue.asyncapi import asyncapi_document
-from gateway.web.parts import PAGE, Parts
+from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
+from gateway.web.values import PAGE
 
 router = APIRouter(prefix="/topics", tags=["topics"], route_class=JsonRoute)
 

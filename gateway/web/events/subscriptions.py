@@ -11,19 +11,19 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from adapters import AdapterUnavailable
 from filters import Expression, Filter, prefixes_in
 from filters.dialects import ATTRIBUTE_FILTERS, XPATH_1_0
 from gateway.delivery.batching import MOST_ELEMENTS
 from gateway.exchange import Inbound, Result
-from gateway.http import client_address, client_certificate, public_base
+from gateway.http import client_certificate, public_base
 from gateway.security.keys import public_id
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import key_in
 from gateway.subscriptions.lifecycle import SubscriptionUnknown
-from gateway.web.parts import Parts, Web
+from gateway.web.parts import Parts, Web, principal_of, refuse_when_stopping
 from gateway.web.proofs import Proving
 from gateway.web.validation import JsonRoute
+from gateway.web.values import Prefix
 from mediation import (
     SPECIFICATIONS,
     UNSPECIFIED,
@@ -56,7 +56,6 @@ MOST_NAMESPACES = 10 * 1024
 """Bytes of the prefixes and namespaces that a subscription keeps."""
 Text = Annotated[str, Field(min_length=1, max_length=8192)]
 Expires = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text | None
-Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=100)]
 _EXAMPLE: dict[str, Any] = {
     "sink": "https://consumer.example.org/events",
     "protocol": "HTTP",
@@ -158,11 +157,6 @@ class View(BaseModel):
     config: ConfigView
 
 
-async def refuse_when_stopping(web: Parts) -> None:
-    if web.draining():
-        raise AdapterUnavailable("The gateway is stopping.")
-
-
 router = APIRouter(
     prefix=PATH,
     tags=["CloudEvents"],
@@ -176,7 +170,7 @@ async def create(wanted: Create, request: Request, response: Response, web: Part
     """Subscribe. The sink is asked whether it agrees (OPTIONS, `WebHook-Request-Origin`)."""
     base = public_base(request.scope, web.http)
     shown = client_certificate(request.scope, web.http)
-    subscription = await make(web, wanted, _principal(web, request), base, shown)
+    subscription = await make(web, wanted, principal_of(web, request), base, shown)
     response.headers["Location"] = manager_of(subscription)
     return _view(subscription)
 
@@ -274,16 +268,12 @@ def _asked(
 ) -> tuple[Inbound, Incoming]:
     inbound = Inbound(
         octets=b"",
-        principal=_principal(web, request),
+        principal=principal_of(web, request),
         base=public_base(request.scope, web.http),
         path=request.url.path,
     )
     context = Context(EventForm.STRUCTURED, version=Version.CLOUDEVENTS, operation=operation)
     return inbound, Incoming(context, asked)
-
-
-def _principal(web: Web, request: Request) -> Principal:
-    return web.identification.identify(client_address(request.scope, web.http))
 
 
 def _filter(wanted: Create) -> Filter:
