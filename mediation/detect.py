@@ -43,7 +43,13 @@ from mediation.notification.notify import (
 )
 from mediation.notification.topics import read_topics
 from mediation.packaging.attachments import attach
-from mediation.reliable_messaging import RM_BY_NAMESPACE, ReliableMessage, read_parts
+from mediation.reliable_messaging import (
+    RM_BY_NAMESPACE,
+    Kind,
+    ReliableMessage,
+    RmFault,
+    read_parts,
+)
 from mediation.soap.addressing import (
     MAX_URI,
     first_message_id,
@@ -192,7 +198,7 @@ def _read_whole(
         strange: Iterable[int] = layout.strange
         if arrival.rules.sequences is not Sequences.OFF:
             reliable = _read_sequences(envelope, layout, headers, name)
-        specification, operation = _detect(name, headers.action)
+        specification, operation = _detect(name, headers.action, reliable)
         if specification is None and name and headers.action is None:
             called = _BY_CALL.get(name.rpartition("}")[2])
             if called is not None:
@@ -260,7 +266,8 @@ def _read_sequences(
 ) -> ReliableMessage | None:
     """Read what a message says of sequences; None where it says nothing."""
     body = name[1:].rpartition("}")[0]
-    if body not in RM_BY_NAMESPACE and layout.namespaces.isdisjoint(RM_BY_NAMESPACE):
+    silent = layout.namespaces.isdisjoint(RM_BY_NAMESPACE)
+    if silent and body not in RM_BY_NAMESPACE and body not in _SOAPS:  # Not even in a fault.
         return None
     said = read_parts(envelope, headers)
     return said if said.rm is not None else None
@@ -336,9 +343,14 @@ def write_response(
     return answer.action, envelope
 
 
-def _detect(name: str, action: str | None) -> tuple[Specification | None, Operation]:
+def _detect(
+    name: str, action: str | None, reliable: ReliableMessage | None = None
+) -> tuple[Specification | None, Operation]:
     """Find the specification and the operation of a body by the expanded *name* of its first child,
     which is empty where there is none. A bare event has no specification.
+
+    Args:
+        reliable: What the message says of sequences.
 
     Raises:
         MediationError: ``ACTION_UNSUPPORTED``; ``MESSAGE_INVALID`` where nothing is said.
@@ -356,6 +368,9 @@ def _detect(name: str, action: str | None) -> tuple[Specification | None, Operat
         return detected
     namespace = name[1:].rpartition("}")[0]
     if namespace in _SOAPS:
+        if reliable is not None and reliable.rm and isinstance(reliable.fault, RmFault):
+            # What ends a sequence of ours comes where that is acknowledged.
+            return _BY_ACTION[reliable.rm.action(Kind.ACKNOWLEDGEMENT)]
         raise MediationError(Reason.ACTION_UNSUPPORTED, "A fault is not a request.")
     elsewhere = names.KNOWN_ELSEWHERE.get(namespace)
     found = _BY_NAMESPACE.get(namespace)

@@ -5,7 +5,7 @@ from gateway.delivery.called_back import CalledBack
 from gateway.delivery.dispatcher import NEVER_AGREED, Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.entry import Entry
-from gateway.delivery.in_sequence import SequenceSending, handshake
+from gateway.delivery.in_sequence import SequenceSending, handshake, is_one_way
 from gateway.delivery.outbox import WINDOW
 from gateway.delivery.partition_share import (
     AUTHORS,
@@ -45,6 +45,7 @@ __all__ = [
     "author",
     "everything",
     "handshake",
+    "is_one_way",
     "next_position",
     "resend",
 ]

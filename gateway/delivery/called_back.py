@@ -6,7 +6,7 @@ has been asked to acknowledge there.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gateway.reliability.records import OutgoingSequence
@@ -44,9 +44,9 @@ class CalledBack:
         self._closed = False
 
     @contextmanager
-    def expect(self, sequence: OutgoingSequence) -> Iterator["asyncio.Queue[ReliableMessage]"]:
-        """What comes for *sequence* meanwhile; one attempt at a time waits for that."""
-        create_id = sequence.create_id or ""
+    def expect(self, create_id: str) -> Iterator["asyncio.Queue[ReliableMessage]"]:
+        """What comes meanwhile for the sequence that has this message id of CreateSequence; one
+        attempt at a time waits for that."""
         queue = self._waiting[create_id] = asyncio.Queue(WAITING)
         try:
             yield queue
@@ -63,19 +63,18 @@ class CalledBack:
         queue.put_nowait(said)
         return True
 
-    async def word_on(
+    async def word(
         self,
         queue: "asyncio.Queue[ReliableMessage]",
-        sequence: OutgoingSequence,
-        number: int,
+        decides: Callable[[ReliableMessage], bool],
         seconds: float,
     ) -> ReliableMessage | None:
-        """The first of *queue* that decides on message *number*; None: none within *seconds*."""
+        """The first of *queue* that *decides*, or is a fault; None: none within *seconds*."""
         try:
             async with asyncio.timeout(0.0 if self._closed else seconds):
                 while True:
                     said = await queue.get()
-                    if _decides(said, sequence, number):
+                    if said.fault is not None or decides(said):
                         return said
         except TimeoutError:
             return None
@@ -94,6 +93,7 @@ class CalledBack:
         self._closed = True
 
 
-def _decides(said: ReliableMessage, sequence: OutgoingSequence, number: int) -> bool:
+def decides_on(sequence: OutgoingSequence, number: int, said: ReliableMessage) -> bool:
+    """Whether *said* has the word on message *number*."""
     told = [one for one in said.acknowledgements if one.identifier == sequence.identifier]
-    return said.fault is not None or any(one.final or number in one.ranges for one in told)
+    return any(one.final or number in one.ranges for one in told)

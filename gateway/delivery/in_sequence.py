@@ -25,13 +25,13 @@ from sqlalchemy import Connection
 
 from filters import Refused
 from gateway.delivery import numbering
-from gateway.delivery.called_back import CalledBack, base_of
+from gateway.delivery.called_back import CalledBack, base_of, decides_on
 from gateway.delivery.numbering import Numbered
 from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.schedule import DELIVERED, NOT_ACKNOWLEDGED, Outcome, Verdict, failed, judge
-from gateway.egress import Answer, Request, SendFailed, Target, Transport
+from gateway.egress import Answer, FailureKind, Request, SendFailed, Target, Transport
 from gateway.parsing import Parsing
 from gateway.reliability.party import anonymous, is_callable
 from gateway.reliability.records import OutgoingSequence, Wire
@@ -155,17 +155,38 @@ class SequenceSending:
         if sequence.acks_to is None or not is_callable(sequence.acks_to):
             answer = await self._transport.send(sent)
             return answer, await self.read(answer.body)
-        with self.called_back.expect(sequence) as queue:
+        with self.called_back.expect(sequence.create_id or "") as queue:
             answer = await self._transport.send(sent)
             said = await self.read(answer.body)
             if said is None and 200 <= answer.status < 300:
-                said = await self.called_back.word_on(queue, sequence, number, CALLED_BACK)
+                decides = partial(decides_on, sequence, number)
+                said = await self.called_back.word(queue, decides, CALLED_BACK)
             return answer, said
+
+    async def _ask(
+        self, request: Request, create_id: str, answers: Callable[[ReliableMessage], bool]
+    ) -> tuple[Answer, ReliableMessage | None]:
+        """Send a protocol message of the sequence with this id: the answer, and what it says; where
+        a transport has no answers, what *answers* it, which comes to the gateway's address.
+
+        Raises:
+            SendFailed: There was no answer.
+        """
+        if not is_one_way(request.target):
+            answer = await self._transport.send(request)
+            return answer, await self.read(answer.body)
+        with self.called_back.expect(create_id) as queue:
+            answer = await self._transport.send(request)
+            said = await self.called_back.word(queue, answers, CALLED_BACK)
+        if said is None:
+            raise SendFailed(FailureKind.TIMEOUT)
+        return answer, said
 
     def base(self, subscription: Subscription, target: Target) -> str | None:
         """The gateway's address where the consumer of *subscription* acknowledges at one; None
         where it does on connections."""
-        return base_of(subscription) if self._calls_back(target) else None
+        calls_back = is_one_way(target) or self._calls_back(target)
+        return base_of(subscription) if calls_back else None
 
     def _judge(self, answer: Answer, said: ReliableMessage | None, place: Numbered) -> Outcome:
         if place.delivered:
@@ -286,13 +307,14 @@ class SequenceSending:
             body,
             to=sequence.target,
             message_id=message_urn(),
-            reply_to=anonymous(wire.wsa),
+            reply_to=_reply_to(like.target, sequence.acks_to or anonymous(wire.wsa)),
         )
+        request = _own(like, wire, action, envelope)
         try:
-            answer = await self._transport.send(_own(like, wire, action, envelope))
+            _, said = await self._ask(request, sequence.create_id or "", _is_last_word)
         except SendFailed:
             return None
-        return await self.read(answer.body)
+        return said
 
     async def create(
         self,
@@ -309,15 +331,14 @@ class SequenceSending:
                 written to it.
             acks_to: Where the consumer acknowledges.
         """
-        to = anonymous(wire.wsa)
+        to = _reply_to(like.target, acks_to)
         action, envelope = write_message(
             wire, CreateSequence(acks_to), to=consumer, message_id=create_id, reply_to=to
         )
         try:
-            answer = await self._transport.send(_own(like, wire, action, envelope))
+            answer, said = await self._ask(_own(like, wire, action, envelope), create_id, _is_made)
         except SendFailed as error:
             return failed(error)
-        said = await self.read(answer.body)
         if said is not None and isinstance(said.body, CreateSequenceResponse):
             expires = said.body.expires
             if expires is not None and timedelta() < expires < SHORTEST:
@@ -349,6 +370,24 @@ class SequenceSending:
 def handshake(target: Target, admit: Callable[[str], bool] | None) -> Request:
     """What `SequenceSending.create` needs to know of a consumer to which nothing was sent yet."""
     return Request(target, b"", (), admit=admit)
+
+
+def is_one_way(target: Target) -> bool:
+    """Whether nothing that is sent to *target* has an answer."""
+    return target.scheme in ("soap.tcp", "soap.tcps")
+
+
+def _reply_to(target: Target, acks_to: EndpointReference) -> EndpointReference:
+    """Where answers to protocol messages go: back on the connection, where that has answers."""
+    return acks_to if is_one_way(target) else anonymous(acks_to.wsa)
+
+
+def _is_made(said: ReliableMessage) -> bool:
+    return isinstance(said.body, CreateSequenceResponse)
+
+
+def _is_last_word(said: ReliableMessage) -> bool:
+    return any(one.final for one in said.acknowledgements)
 
 
 def _following(outbox: Outbox) -> list[str]:

@@ -21,6 +21,7 @@ from gateway.egress.http_connection import ClientLimits
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told, check_peer
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
+from gateway.security.resource_addresses import ResourceKind
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
 from gateway.tcp.samples import connection_sample, fault_sample
 from mediation.packaging.dime import DimeMessage, Encoder, encode_plain
@@ -30,6 +31,7 @@ _CONNECTIONS = 4
 _FULL = 1024 * 1024
 """Octets on their way over one connection, beyond which another one is used."""
 _SWEEP = 5.0
+_SEQUENCES = ResourceKind.SEQUENCE.value.encode()
 _log = structlog.get_logger("dragoman.soap-tcp")
 
 Handler: TypeAlias = Callable[[SoapTcpConnection, DimeMessage, asyncio.Event], Awaitable[None]]
@@ -289,7 +291,9 @@ class SoapTcpTransport:
 
     async def received(self, connection: "_Outbound", message: DimeMessage) -> None:
         """Take what a consumer sent on a connection that we opened."""
-        fault = await self._parsing.fault_in(message.envelope)
+        # A fault about a sequence is sent to the address that is given for its acknowledgements.
+        asked_for = self._handler is not None and _SEQUENCES in message.envelope
+        fault = None if asked_for else await self._parsing.fault_in(message.envelope)
         if fault is not None:
             self.faults += 1
             _log.warning(

@@ -30,7 +30,7 @@ class AcknowledgementOperations:
         self._noted = noted
 
     def handlers(self) -> Handlers:
-        """Of messages to `ResourceKind.SEQUENCE`; a fault is read as an event."""
+        """Of messages to `ResourceKind.SEQUENCE`."""
         return {RunSequence: self.take, Publish: self.take}
 
     async def take(self, _request: Request, incoming: Incoming, inbound: Inbound) -> None:

@@ -17,6 +17,7 @@ from gateway.delivery import (
     Probations,
     SequenceSending,
     handshake,
+    is_one_way,
     numbering,
     sequence_ends,
 )
@@ -134,8 +135,8 @@ class SubscriberSequences:
         if not self._durable:
             text = "Sequences are not offered: the messaging system keeps nothing over a restart."
             raise _refused(subscription, text)
-        if target is None or target.scheme not in ("http", "https"):
-            raise _refused(subscription, "Sequences are sent over HTTP and HTTPS alone.")
+        if target is None or not (is_one_way(target) or target.scheme in ("http", "https")):
+            raise _refused(subscription, "Sequences are sent over HTTP(S) and SOAP.TCP alone.")
         try:
             wire = numbering.wire_of(subscription)
         except ValueError:

@@ -9,7 +9,16 @@ from urllib.parse import urlsplit
 import pytest
 
 from gateway.delivery.in_sequence import CALLED_BACK
-from mediation.reliable_messaging import CreateSequence, ReliableMessage, Rm
+from mediation import Soap, Wsa
+from mediation.reliable_messaging import (
+    CreateSequence,
+    FaultName,
+    ReliableMessage,
+    Rm,
+    RmFault,
+    RmSpec,
+    write_rm_fault,
+)
 from tests.gateway.delivery.test_in_sequence import SETTINGS, Rig, rig
 from tests.rigs.consumers import Connection, Receipt
 from tests.rigs.envelopes import WSE, Speaker
@@ -163,3 +172,25 @@ async def test_what_is_no_acknowledgement(tmp_path: Path) -> None:
         answer = await r.run.ask(Speaker(), "<t:event xmlns:t='urn:t'/>", path)
         assert answer.status >= 400
         assert b"Acknowledgements are taken here" in answer.body
+
+
+@pytest.mark.parametrize("soap", list(Soap))
+@pytest.mark.parametrize("about_header", [False, True])
+async def test_a_fault_about_the_sequence(tmp_path: Path, soap: Soap, about_header: bool) -> None:
+    """The consumer has forgotten it, and says so there; nobody knows what it had."""
+    consumer = CallingConsumer(holds=True)
+    async with rig(tmp_path, consumer, **ROWS) as r:
+        consumer.run = r
+        await r.subscribe()
+        [create] = [one.body for one in consumer.sent if isinstance(one.body, CreateSequence)]
+        await r.publish(1)
+        await r.got(1)
+        spec = RmSpec(Rm.V1_1, soap, Wsa.V2005_08)
+        fault = RmFault(FaultName.UNKNOWN_SEQUENCE, next(iter(consumer.numbers)))
+        _, octets = write_rm_fault(spec, fault, about_header=about_header, to=create.acks_to)
+        path = urlsplit(create.acks_to.address).path
+        assert (await r.run.post(octets, path)).status == 202
+        await until(lambda: len(consumer.bodies()) == 2)
+        assert consumer.bodies() == ["CreateSequence"] * 2
+        consumer.holds = False
+        consumer.call()
