@@ -246,7 +246,9 @@ def _read_whole(
 def _is_plain_event(name: str) -> bool:
     """Whether an element of this name is an event wherever it stands, and nothing of its message is
     read in it."""
-    if name.startswith(_WINDOWS) or name.rpartition("}")[2] in _BY_CALL:
+    if name.startswith(_WINDOWS) or name in profiles.TOPIC_SIGNS:
+        return False
+    if name.rpartition("}")[2] in _BY_CALL:
         return False
     try:
         return _detect(name, None)[0] is None

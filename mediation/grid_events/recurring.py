@@ -157,8 +157,7 @@ class CallMoulds:
             whole.named,
             event.properties,
         )
-        # What came need not be of the plain form itself.
-        proved = mould.read(octets, at, arrival, None) in (None, incoming)
+        proved = mould.read(octets, at, arrival, None) == incoming
         return mould if proved and mould.read(some, at, strange, None) == whole else None
 
 

@@ -17,7 +17,7 @@ mould, and both must come to the same.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Protocol, TypeAlias
@@ -52,12 +52,15 @@ _SEEN, _TIMES = 4096, 3
 """Beginnings of which it is known how often they came; the times after which a mould is made."""
 _TRIES = 8
 """Times after which no mould is made any more, for its messages are no good."""
+_MISSES = 16
+"""Events in a row that took the whole message, after which a mould is no longer tried."""
 _KEPT, _ALIKE = 128, 8
 """Beginnings that have moulds, and moulds of each; all are forgotten as a whole."""
 
 _ID = re.compile(rb"[!#-%'-;=?-~]{1,250}")
 """An id that is kept as it is: without blanks, quotes, and signs that are escaped in XML."""
 _NAME = re.compile(rb"<([^\s/>]+)")
+_BEHIND_NAME = frozenset({b" ", b"\t", b"\r", b"\n", b"/", b">"})
 _SOME_ID = "urn:uuid:00000000-0000-0000-0000-000000000000"
 _SOME_EVENT = f'<dragoman:event xmlns:dragoman="{names.DRAGOMAN_DATA}">0</dragoman:event>'.encode()
 _SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
@@ -76,6 +79,7 @@ class _EventMould:
         numbered: The messages have ids.
         bare: The event is the body's child.
         follows: The topic is that of the URL.
+        missed: Events in a row that took the whole message.
     """
 
     is_event: Callable[[str], bool]
@@ -91,6 +95,7 @@ class _EventMould:
     context: Context
     publish: Publish
     named: Named
+    missed: int = field(default=0, compare=False)
 
     def read(
         self, octets: bytes, at: int, arrival: Arrival, learnt: set[str] | None
@@ -104,10 +109,21 @@ class _EventMould:
         if not (
             octets.startswith(self.middle, end)
             and octets.endswith(self.end)
+            and self.missed < _MISSES
             and self._fits(arrival)
         ):
             return None
         event = octets[end + len(self.middle) : len(octets) - len(self.end)]
+        read = self._read_event(event, learnt)
+        if read is None:
+            self.missed += 1
+            return None
+        self.missed = 0
+        return self._filled(id_, *read, arrival)
+
+    def _read_event(self, event: bytes, learnt: set[str] | None) -> tuple[str, bytes] | None:
+        """The expanded name of an event, and its payload; None where it takes the whole message to
+        read it."""
         if not _is_plain(event, self.signs):
             return None
         try:
@@ -121,15 +137,13 @@ class _EventMould:
         for prefix in self.scope:  # A generator is dearer.
             if uses(payload, prefix):
                 return None
-        return self._filled(id_, name, payload, arrival)
+        return name, payload
 
     def _fits(self, arrival: Arrival) -> bool:
         """Whether what came besides the octets is the same."""
-        if self.http_action != arrival.http_action:
-            return False
-        if self.follows and not self.bare and arrival.url_topic is None:
-            return False  # Who names no topic may tell it in the event.
-        return self.rules is arrival.rules or self.rules == arrival.rules
+        return self.http_action == arrival.http_action and (
+            self.rules is arrival.rules or self.rules == arrival.rules
+        )
 
     def _filled(self, id_: str, name: str, payload: bytes, arrival: Arrival) -> Incoming:
         """The message with this id, and this event in it, whose root has this expanded name."""
@@ -229,8 +243,7 @@ class EventMoulds:
             publish,
             whole.named,
         )
-        # What came need not be of the plain form itself.
-        proved = mould.read(octets, at, arrival, None) in (None, incoming)
+        proved = mould.read(octets, at, arrival, None) == incoming
         return mould if proved and mould.read(some, at, strange, None) == whole else None
 
 
@@ -349,10 +362,12 @@ def _place_of(payload: bytes, octets: bytes, behind: int) -> tuple[int, int] | N
     name = _NAME.match(payload)
     if name is None:
         return None
-    start = re.compile(re.escape(name[0]) + rb"(?=[\s/>])").search(octets, behind)
+    start, length = octets.find(name[0], behind), len(name[0])
+    while start >= 0 and octets[start + length : start + length + 1] not in _BEHIND_NAME:
+        start = octets.find(name[0], start + 1)
     end = octets.rfind(b"</%b" % name[1])
     stop = octets.find(b">", end) + 1
-    return None if start is None or end < start.start() else (start.start(), stop)
+    return None if start < 0 or end < start else (start, stop)
 
 
 def _tag_of(payload: bytes) -> str:

@@ -16,6 +16,7 @@ from mediation import (
     read,
 )
 from mediation.matrix import PUBLISHING, Dialect, write_publication
+from mediation.profiles import TOPIC_SIGNS
 from mediation.soap.recurring import Moulds
 from tests.rigs.mediation import ARRIVAL, NOW, WSE, WSNT, envelope
 from tests.rigs.moulds import outcome, same, taught, teach, untaught, whole
@@ -187,16 +188,44 @@ def test_what_the_address_decides_is_part_of_a_mould() -> None:
 
 
 def test_a_topic_that_nobody_names_is_looked_for_in_the_event() -> None:
-    body = (
-        f'<wsnt:Notify xmlns:wsnt="{WSNT}"><wsnt:NotificationMessage><wsnt:Message>{EVENT}'
-        "</wsnt:Message></wsnt:NotificationMessage></wsnt:Notify>"
-    )
-    octets = message("", body)
-    nowhere = replace(ARRIVAL, url_topic=None)
-    named = replace(ARRIVAL, url_topic=parse_clark("a/b"))
-    moulds = taught(octets, nowhere)
-    assert not same(moulds, octets, nowhere)
-    assert same(moulds, octets, named)
+    def notify(event: str) -> bytes:
+        return message(
+            "",
+            f'<wsnt:Notify xmlns:wsnt="{WSNT}"><wsnt:NotificationMessage><wsnt:Message>{event}'
+            "</wsnt:Message></wsnt:NotificationMessage></wsnt:Notify>",
+        )
+
+    (sign, *_) = (name for name in TOPIC_SIGNS if name.startswith("{"))
+    namespace, _, local = sign[1:].partition("}")
+    moulds = taught(notify(EVENT), replace(ARRIVAL, url_topic=None))
+    for url_topic in (None, parse_clark("a/b")):
+        arrival = replace(ARRIVAL, url_topic=url_topic)
+        assert same(moulds, notify(OTHER), arrival)
+        assert not same(moulds, notify(f'<m:{local} xmlns:m="{namespace}"/>'), arrival)
+
+
+def test_a_publisher_whose_events_use_its_envelope_has_no_mould() -> None:
+    octets = published(PUBLISHING[0], "<o:R xmlns:o='urn:o'>s:name</o:R>")
+    assert not same(taught(octets), octets.replace(b"s:name", b"name"))
+
+
+def test_a_mould_that_fails_again_and_again_is_not_tried_any_more() -> None:
+    octets = published(PUBLISHING[0], EVENT)
+    bad = octets.replace(EVENT.encode(), b"<o:R xmlns:o='urn:o'>s:name</o:R>")
+    moulds = taught(octets)
+    for times in (15, 15):
+        for _ in range(times):
+            assert not same(moulds, bad)
+        assert same(moulds, octets)
+    for _ in range(16):
+        assert not same(moulds, bad)
+    assert not same(moulds, octets)
+
+
+def test_an_event_whose_name_begins_another() -> None:
+    head = "<wsa:MessageID>urn:1</wsa:MessageID><o:RR xmlns:o='urn:o'/>"
+    octets = message(head, EVENT)
+    assert same(taught(octets), octets.replace(EVENT.encode(), OTHER.encode()))
 
 
 def test_what_is_kept_is_bounded() -> None:
