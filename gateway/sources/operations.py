@@ -97,26 +97,12 @@ class SourceOperations:
         return answer
 
     async def take_pulled(self, entry: Entry, pulled: Sequence[PulledEvent]) -> None:
-        """Publish events that the gateway has pulled, as if they had been sent; they are durable on
-        return. What another gateway of ours has handed over is published one by one: each has
-        passed other gateways.
+        """Publish events that the gateway has pulled, as if they had been sent together; they are
+        durable on return. They have all passed the same gateways.
 
         Raises:
-            Refused: They are not published, or not all: they may be given again.
+            Refused: They are not published.
         """
-        together: list[PulledEvent] = []
-        for event in pulled:
-            if event.hops is None:
-                together.append(event)
-                continue
-            await self._publish_pulled(entry, together)
-            together = []
-            await self._publish_pulled(entry, [event])
-        await self._publish_pulled(entry, together)
-
-    async def _publish_pulled(self, entry: Entry, pulled: Sequence[PulledEvent]) -> None:
-        if not pulled:
-            return
         source, now = entry.source, datetime.now(UTC)
         events = [
             Notification(

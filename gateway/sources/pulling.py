@@ -11,8 +11,9 @@ the last bookmark.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import structlog
 
@@ -164,8 +165,9 @@ class Pulling:
     async def _settle(
         self, entry: Entry, share: PartitionShare, key: str, pulled: Pulled, context: bytes
     ) -> bool:
-        if not await self._published(entry, share, key, pulled.events):
-            return False
+        for together in _passed_together(pulled.events):
+            if not await self._published(entry, share, key, together):
+                return False
         following = pulled.context or context
         if following == context and pulled.bookmark is None:
             return True
@@ -201,3 +203,13 @@ class Pulling:
                     each = [await self._published(entry, share, key, [one]) for one in events]
                     return all(each)
         return True
+
+
+def _passed_together(events: Sequence[PulledEvent]) -> Iterator[Sequence[PulledEvent]]:
+    """*events* in pieces that are published at once, in their order: each that another gateway of
+    ours has handed over is one, for it has passed gateways of its own."""
+    for came_here_first, some in groupby(events, key=lambda event: event.hops is None):
+        if came_here_first:
+            yield list(some)
+        else:
+            yield from ([event] for event in some)

@@ -31,6 +31,7 @@ class PulledProducer(Producer):
         bookmarks: Whether answers have the number of the last item as their bookmark.
         same: Whether a context stays as it is, and what was given is not given again.
         over: Whether the next answer is the last.
+        headers: More header blocks of the answers that have items.
     """
 
     wse: bool = True
@@ -39,6 +40,7 @@ class PulledProducer(Producer):
     bookmarks: bool = False
     same: bool = False
     over: bool = False
+    headers: str = ""
     given: dict[str, list[str]] = field(default_factory=dict)
     number: int = 0
 
@@ -97,11 +99,14 @@ class PulledProducer(Producer):
             f"</n:EnumerationContext><n:Items>{''.join(items)}</n:Items>{over}</n:PullResponse>"
         )
         octets = self._envelope(told, body)
+        blocks = self.headers if items else ""
         if self.bookmarks:
-            mark = (
+            blocks += (
                 f'<w:Bookmark xmlns:w="{WSMAN}"><at xmlns="urn:m">{self.number}</at></w:Bookmark>'
             )
-            octets = octets.replace(b"<s:Body>", f"<s:Header>{mark}</s:Header><s:Body>".encode())
+        if blocks:
+            head = f"<s:Header>{blocks}</s:Header><s:Body>"
+            octets = octets.replace(b"<s:Body>", head.encode())
         return 200, octets
 
     def _subscribe(self, told: Told) -> str:

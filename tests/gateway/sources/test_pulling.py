@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from mediation import Wsa, parse_expiry
 from mediation.names import (
+    DRAGOMAN_DATA,
     WSEN,
     WSMAN,
     WSMAN_DROPPED_EVENTS,
@@ -294,6 +295,23 @@ async def test_a_subscription_without_a_context_is_none(gateway: Running, some: 
     id_ = await add(gateway, producer, **{**MANAGED, "mode": "pull"})
     now = await state(gateway, id_, "backing-off")
     assert "EnumerationContext" in now["last_error"]
+
+
+async def test_an_event_that_is_refused_for_good_is_left_out(
+    gateway: Running, consumer: Consumers, some: Producers
+) -> None:
+    """One that goes in circles; the others come."""
+    producer = some.put(PulledProducer)
+    await live(gateway, producer, publish_on="pulled/refused")
+    url = await listen(gateway, consumer, "pulled/refused")
+    told = "<d:event/><d:event hops='99' origin='o.1'/><d:event/>"
+    producer.headers = f"<d:pulled xmlns:d='{DRAGOMAN_DATA}'>{told}</d:pulled>"
+    await producer.give(event(1), event(2), event(3))
+    await producer.asked("Pull", 2)
+    assert await came(consumer, url, 2) == ["1", "3"]
+    await gateway.quiet()
+    assert consumer.waiting(url) == 0
+    assert any(one["event"] == "source.event-refused" for one in gateway.logs)
 
 
 async def test_a_large_answer_is_read(
