@@ -22,6 +22,8 @@ FEW = 10_000
 """Rows that are counted on every request; more are counted seldom."""
 WAITED = 3.0
 """Seconds that the store gets to say what it holds, before the metrics do without."""
+UNREAD = 60.0
+"""Seconds that the counts are kept that came when nobody waited for them any more."""
 KEPT = 1e-5
 """Seconds that the counts of more are kept, for each row: to count one takes a thirtieth of that,
 or less."""
@@ -56,8 +58,12 @@ class Counting:
     ) -> None:
         self._count = count
         self._subscriptions = subscriptions
-        self._alone = asyncio.Lock()
+        self._counting: asyncio.Task[Counts] | None = None
+        self._waiting = 0
+        """Those who wait for what is being counted."""
         self._counts: Counts | None = None
+        self._unread = False
+        """Nobody waited for them: they are for the next one who asks."""
         self._until = 0.0
 
     async def metrics(self) -> Iterable[Sample]:
@@ -70,17 +76,33 @@ class Counting:
     async def counts(self) -> Counts:
         """The counts of this moment, or, where there is much, of one not long ago.
 
+        Who gives up does not end the counting: the next one who asks has it.
+
         Raises:
             Whatever *count* does.
         """
-        loop = asyncio.get_running_loop()
-        async with self._alone:
-            if self._counts is None or loop.time() >= self._until:
-                self._counts = counts = await self._count()
-                rows = self._subscriptions() + counts.mailboxes[0]
-                rows += counts.conservation.waiting + counts.conservation.dead_letters
-                self._until = loop.time() + (KEPT * rows if rows > FEW else 0.0)
-            return self._counts
+        if self._counts is not None and asyncio.get_running_loop().time() < self._until:
+            counts, unread = self._counts, self._unread
+            if unread:
+                self._counts, self._unread = None, False
+            return counts
+        if self._counting is None or self._counting.done():
+            self._counting = asyncio.create_task(self._count_anew())
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self._counting)
+        finally:
+            self._waiting -= 1
+
+    async def _count_anew(self) -> Counts:
+        counts = await self._count()
+        rows = self._subscriptions() + counts.mailboxes[0]
+        rows += counts.conservation.waiting + counts.conservation.dead_letters
+        kept = KEPT * rows if rows > FEW else 0.0
+        self._unread = not self._waiting and kept < UNREAD
+        self._counts = counts
+        self._until = asyncio.get_running_loop().time() + (UNREAD if self._unread else kept)
+        return counts
 
 
 async def count(store: Store, dispatchers: Dispatchers, spool: Spool | None) -> Counts:

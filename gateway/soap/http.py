@@ -143,7 +143,9 @@ class SoapEndpoint:
                 raise HttpRefusal(405, "SOAP messages are sent with POST.", {"Allow": "POST"})
             inbound = await self._inbound(scope, receive)
         except HttpRefusal as refusal:
-            self._service.count_refusal(f"http-{refusal.status}")
+            peer, path = self._principal(scope).address, scope["path"]
+            reason = f"http-{refusal.status}"
+            self._service.note_refusal(reason, refusal.text, peer=peer, path=path)
             await send_refusal(send, refusal)
             return
         except Rejected as rejected:

@@ -34,6 +34,7 @@ from gateway.soap.answers import Answers
 from gateway.soap.deposit import deposited, is_deposit, keeps_unread
 from gateway.soap.endpoint_rules import rules_at
 from gateway.soap.read import read_inbound
+from gateway.soap.refusal_log import RefusalLog
 from gateway.soap.registry import Registry
 from gateway.soap.reliable import PassOn, ReliableStep
 from gateway.soap.replies import Replies
@@ -71,6 +72,7 @@ class SoapService:
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
         self.refusals = self._answers.refusals
+        self._refusal_log = RefusalLog()
         self.draining = False
 
     async def handle(self, inbound: Inbound) -> Reply:
@@ -180,6 +182,8 @@ class SoapService:
         yield counters("requests", "SOAP requests, by operation.", "operation", self.requests)
         yield counters("refusals", "Requests refused, by reason.", "reason", self.refusals)
 
-    def count_refusal(self, reason: str) -> None:
-        """Count one message more as refused for *reason*."""
+    def note_refusal(self, reason: str, text: str, *, peer: str, path: str) -> None:
+        """Count one request more as refused for *reason*, by a transport, and log it, if there are
+        few."""
         self._answers.count_refusal(reason)
+        self._refusal_log.say(reason, text, peer=peer, path=path)

@@ -89,10 +89,10 @@ class EventEndpoint:
                 raise HttpRefusal(405, "Events are sent with POST.", {"Allow": _METHODS})
             await self._take(scope, await read_body(receive, scope, self._limits), principal)
         except HttpRefusal as refusal:
-            self._service.count_refusal(f"http-{refusal.status}")
+            self._note(f"http-{refusal.status}", refusal.text, scope, principal)
             await _refuse(send, refusal.status, refusal.text, None, refusal.headers)
         except Refused as refused:
-            self._service.count_refusal(refused.reason.value)
+            self._note(refused.reason.value, str(refused), scope, principal)
             headers = headers_of(refused)
             if refused.reason is Reason.MEDIA_TYPE:
                 headers["Accept-Post"] = f"{STRUCTURED}, {BATCH}, */*"
@@ -102,6 +102,9 @@ class EventEndpoint:
             await _refuse(send, 500, "Something went wrong here; it is in our log.", "internal", {})
         else:
             await _respond(send, 202, {})
+
+    def _note(self, reason: str, text: str, scope: Scope, principal: Principal) -> None:
+        self._service.note_refusal(reason, text, peer=principal.address, path=scope["path"])
 
     async def _take(self, scope: Scope, body: bytes, principal: Principal) -> None:
         """Publish the events of a request; they are durable on return.

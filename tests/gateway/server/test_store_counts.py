@@ -50,11 +50,42 @@ async def test_many_are_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(await counts.counts()).conservation.in_flight for _ in range(2)] == [1, 2]
 
 
-async def test_who_gives_up_holds_up_nobody() -> None:
+async def test_who_gives_up_does_not_end_the_counting() -> None:
+    """However long it takes, one who asks again and again has it in the end."""
+    counter = Counter(boxes=1)
+    counts = Counting(counter, subscriptions=lambda: 1)
+    for asked in (1, 2):
+        counter.go.clear()
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(counts.counts(), 0.01)
+        assert counter.asked == asked
+        counter.go.set()
+        assert counts._counting is not None
+        await asyncio.wait([counts._counting])
+        assert (await counts.counts()).conservation.in_flight == asked
+    assert (await counts.counts()).conservation.in_flight == 3, "once"
+
+
+async def test_what_nobody_waited_for_gets_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_counts, "UNREAD", 0.0)
     counter = Counter(boxes=1)
     counter.go.clear()
     counts = Counting(counter, subscriptions=lambda: 1)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(counts.counts(), 0.01)
     counter.go.set()
+    assert counts._counting is not None
+    await asyncio.wait([counts._counting])
     assert (await counts.counts()).conservation.in_flight == 2
+
+
+async def test_who_gives_up_holds_up_nobody() -> None:
+    counter = Counter(boxes=1)
+    counter.go.clear()
+    counts = Counting(counter, subscriptions=lambda: 1)
+    others = asyncio.create_task(counts.counts())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(counts.counts(), 0.01)
+    counter.go.set()
+    assert (await others).conservation.in_flight == 1
