@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ from aiohttp import web
 from filters import parse_clark
 from gateway.cli.output import line, pretty, styled, table
 from gateway.client import Answer, Client, Exchange
+from gateway.client.messaging import fresh_id
 from mediation import (
     SPECIFICATIONS,
     Arrival,
@@ -96,8 +96,8 @@ class Sink:
         self._arrived.put_nowait(Message(self.address, headers, body))
         if b"AckRequested" not in body:
             return web.Response(status=202)
-        context = read(body, Arrival("", datetime.now(UTC), _fresh_id())).context
-        _, answer = write_response(Done(), context, message_id=_fresh_id())
+        context = read(body, Arrival("", datetime.now(UTC), fresh_id())).context
+        _, answer = write_response(Done(), context, message_id=fresh_id())
         return web.Response(body=answer, content_type=context.soap.media_type)
 
 
@@ -150,7 +150,7 @@ async def show_pair(url: str, origin: Dialect, target: Dialect) -> None:
 
 def _event() -> Notification:
     return Notification(
-        id=f"urn:uuid:{uuid.uuid4()}",
+        id=fresh_id(),
         source="",
         payload=_PAYLOAD,
         time=datetime.now(UTC),
@@ -203,7 +203,7 @@ async def _subscribe_at(
         Spec(target.version, form, target.wsa),
         to=f"{url}/soap",
         consumer=EndpointReference(consumer, target.wsa),
-        message_id=_fresh_id(),
+        message_id=fresh_id(),
         topic=topic,
         expires=_end(),
         raw=target.raw,
@@ -223,7 +223,7 @@ async def _subscribe_box(
 
     async def ask(operation: Operation, to: str, name: str = "") -> tuple[Answer, bytes]:
         action, body = write_fetching(
-            spec, operation, to, message_id=_fresh_id(), topic=topic, expires=_end()
+            spec, operation, to, message_id=fresh_id(), topic=topic, expires=_end()
         )
         answer = await client.post(name, to, http_headers(form, action), body)
         return answer, body
@@ -278,7 +278,7 @@ def _read(origin: Dialect, publication: Publication) -> Notification:
         headers = [(name.lower().encode(), value.encode()) for name, value in publication.headers]
         (event,) = read_message(headers, publication.octets)
         return notification_of(event, publisher="", time=now, topic=topic)
-    request = read(publication.octets, Arrival("", now, _fresh_id(), url_topic=topic)).request
+    request = read(publication.octets, Arrival("", now, fresh_id(), url_topic=topic)).request
     assert isinstance(request, Publish)
     (notification,) = request.notifications
     return notification
@@ -287,7 +287,3 @@ def _read(origin: Dialect, publication: Publication) -> Notification:
 def _end() -> str:
     """The end of a lease. As a time: the drafts know no durations."""
     return format_seconds(datetime.now(UTC) + _LEASE)
-
-
-def _fresh_id() -> str:
-    return f"urn:uuid:{uuid.uuid4()}"

@@ -182,7 +182,7 @@ def _warn_of_passwords(options: Mapping[str, str | None]) -> None:
 
 
 def _greet(gateway: "Application", port: int) -> None:
-    from gateway.settings.values import host_and_port
+    from gateway.model.hosts import host_and_port
 
     settings = gateway.settings
     url = settings.public_url or _url(settings, settings.host, port)
@@ -218,7 +218,7 @@ Stop with Ctrl-C.""",
 
 
 def _url(settings: "Settings", host: str, port: int) -> str:
-    from gateway.settings.values import host_and_port
+    from gateway.model.hosts import host_and_port
 
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return f"{settings.web_scheme}://{host_and_port(host, port)}"

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from filters import Refused
 from gateway.client.errors import GatewayError
+from gateway.model.hosts import host_and_port
 from mediation.client import Ended, Received, read_events, read_received
 from mediation.cloudevents import ORIGIN_HEADER, is_event
 
@@ -101,10 +102,10 @@ class Consumer:
             await web.TCPSite(self._runner, self._host, self._port).start()
         except OSError as error:
             await self._runner.cleanup()
-            where = f"{_bracketed(self._host)}:{self._port}"
+            where = host_and_port(self._host, self._port)
             raise GatewayError(f"cannot listen on {where}: {_why(error)}") from error
         port = self._runner.addresses[0][1]
-        self.address = f"http://{_bracketed(self._shown)}:{port}{self._path}"
+        self.address = f"http://{host_and_port(self._shown, port)}{self._path}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -173,10 +174,6 @@ def later() -> web.Response:
     return web.Response(
         status=503, text="Too many messages wait here.\n", headers={"Retry-After": "1"}
     )
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _why(error: OSError) -> str:

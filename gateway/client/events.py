@@ -8,11 +8,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from filters import Topic, parse_clark
 from gateway.client.calling import Answer, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
 from gateway.client.grid_events import GridClient
-from gateway.client.messaging import LEASE, Authorize, Client, Subscription, fresh_id
+from gateway.client.messaging import (
+    LEASE,
+    SOURCE,
+    Authorize,
+    Client,
+    Subscription,
+    fresh_id,
+    read_topic,
+)
 from mediation import (
     SPECIFICATIONS,
     EndpointReference,
@@ -23,9 +30,6 @@ from mediation import (
 )
 from mediation.cloudevents import STRUCTURED, event_of, read_attributes, write_event
 from mediation.packaging.data import xml_payload
-
-SOURCE = "urn:dragoman:client"
-"""The source of what is published here."""
 
 
 class EventClient(Speaker):
@@ -60,7 +64,7 @@ class EventClient(Speaker):
             source=SOURCE,
             payload=xml_payload(payload, None),
             time=datetime.now(UTC),
-            topic=_topic(topic),
+            topic=read_topic(topic),
             action=action,
         )
         event = event_of(notification)
@@ -158,12 +162,3 @@ def speaking(url: str, version: Version, *, tls: ssl.SSLContext | None = None) -
     if SPECIFICATIONS[version].bodies is not None:
         return EventClient(url, tls=tls)
     return Client(url, version, tls=tls)
-
-
-def _topic(text: str | None) -> Topic | None:
-    if not text:
-        return None
-    try:
-        return parse_clark(text)
-    except ValueError as error:
-        raise GatewayError(f"{text!r} is not a topic: {error}") from error

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
-from filters import Refused
+from filters import Refused, Topic, parse_clark
 from gateway.client.calling import (
     SCHEMES,
     SOAP_TCP,
@@ -46,6 +46,8 @@ from mediation.reliable_messaging import Rm
 if TYPE_CHECKING:
     from gateway.client.soap_tcp import SoapTcpCaller
 
+SOURCE = "urn:dragoman:client"
+"""The source of events that are published without SOAP."""
 LEASE = timedelta(minutes=10)
 """The lease that a subscription asks for; a listener that was killed is forgotten after it."""
 
@@ -300,6 +302,20 @@ def _until(granted: Granted) -> datetime | None:
     except (Refused, ValueError, OverflowError):
         return None
     return until
+
+
+def read_topic(text: str | None) -> Topic | None:
+    """The topic that *text* names: a name, a path, or Clark notation; None: none.
+
+    Raises:
+        GatewayError: It is no topic.
+    """
+    if not text:
+        return None
+    try:
+        return parse_clark(text)
+    except ValueError as error:
+        raise GatewayError(f"{text!r} is not a topic: {error}") from error
 
 
 def fresh_id() -> str:

@@ -6,12 +6,12 @@ import contextlib
 import logging
 import random
 import time
-import uuid
 
 from aiohttp import web
 
 from filters import Refused
 from gateway.client.consumer import Consumer, ReceivedMessage, later
+from gateway.client.messaging import fresh_id
 from gateway.client.reliable.ends import PATIENT
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Offers, Party
@@ -42,7 +42,7 @@ class SequenceConsumer(Consumer):
         self._store = MemoryStore()
         party = Party(
             self._store,
-            lambda: f"urn:uuid:{uuid.uuid4()}",
+            fresh_id,
             random.random,
             policy=PATIENT,
             applications={"": self._deliver},

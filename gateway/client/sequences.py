@@ -5,11 +5,11 @@ import asyncio
 import random
 import ssl
 import time
-import uuid
 
 from filters import Refused
 from gateway.client.calling import TIMEOUT, Answer, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
+from gateway.client.messaging import fresh_id
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
@@ -51,7 +51,7 @@ class SequencePublisher(Speaker):
         wsa, soap = self._spec.wsa or Wsa.V2005_08, self._spec.soap
         self._store = MemoryStore()
         policy = Policy(interval=0.5, ceiling=5.0, tries=max(3, int(patience)))
-        self._endpoint = Endpoint(Party(self._store, _new_id, random.random, policy=policy))
+        self._endpoint = Endpoint(Party(self._store, fresh_id, random.random, policy=policy))
         target = EndpointReference(f"{self._url}/soap", wsa)
         self._channel = Channel(target, Wire(rm, wsa, soap), anonymous(wsa))
         self._number = 0
@@ -69,7 +69,7 @@ class SequencePublisher(Speaker):
             GatewayError: It was refused, or not acknowledged in time.
             Refused: *payload* is not one acceptable XML element.
         """
-        message_id = _new_id()
+        message_id = fresh_id()
         to = self._channel.target.address
         said, envelope = write_publish(
             self._spec, to=to, payload=payload, message_id=message_id, topic=topic, action=action
@@ -180,7 +180,3 @@ class SequencePublisher(Speaker):
 
 def _acknowledges(said: ReliableMessage, number: int) -> bool:
     return any(number in each.ranges for each in said.acknowledgements)
-
-
-def _new_id() -> str:
-    return f"urn:uuid:{uuid.uuid4()}"

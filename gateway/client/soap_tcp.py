@@ -12,6 +12,7 @@ from filters import Refused
 from gateway.client.calling import MAX_ANSWER, TIMEOUT, Answer, shown
 from gateway.client.consumer import WAITING, ReceivedMessage
 from gateway.client.errors import GatewayError
+from gateway.model.hosts import host_and_port, host_in_url
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
 from mediation import Soap, fault_in
 from mediation.client import read_received
@@ -64,7 +65,7 @@ class SoapTcpCaller:
                 for (scheme, host, port), session in sessions.items():
                     trouble = await session.finish()
                     if trouble:
-                        raise GatewayError(f"{scheme}://{_bracketed(host)}:{port} {trouble}")
+                        raise GatewayError(f"{scheme}://{host_in_url(host)}:{port} {trouble}")
         except TimeoutError as error:
             raise GatewayError(
                 f"the gateway did not end the connection within {self._timeout:g} seconds"
@@ -258,9 +259,8 @@ class SoapTcpConsumer:
             why = (error.strerror or str(error)).rpartition(": ")[2]
             raise GatewayError(f"cannot listen on {self._host}:{self._port}: {why}") from error
         port = self._server.sockets[0].getsockname()[1]
-        host = f"[{self._shown}]" if ":" in self._shown else self._shown
         scheme = "soap.tcp" if self._tls is None else "soap.tcps"
-        self.address = f"{scheme}://{host}:{port}{self._path}"
+        self.address = f"{scheme}://{host_and_port(self._shown, port)}{self._path}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -341,10 +341,6 @@ class _Incoming(SoapTcpConnection):
             finally:
                 self.processed()
         self._taking = None
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _why(error: Exception) -> str:

@@ -9,6 +9,7 @@ from typing import Self
 from urllib.parse import unquote
 
 from gateway.egress.addresses import Target
+from gateway.model.hosts import host_and_port
 
 MAX_HEAD = 8 * 1024
 """Octets of the answer to CONNECT."""
@@ -63,8 +64,8 @@ class Proxy:
             TunnelRefused: It answered anything but success, or what cannot be read.
             OSError: The connection ended.
         """
-        host = f"[{goal.host}]" if ":" in goal.host else goal.host
-        lines = [f"CONNECT {host}:{goal.port} HTTP/1.1", f"Host: {host}:{goal.port}"]
+        place = host_and_port(goal.host, goal.port)
+        lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
         if self.authorization:
             lines.append(f"Proxy-Authorization: {self.authorization}")
         loop = asyncio.get_running_loop()

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from starlette.types import Scope
 
 from gateway.http.delivered import CONNECTION, Connection
+from gateway.model.hosts import host_in_url
 from gateway.security.networks import Networks
 
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
@@ -198,6 +199,6 @@ def _client(scope: Scope) -> str:
 
 def _server(scope: Scope) -> str:
     host, port = scope.get("server") or ("localhost", None)
-    host = f"[{host}]" if ":" in host else host
+    host = host_in_url(host)
     default = {"http": 80, "https": 443}.get(scope["scheme"])
     return host if port in (None, default) else f"{host}:{port}"

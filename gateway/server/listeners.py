@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from gateway.http import ConnectionGate
+from gateway.model.hosts import host_and_port
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.security.identify import Identification
 from gateway.settings.settings import Settings
-from gateway.settings.values import host_and_port
 from gateway.soap.service import SoapService
 from gateway.soap.tcp import SoapTcpServer, listener_samples
 from gateway.tcp import SoapTcpConnection

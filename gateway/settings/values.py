@@ -127,8 +127,3 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def host_and_port(host: str, port: int) -> str:
-    """*host*, an address or a name, and *port* as a URL has them."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -3,18 +3,15 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from filters import Topic, parse_clark
 from gateway.client.calling import Speaker
 from gateway.client.errors import GatewayError
 from gateway.client.grid_events.publishing import call, obtain_lease, port_at
 from gateway.client.grid_events.serving import LISTENER
-from gateway.client.messaging import LEASE, Subscription, fresh_id
+from gateway.client.messaging import LEASE, SOURCE, Subscription, fresh_id, read_topic
 from mediation import EndpointReference, Notification, Wsa
 from mediation.grid_events import Event, Port, made_event, read_payload, write_handle_event
 from mediation.packaging.data import xml_payload
 
-SOURCE = "urn:dragoman:client"
-"""The source of what is published here."""
 _BELOW = "//."
 _NO_LEASE = timedelta(milliseconds=1)
 
@@ -42,7 +39,7 @@ class GridClient(Speaker):
         """
         payload, id_ = xml_payload(payload, None), fresh_id()
         now = datetime.now(UTC)
-        notification = Notification(id_, SOURCE, payload, now, _topic(topic))
+        notification = Notification(id_, SOURCE, payload, now, read_topic(topic))
         event = read_payload(payload) or made_event(notification, SOURCE)
         await call(self._caller, port_at(self._url), *write_handle_event(event))
         return id_
@@ -99,22 +96,13 @@ def _pattern(topic: str | None) -> bytes:
     text = (topic or "").removesuffix(_BELOW)
     if any(mark in text for mark in ("*", "|", "//", ">")):
         raise GatewayError(f"{topic!r}: a pattern of Grid SOAP Events is one topic, and all below")
-    _topic(text)
+    read_topic(text)
     return text.encode()
 
 
 def _example(topic: str) -> Event | None:
-    one = _topic(topic)
+    one = read_topic(topic)
     if one is None:
         return None
     path = ".".join(step.name for step in one.steps)
     return Event(one.steps[0].namespace, path)
-
-
-def _topic(text: str | None) -> Topic | None:
-    if not text:
-        return None
-    try:
-        return parse_clark(text)
-    except ValueError as error:
-        raise GatewayError(f"{text!r} is not a topic: {error}") from error

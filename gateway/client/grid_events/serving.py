@@ -11,6 +11,7 @@ from aiohttp import web
 from filters import Reason, Refused
 from gateway.client.errors import GatewayError
 from gateway.client.grid_events.events import TYPES, Event, EventTypes
+from gateway.model.hosts import host_and_port
 from mediation import MediationError
 from mediation.grid_events import (
     HandleEvent,
@@ -125,9 +126,8 @@ class Called:
             where = f"{self._host}:{self._number}"
             raise GatewayError(f"cannot listen on {where}: {error.strerror}") from error
         number = self._runner.addresses[0][1]
-        host = f"[{self._shown}]" if ":" in self._shown else self._shown
         binding = str(self.port.binding)
-        location = f"http://{host}:{number}/{binding.rpartition(':')[2]}"
+        location = f"http://{host_and_port(self._shown, number)}/{binding.rpartition(':')[2]}"
         self.port = Port(location, binding, binding)
         return self
 

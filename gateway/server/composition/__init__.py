@@ -14,6 +14,7 @@ before `Application.start`, but the first two steps look into the store and the 
 import contextlib
 
 from gateway.egress import AddressPolicy
+from gateway.model.hosts import host_and_port
 from gateway.security.identify import Identification
 from gateway.security.networks import networks
 from gateway.server.addresses import own_addresses
@@ -26,7 +27,6 @@ from gateway.server.composition.subscribing import keep_subscriptions
 from gateway.server.parts import Listening, Peers
 from gateway.server.state import RunState
 from gateway.settings.settings import Settings
-from gateway.settings.values import host_and_port
 
 LOOPBACK = ("127.0.0.0/8", "::1")
 

@@ -12,6 +12,7 @@ from gateway.discovery.rights import TopicRights
 from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import SECRET, SECRET_OCTETS, Seals
 from gateway.discovery.service import DiscoveryService
+from gateway.model.hosts import host_and_port
 from gateway.publishing.archive import Archive
 from gateway.publishing.event_copies import make_copies
 from gateway.publishing.spool import Publisher, Spool
@@ -25,7 +26,6 @@ from gateway.server.parts import (
     Storage,
 )
 from gateway.settings.settings import WITHIN, Settings
-from gateway.settings.values import host_and_port
 from gateway.store import Store, secrets
 from gateway.store.disk_reserve import Reserve
 from gateway.subscriptions.table import SubscriptionTable
