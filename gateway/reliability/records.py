@@ -180,9 +180,11 @@ class OutgoingMessage:
         message_id: A reply relates to it.
         relates_to: The MessageID of the request that it answers: where that comes again, it goes
             again.
-        wants_reply: It is kept until its reply is there, where replies come back on connections.
+        wants_reply: It is kept until its reply is there, where replies come back on connections, or
+            may take so long and no longer.
         tries: How often it was sent.
         next_at: When it is due next; None: at once.
+        answer_by: When it has to be answered, once it is acknowledged; None: nobody says.
     """
 
     number: int
@@ -193,6 +195,7 @@ class OutgoingMessage:
     wants_reply: bool = False
     tries: int = 0
     next_at: float | None = None
+    answer_by: float | None = None
 
 
 R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence, OutgoingMessage)

@@ -19,6 +19,7 @@ from gateway.reliability.records import (
     OutgoingSequence,
     changed,
 )
+from gateway.reliability.replies import awaiting
 from gateway.reliability.source import finish, give_up
 from gateway.reliability.steps import Step, begin, put_off, soonest
 from gateway.reliability.storage import StorageUnavailable
@@ -252,14 +253,19 @@ class _Look:
                 break
             # One that is acknowledged waits for its reply only.
             known = message.number in sequence.acknowledged
-            if message.tries >= policy.reply_tries if known else policy.gives_up(message.tries):
+            late = message.answer_by is not None and message.answer_by <= now
+            tried = message.tries >= policy.reply_tries if known else policy.gives_up(message.tries)
+            if tried or late:
                 what = "answered" if known else "acknowledged"
                 self._give_up(f"message {message.number} was not {what}")
                 return None
             tries = message.tries + 1
             next_at = now + policy.retry_after(tries, self.step.party.random())
-            tx.outgoing.put_message(sequence.key, changed(message, tries=tries, next_at=next_at))
-            due = soonest(due, next_at)
+            sent = changed(message, tries=tries, next_at=next_at)
+            if known:
+                sent = awaiting(self.step, sequence, sent)
+            tx.outgoing.put_message(sequence.key, sent)
+            due = soonest(due, sent.next_at)
             self._add_message(message)
         return self._soonest(due, highest) if crowded else due
 

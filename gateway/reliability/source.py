@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from gateway.reliability.party import Channel, is_callable, is_fetched, reply_key
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire, changed
+from gateway.reliability.replies import await_replies, replies_on_connections
 from gateway.reliability.steps import Step, soonest
 from gateway.reliability.values import NoticeKind, Told
 from mediation import EndpointReference, id_to_keep, is_anonymous
@@ -97,8 +98,7 @@ def append(step: Step, sequence: OutgoingSequence, message: Message) -> Sent:
             message.envelope or _written(sequence, message, message_id),
             relates_to=id_to_keep(message.relates_to) if message.relates_to else None,
             wants_reply=message.wants_reply
-            and sequence.acks_to is not None
-            and is_anonymous(sequence.acks_to.address),
+            and (step.party.policy.reply_within is not None or replies_on_connections(sequence)),
         ),
     )
     return Sent(sequence.key, number, message_id)
@@ -403,6 +403,7 @@ def _told_of(
     if left == 0 and not (said.nacks or anew) and _rests(sequence):
         # A worker would find nothing to do but to set this time.
         due_at = soonest(step.now + policy.keep_alive, sequence.expires_at)
+    due_at = soonest(due_at, await_replies(step, sequence, _new(sequence, said.ranges)))
     return changed(
         sequence,
         acknowledged=sequence.acknowledged | said.ranges,

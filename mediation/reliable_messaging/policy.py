@@ -32,6 +32,9 @@ class Policy:
         tries: How often something is sent before the sequence is given up.
         reply_tries: How often a request is sent whose reply comes back on its connection, when it
             is acknowledged and has none: about a day.
+        reply_within: How long a request that is acknowledged waits for its reply before the
+            sequence is given up, wherever replies come; None: as long as *reply_tries* take, and
+            for ever where they come at an address, or are fetched.
         ack_after, ack_every: When new messages are acknowledged at the latest.
         window: The most numbers between the lowest one that is not acknowledged and the highest
             one that is sent.
@@ -54,6 +57,7 @@ class Policy:
     ceiling: float = 120.0
     tries: int = 10
     reply_tries: int = 720
+    reply_within: float | None = None
     ack_after: float = 0.2
     ack_every: int = 32
     window: int = 64

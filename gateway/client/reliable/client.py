@@ -98,6 +98,9 @@ class ReliableClient(End):
         bind: The host and port to listen on, where the URL names others.
         policy: How often it tries, how long it waits, how much it takes; what is not acknowledged
             when the sequence expires, by default after a day, is given up.
+        reply_within: Seconds that a request waits for its reply, from when it is acknowledged; then
+            its sequence is given up, and ``on_error`` is told. None: about a day, and for ever if
+            they do not come on connections.
         timeout: Seconds for a whole exchange over HTTP.
         tls: For ``https``; what the system trusts, when None.
         on_notice: Is told what people should know; logged by default.
@@ -117,6 +120,7 @@ class ReliableClient(End):
         replies: Replies | str = Replies.ON_CONNECTIONS,
         bind: tuple[str, int] | None = None,
         policy: Policy | None = None,
+        reply_within: float | None = None,
         timeout: float = 30.0,
         tls: ssl.SSLContext | None = None,
         on_notice: Callable[[Notice], None] = say,
@@ -130,6 +134,9 @@ class ReliableClient(End):
             back = own
         super().__init__(store)
         self._wire = Wire(rm, wsa or rm.rules.wsa[0], soap)
+        rules = policy or PATIENT
+        if reply_within is not None:
+            rules = replace(rules, reply_within=reply_within)
         self._acks_to = EndpointReference(back, self._wire.wsa) if back else None
         self._applications = Applications()
         self._given_up = Endings()
@@ -142,7 +149,7 @@ class ReliableClient(End):
                 jitter,
                 address=own,
                 # It takes the sequences that it offered, and those of nobody else.
-                policy=replace(policy or PATIENT, sequences=0, sequences_per_peer=0),
+                policy=replace(rules, sequences=0, sequences_per_peer=0),
                 allows=lambda address: False,
                 applications=self._applications,
                 given_up=self._given_up,

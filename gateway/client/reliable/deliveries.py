@@ -113,6 +113,7 @@ class GivenUp(InTransaction):
         address: Where the messages went.
         reason: Why, in words.
         messages: Those that nobody acknowledged; the envelopes are as they were sent.
+        unanswered: Requests that were acknowledged, and whose replies are not there.
     """
 
     def __init__(
@@ -121,11 +122,13 @@ class GivenUp(InTransaction):
         address: str,
         reason: str,
         messages: tuple[OutgoingMessage, ...] = (),
+        unanswered: tuple[OutgoingMessage, ...] = (),
     ) -> None:
         super().__init__(transaction)
         self.address = address
         self.reason = reason
         self.messages = messages
+        self.unanswered = unanswered
 
 
 class Completed(InTransaction):
@@ -272,12 +275,11 @@ def called_back(callbacks: Callbacks, calls: Calls) -> Application:
     return application
 
 
-def unacknowledged(
+def left_of(
     transaction: Transaction, sequence: OutgoingSequence, limit: int
-) -> tuple[OutgoingMessage, ...]:
-    """The messages of a sequence that nobody acknowledged, at most *limit*."""
-    return tuple(
-        message
-        for message in transaction.outgoing.messages(sequence.key, limit)
-        if message.number not in sequence.acknowledged
-    )
+) -> tuple[tuple[OutgoingMessage, ...], tuple[OutgoingMessage, ...]]:
+    """The messages of a sequence that nobody acknowledged, and those that wait for their replies;
+    of both at most *limit*."""
+    found = transaction.outgoing.messages(sequence.key, limit)
+    known = tuple(each for each in found if each.number in sequence.acknowledged)
+    return tuple(each for each in found if each.number not in sequence.acknowledged), known

@@ -13,7 +13,7 @@ from gateway.client.reliable.deliveries import (
     Calls,
     Completed,
     GivenUp,
-    unacknowledged,
+    left_of,
 )
 from gateway.client.reliable.workers import Workers, log
 from gateway.reliability.loading import load_store
@@ -135,9 +135,9 @@ def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Told:
 
     def told(transaction: Transaction, sequence: OutgoingSequence) -> None:
         if function is not None:
-            left = unacknowledged(transaction, sequence, max(sequence.count, PAGE))
-            reason = sequence.failure or ""
-            calls.call(function, GivenUp(transaction, sequence.target.address, reason, left))
+            left, unanswered = left_of(transaction, sequence, max(sequence.count, PAGE))
+            reason, address = sequence.failure or "", sequence.target.address
+            calls.call(function, GivenUp(transaction, address, reason, left, unanswered))
 
     return told
 

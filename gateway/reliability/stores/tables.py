@@ -55,7 +55,7 @@ from gateway.reliability.stores.engines import committing, writing
 from mediation import EndpointReference, Soap, Wsa
 from mediation.reliable_messaging import Ranges, Rm
 
-VERSION = 2
+VERSION = 3
 """Of the tables. A program refuses those that a newer one made."""
 
 SHORT = 1024
@@ -271,7 +271,8 @@ Index("dragoman_rm_outgoing_messages_named", _sent.c.sequence, _sent.c.named)
 Index("dragoman_rm_outgoing_messages_answers", _sent.c.sequence, _sent.c.answers)
 
 _ADDED: dict[int, tuple[tuple[Column[Any], ...], tuple[Index, ...]]] = {
-    2: ((incoming.c.peer,), (_by_peer,))
+    2: ((incoming.c.peer,), (_by_peer,)),
+    3: ((outgoing_messages.c.answer_by,), ()),
 }
 """What each version added to tables that were there: columns, which may be null, and indexes."""
 

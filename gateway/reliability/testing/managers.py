@@ -255,7 +255,9 @@ class ManagerContract:
             assert tx.outgoing.find("b") == outgoing("b", **{name: "urn:1"})
 
     def test_a_message_is_added_changed_and_found(self) -> None:
-        reply = message(2, message_id="urn:r", relates_to="urn:q", wants_reply=True, next_at=5.5)
+        reply = message(
+            2, message_id="urn:r", relates_to="urn:q", wants_reply=True, next_at=5.5, answer_by=9.25
+        )
         with self.store.transaction() as tx:
             tx.outgoing.put(outgoing("key"))
             tx.outgoing.put_message("key", message(1))

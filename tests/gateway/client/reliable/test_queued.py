@@ -312,6 +312,27 @@ def test_a_sequence_that_is_given_up_is_told_with_its_messages(store: Make) -> N
     assert b"<tea/>" in envelope
 
 
+def test_a_request_that_nobody_answers_in_time(store: Make) -> None:
+    told: list[tuple[str, list[bytes], list[bytes]]] = []
+
+    def note(each: GivenUp) -> None:
+        left, unanswered = (
+            [one.envelope for one in some] for some in (each.messages, each.unanswered)
+        )
+        told.append((each.reason, left, unanswered))
+
+    receiver = Receiver(store("server"), policy=SOON)
+    receiver.service("/orders", lambda each: None)
+    client = ReliableClient(store("client"), policy=SOON, reply_within=0.1)
+    client.callbacks("answered", on_error=note)
+    with served(receiver) as found, client:
+        client.request(f"{found}/orders", b"<tea/>", action=ORDER, callbacks="answered")
+        wait_until(lambda: told)
+    [(why, left, [request])] = told
+    assert (why, left) == ("message 1 was not answered", [])
+    assert b"<tea/>" in request
+
+
 def test_a_restart_goes_on_with_what_was_left(database: Make) -> None:
     """What a client left is sent by the next one, whose callbacks get the replies."""
     answered: list[bytes] = []

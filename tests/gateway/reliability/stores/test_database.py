@@ -352,6 +352,9 @@ def test_tables_of_an_earlier_program_get_what_they_have_not(engine: Engine) -> 
     with engine.begin() as connection:
         connection.exec_driver_sql("DROP INDEX dragoman_rm_incoming_peer")
         connection.exec_driver_sql("ALTER TABLE dragoman_rm_incoming DROP COLUMN peer")
+        connection.exec_driver_sql(
+            "ALTER TABLE dragoman_rm_outgoing_messages DROP COLUMN answer_by"
+        )
         connection.execute(tables.schema.update().values(version=1))
     for _ in range(2):
         store = DatabaseStore(engine)
@@ -359,8 +362,12 @@ def test_tables_of_an_earlier_program_get_what_they_have_not(engine: Engine) -> 
             assert tx.incoming.find("urn:1") == incoming("urn:1")
             tx.incoming.put(incoming("urn:2", peer="192.0.2.1"))
             assert tx.incoming.count(peer="192.0.2.1") == 1
+            tx.outgoing.put(outgoing("key"))
+            tx.outgoing.put_message("key", message(1, answer_by=9.5))
+            assert tx.outgoing.message("key", 1) == message(1, answer_by=9.5)
     with engine.connect() as connection:
-        assert connection.execute(select(tables.schema.c.version)).scalars().all() == [2]
+        found = connection.execute(select(tables.schema.c.version)).scalars().all()
+        assert found == [tables.VERSION]
         indexes = {each["name"] for each in inspect(connection).get_indexes("dragoman_rm_incoming")}
     assert "dragoman_rm_incoming_peer" in indexes
 
