@@ -43,13 +43,16 @@ class DocumentLimits:
     """Attributes and declarations in the whole document up to which no limit can be exceeded."""
     short: int = field(init=False, repr=False, compare=False)
     """Nor does a tag of so many octets."""
+    part: int = field(init=False, repr=False, compare=False)
+    """Nor does a part of one: a name, a value, a URI."""
 
     def __post_init__(self) -> None:
         few = min(self.attributes, self.namespaces_in_scope, self.namespaces_declared)
         wide = self.attributes * _SHORTEST_ATTRIBUTE
-        short = min(wide, self.name, self.uri, self.attribute_value)
+        part = min(self.name, self.uri, self.attribute_value)
         object.__setattr__(self, "few", few)
-        object.__setattr__(self, "short", short)
+        object.__setattr__(self, "short", min(wide, part))
+        object.__setattr__(self, "part", part)
 
 
 MOST_SAID = 160
@@ -294,7 +297,8 @@ def _check_sizes(root: etree._Element, octets: bytes, limits: DocumentLimits) ->
     if limits.depth < _PARSER_DEPTH and _TOO_DEEP(root, limit=limits.depth):
         raise _too_complex("the document is nested too deeply")
     few, short = octets.count(b"=") <= limits.few, limits.short
-    if few and len(octets) <= limits.scope_octets and not _may_have_long_tag(octets, short):
+    # Where there are few attributes, no tag has too many, and their length alone is left.
+    if few and len(octets) <= limits.scope_octets and not _may_have_long_tag(octets, limits.part):
         return
     pieces = octets.split(b"<")
     longest = max([piece.rfind(b">") for piece in pieces if len(piece) > short], default=0)
@@ -329,6 +333,8 @@ def _check_sizes(root: etree._Element, octets: bytes, limits: DocumentLimits) ->
 def _may_have_long_tag(octets: bytes, length: int) -> bool:
     """False only if no more than *length* octets stand between a `<` and the last `>` before the
     next. More would fill a window of half their length, in which there is no `<`."""
+    if len(octets) <= length:
+        return False
     window = max(1, length // 2)
     start, last = 0, len(octets) - window
     while start <= last:

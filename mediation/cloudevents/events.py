@@ -1,10 +1,11 @@
 """A CloudEvent, and the rules for its attributes (CloudEvents 1.0.2, "Context Attributes")."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from json.encoder import encode_basestring
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from filters import Reason, quoted
@@ -32,9 +33,9 @@ _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-
 _USUAL = frozenset({"application/json", "application/xml"})
 _INTEGERS = range(-(2**31), 2**31)
 _RECURRING = frozenset({"specversion", "source", "type", "datacontenttype", "dataschema"})
-_SHORT = 256
-"""Attributes whose values come again and again, and the most characters of one that is remembered
-as checked."""
+_SHORT, _SHORT_TOGETHER = 256, 1024
+"""Attributes whose values come again and again, and the most characters of one, and of all of an
+event, that are remembered as checked."""
 
 
 @checked_dataclass(frozen=True, slots=True)
@@ -87,11 +88,11 @@ def _are_usual(attributes: dict[str, object]) -> bool:
             or names.octets + len(together) > MAX_OCTETS
         ):
             return False
-        for name in names.recurring:
-            value = texts[name]
-            if len(value) > _SHORT:
-                return False
-            _check_recurring(name, value)
+        recurring = names.recurring_of(texts)
+        if len(together) <= _SHORT_TOGETHER:
+            _check_all(names.recurring, recurring)
+        else:
+            _check_all.__wrapped__(names.recurring, recurring)
         if "time" in texts:
             _check_time(texts["time"])
     except (TypeError, MediationError):  # A value that is no text, and cannot be joined.
@@ -132,10 +133,12 @@ class _Names(NamedTuple):
     Attributes:
         octets: Those of all names.
         recurring: The names among them of attributes whose values come again and again.
+        recurring_of: Takes their values.
     """
 
     octets: int
     recurring: tuple[str, ...]
+    recurring_of: Callable[[Mapping[str, str]], tuple[str, ...]]
 
 
 @lru_cache(maxsize=256)
@@ -149,10 +152,8 @@ def _names_of(names: tuple[str, ...]) -> _Names:
         _check_name(name)
     if len(names) > MAX_ATTRIBUTES or not set(names).issuperset(REQUIRED):
         raise _invalid("The attributes are not those of an event.")
-    return _Names(
-        sum(map(len, names)),
-        tuple(name for name in names if name in _RECURRING),
-    )
+    recurring = tuple(name for name in names if name in _RECURRING)
+    return _Names(sum(map(len, names)), recurring, itemgetter(*recurring))
 
 
 def text_of(value: Value) -> str:
@@ -254,6 +255,12 @@ def _check_value(name: str, value: object) -> Value:
 
 
 _check_recurring = lru_cache(maxsize=1024)(_check_value)
+
+
+@lru_cache(maxsize=1024)
+def _check_all(names: tuple[str, ...], values: tuple[str, ...]) -> None:
+    for name, value in zip(names, values, strict=True):
+        _check_value(name, value)
 
 
 def _check_core(name: str, value: str) -> None:

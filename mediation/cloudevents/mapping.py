@@ -104,12 +104,12 @@ def notification_of(
     came.pop(TOPIC, None)
     properties[ATTRIBUTES] = _write_came(came)
     return Notification(
-        id=str(attributes["id"]),
-        source=source if publisher is None else f"{publisher}#{source}",
-        payload=_payload(event, learnt),
-        time=time,
-        topic=topic if named is None else named,
-        action=type_ if _is_absolute(type_) else None,
+        str(attributes["id"]),
+        source if publisher is None else f"{publisher}#{source}",
+        _payload(event, learnt),
+        time,
+        topic if named is None else named,
+        type_ if _is_absolute(type_) else None,
         properties=properties,
     )
 
