@@ -183,6 +183,11 @@ def json_object(attributes: Mapping[str, Value]) -> str:
     return f"{{{','.join(members)}}}"
 
 
+def json_member(name: str, text: str) -> str:
+    """An attribute as a member of an object of JSON."""
+    return f'"{name}":{encode_basestring(text)}'
+
+
 def clean(text: str) -> str:
     """Write *text* without the characters that no attribute may have."""
     return text if _is_clean(text) else _FORBIDDEN.sub("?", text)

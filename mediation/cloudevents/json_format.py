@@ -58,7 +58,13 @@ def write_event(event: CloudEvent) -> bytes:
     attributes = json_object(event.attributes)
     if event.data is None:
         return attributes.encode()
-    return f"{attributes[:-1]},{_data_member(event.data, event.media_type)}}}".encode()
+    return write_data(attributes, event.data, event.media_type)
+
+
+def write_data(attributes: str, data: bytes, media_type: str) -> bytes:
+    """Write an event with this object of JSON as its attributes, and these data, as `write_event`
+    does."""
+    return f"{attributes[:-1]},{_data_member(data, media_type)}}}".encode()
 
 
 def write_batch(events: Iterable[CloudEvent]) -> bytes:

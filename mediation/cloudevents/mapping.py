@@ -48,6 +48,7 @@ from mediation.cloudevents.events import (
     extensions_of,
     is_media_type,
     is_xml,
+    json_member,
     json_object,
     read_attributes,
     text_of,
@@ -70,6 +71,8 @@ TOPIC = "topic"
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+\Z")
 _NOT_IN_URI = "-._~:/?#[]@!$&'()*+,;=%"
 _STEPS = 64
+_DATA = b"<data"
+"""What `wrap` begins payloads with that are no XML, and some publishers theirs."""
 _HIDDEN = re.compile(rf"{PUBLISHER}|(?:amqp|mqtt|nats|stomp)[a-z+]*://")
 """Sources that nobody named: the network addresses of publishers, and those of brokers."""
 
@@ -164,6 +167,30 @@ def attributes_of(notification: Notification) -> dict[str, Value]:
     return attributes
 
 
+def json_as_it_came(notification: Notification) -> tuple[str, str] | None:
+    """The attributes of a notification that came as a CloudEvent with XML, lately, and their media
+    type: as an object of JSON, of which all is as it came but the topic behind it. None of any
+    other."""
+    properties, payload = notification.properties, notification.payload
+    text = properties.get(ATTRIBUTES)
+    came = None if text is None else _written_lately.get(text)
+    if (
+        text is None
+        or came is None
+        or "time" not in came
+        or (notification.expires is not None and "expirytime" not in came)
+        or payload.startswith(_DATA)
+    ):
+        return None
+    media_type = str(came.get("datacontenttype", ""))
+    if not _stays(media_type):
+        return None
+    topic = notification.topic
+    if topic is not None:
+        text = f"{text[:-1]},{json_member(TOPIC, _written_topic(topic)[1])}}}"
+    return text, media_type
+
+
 @lru_cache(maxsize=256)
 def _written_topic(topic: Topic) -> tuple[str, str]:
     """The subject that a topic becomes, and the topic in Clark notation."""
@@ -180,12 +207,17 @@ def write_attributes(notification: Notification) -> bytes:
 def _set_type(attributes: dict[str, Value], content: Data | None) -> None:
     """Set ``datacontenttype`` to that of data as it was published; None is XML."""
     if content is None:
-        came = str(attributes.get("datacontenttype", ""))
-        if "charset" in came.lower() or not is_xml(came):
+        if not _stays(str(attributes.get("datacontenttype", ""))):
             attributes["datacontenttype"] = "application/xml"
     elif content.media_type is not None and content.content is not None:
         known = content.media_type if is_media_type(content.media_type) else UNTYPED
         attributes.setdefault("datacontenttype", known)
+
+
+@lru_cache(maxsize=256)
+def _stays(media_type: str) -> bool:
+    """Whether XML that came as this media type is still of it, in UTF-8."""
+    return "charset" not in media_type.lower() and is_xml(media_type)
 
 
 def _write_came(attributes: Mapping[str, Value]) -> str:

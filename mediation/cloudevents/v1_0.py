@@ -14,8 +14,8 @@ from mediation.cloudevents.http_binding import (
     origin_of,
     write_headers,
 )
-from mediation.cloudevents.json_format import write_batch, write_event
-from mediation.cloudevents.mapping import event_of
+from mediation.cloudevents.json_format import write_data, write_event
+from mediation.cloudevents.mapping import event_of, json_as_it_came
 from mediation.model.facts import TOPICS, Fact
 from mediation.model.messages import Notification, Policy, Subscription
 from mediation.model.specification import (
@@ -59,18 +59,27 @@ class EventShape:
     def render(self, notification: Notification, producer: str) -> Body:
         if self.form is EventForm.BATCHED:
             return self.batch([notification], producer)
+        if self.form is EventForm.STRUCTURED:
+            return Body(_headers(STRUCTURED, producer), self._json_of(notification))
         event = event_of(notification, self.data)
         data_type = str(event.attributes.get("datacontenttype", ""))
-        if self.form is EventForm.BINARY and not is_of_events(data_type):
-            own, headers = write_headers(event), _headers(data_type, producer)
-            return Body(headers, event.data or b"", own)
-        return Body(_headers(STRUCTURED, producer), write_event(event))
+        if is_of_events(data_type):
+            return Body(_headers(STRUCTURED, producer), write_event(event))
+        return Body(_headers(data_type, producer), event.data or b"", write_headers(event))
 
     def batch(self, notifications: Sequence[Notification], producer: str) -> Body:
         if self.form is not EventForm.BATCHED:
             raise ValueError(f"{self.form.value} messages have one event")
-        events = [event_of(notification, self.data) for notification in notifications]
-        return Body(_headers(BATCH, producer), write_batch(events))
+        events = b",".join([self._json_of(notification) for notification in notifications])
+        return Body(_headers(BATCH, producer), b"[%b]" % events)
+
+    def _json_of(self, notification: Notification) -> bytes:
+        if self.data is DataForm.AS_PUBLISHED:
+            came = json_as_it_came(notification)
+            if came is not None:
+                attributes, media_type = came
+                return write_data(attributes, notification.payload, media_type)
+        return write_event(event_of(notification, self.data))
 
 
 class EventBodies:

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from filters import Reason, Refused, parse_clark
 from mediation import DataForm, EndpointReference, EventForm, Notification, Wsa
-from mediation.cloudevents import CloudEvent, event_of, mapping, notification_of, read_message
+from mediation.cloudevents import (
+    CloudEvent,
+    event_of,
+    mapping,
+    notification_of,
+    read_attributes,
+    read_message,
+    write_event,
+)
 from mediation.cloudevents.mapping import ATTRIBUTES, GATEWAY, came_as
 from mediation.cloudevents.v1_0 import EventShape
 from mediation.names import PUBLISHER
@@ -271,3 +279,38 @@ def test_times_are_written_in_full(since: timedelta, zone: tzinfo) -> None:
     event = event_of(Notification("1", "p", b"<a/>", time))
     expected = time.astimezone(UTC).isoformat(timespec="microseconds")
     assert event.attributes["time"] == expected.replace("+00:00", "Z")
+
+
+@given(
+    more=st.dictionaries(
+        st.sampled_from(["time", "subject", "expirytime", "topic", "ext", "flag"]),
+        st.sampled_from(["2026-03-01T11:00:00Z", 'a"\\', "\u20ac"]) | st.booleans(),
+        max_size=3,
+    ),
+    media_type=st.none() | st.sampled_from(["text/xml", "text/xml;charset=utf-8", "text/plain"]),
+    data=st.none() | st.sampled_from([b"<a/>", b'<data a="\\">\xc3\xa4</data>', b"<\xff"]),
+    topic=st.none() | st.sampled_from(["a/b", '{urn:w"\\}c']),
+    expires=st.none() | st.just(NOW),
+)
+def test_what_came_is_written_again_as_any_event(
+    more: dict[str, str | bool],
+    media_type: str | None,
+    data: bytes | None,
+    topic: str | None,
+    expires: datetime | None,
+) -> None:
+    attributes = {name: SENT[name] for name in ("specversion", "id", "source", "type")} | more
+    if media_type is not None:
+        attributes["datacontenttype"] = media_type
+    try:
+        event = CloudEvent(read_attributes(attributes.items()), data)
+        notification = replace(taken(event, topic), expires=expires)
+    except Refused:
+        return
+    for known in (True, False):
+        if not known:
+            mapping._written_lately.clear()
+        expected = write_event(event_of(notification))
+        for form in (EventForm.STRUCTURED, EventForm.BATCHED):
+            written = EventShape(form, DataForm.AS_PUBLISHED).render(notification, "").octets
+            assert written == (expected if form is EventForm.STRUCTURED else b"[%b]" % expected)
