@@ -44,7 +44,6 @@ class Selection:
     topic: Callable[[str | None], bool] | None = None
     reason: DeathReason | None = None
     since: float | None = None
-    before: float | None = None
     owner: str | None = None
 
     def covers(self, reason: str, died: float, topic: str | None) -> bool:
@@ -52,7 +51,6 @@ class Selection:
         return (
             (self.reason is None or self.reason.value == reason)
             and (self.since is None or round(died, 6) >= self.since)  # As it is shown.
-            and (self.before is None or died < self.before)
             and (self.topic is None or self.topic(topic))
         )
 
@@ -350,6 +348,20 @@ def purge(
     )  # fmt: skip
     rows = _forget(connection, rows)
     return Slice(Counter(row.reason for row in rows), last, sum(row.octets for row in rows))
+
+
+def purge_died(connection: Connection, before: float, *, limit: int = SLICE) -> int:
+    """Forget a slice of the letters that died before a POSIX time, the oldest first; how many. It
+    reads no others."""
+    query = select(*_COLUMNS).where(dead_letters.c.died < before)
+    rows: list[Row[Any]] = []
+    octets = SLICE_OCTETS
+    for row in connection.execute(query.order_by(dead_letters.c.died).limit(limit)):
+        octets -= row.octets
+        if rows and octets < 0:
+            break
+        rows.append(row)
+    return len(_forget(connection, rows)) if rows else 0
 
 
 def purge_oldest(connection: Connection, owner: str, octets: int) -> tuple[int, int]:

@@ -1,8 +1,10 @@
 """Dead letters on both databases: buried without their bodies, chosen, bounded by bytes."""
 
 import asyncio
+import sqlite3
+import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from tests.gateway.web.test_api import SPEAKER, metrics
 from tests.rigs.consumers import Consumers
 from tests.rigs.dispatching import notification
 from tests.rigs.gateways import running
-from tests.rigs.stores import check_store, execute, on_each_store
+from tests.rigs.stores import check_store, execute, on_each_store, sqlite_url
 
 LARGE = 200_000
 
@@ -107,6 +109,66 @@ async def test_a_message_is_charged_to_one_of_its_letters(store: Store) -> None:
         assert purged.chosen == Counter(rejected=1)
     await store.submit(dead_letter_counts.fold)
     assert await store.submit(dead_letter_counts.overall) == Buried(3, 3, 0)
+
+
+def buried(connection: Connection, name: str, died: Sequence[float], *, octets: int = 10) -> None:
+    for number, when in enumerate(died):
+        message = notification(f"{name}{number}", octets)
+        burials.bury_fresh(connection, message, dead(name, died=when))
+
+
+@on_each_store
+async def test_what_is_old_goes_slice_by_slice(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "SLICE_OCTETS", 2 * LARGE + 1000)
+    await store.submit(partial(buried, name="a", died=[9.0, 1.0, 5.0, 4.0], octets=LARGE))
+    await store.submit(partial(buried, name="b", died=[2.0, 6.0, 3.0]))
+    old = partial(dead_letters.purge_died, before=5.0, limit=3)
+    assert [await store.submit(old) for _ in range(3)] == [3, 1, 0]
+    left = [letter.death.died for letter in await store.submit(dead_letters.listed)]
+    assert sorted(left) == [5.0, 6.0, 9.0]
+    large = partial(dead_letters.purge_died, before=99.0)
+    monkeypatch.setattr(dead_letters, "SLICE_OCTETS", LARGE)
+    assert [await store.submit(large) for _ in range(4)] == [1, 1, 1, 0]
+
+
+async def test_what_is_not_old_is_not_read(tmp_path: Path) -> None:
+    store = Store(sqlite_url(tmp_path))
+    await store.start()
+
+    def steps_of(connection: Connection) -> int:
+        """Steps of SQLite's machine that a look takes which finds nothing."""
+        own = connection.connection.driver_connection
+        assert isinstance(own, sqlite3.Connection)
+        steps = 0
+
+        def step() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        own.set_progress_handler(step, 1)
+        assert dead_letters.purge_died(connection, 5.0) == 0
+        own.set_progress_handler(None, 1)
+        return steps
+
+    await store.submit(partial(buried, name="a", died=[6.0] * 10))
+    few = await store.submit(steps_of)
+    await store.submit(partial(buried, name="b", died=[7.0] * 200))
+    many = await store.submit(steps_of)
+    await store.close()
+    assert many < 2 * few, (few, many)
+
+
+async def test_old_letters_are_purged_to_the_last(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        now = time.time()
+        died = [now - dead_letters.KEPT - 1.0] * (dead_letters.SLICE + 3) + [now]
+        await run.gateway.store.submit(partial(buried, name="a", died=died))
+        await run.gateway.dead_letters.purge_old()
+        [left] = await run.gateway.store.submit(dead_letters.listed)
+        assert left.death.died == now
 
 
 @on_each_store
