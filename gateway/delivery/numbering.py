@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection, func, select
 
 from gateway.delivery.called_back import address_of
-from gateway.reliability import source
+from gateway.reliability import heard, source
 from gateway.reliability.opening import created
 from gateway.reliability.party import Party, anonymous
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire
@@ -262,7 +262,7 @@ def note(
         return
     waiting = step.tx.outgoing.messages(key, sequence.count)
     said = Acknowledgement(unnoted.identifier, unnoted.heard)
-    source.acknowledged(step, said, sequence.owner)
+    heard.acknowledged(step, said, sequence.owner)
     after = quiet(step, key)
     if after is not None:
         _remember(connection, subscription, waiting, after)
@@ -403,7 +403,7 @@ def answered(
         waiting = [own] if own is not None else []
         if sequence.count > 1:
             waiting = step.tx.outgoing.messages(key, sequence.count)
-        source.answered(step, key, said, sequence.owner)
+        heard.answered(step, key, said, sequence.owner)
         after = quiet(step, key)
         assert after is not None
         _remember(connection, subscription.id, waiting, after)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlalchemy import Connection, func, select, update
 
 from gateway.delivery.numbering import Unnoted, key_start, note, party_in, quiet, subscription_of
-from gateway.reliability import source
+from gateway.reliability import heard, source
 from gateway.reliability.sending import abandon, act, handed_over
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import StorageManager
@@ -93,7 +93,7 @@ def came_back(
         with begin(party_in(storage), now) as step:
             sequence = step.tx.outgoing.find(key)
             if sequence is not None and said.rm is sequence.wire.rm:
-                source.answered(step, key, said, sequence.owner)
+                heard.answered(step, key, said, sequence.owner)
 
 
 def made_by(connection: Connection, create_id: str) -> str | None:
@@ -113,12 +113,12 @@ def told(
         if sequence is None or said.rm is not sequence.wire.rm:
             return
         if not source.takes_messages(sequence):
-            source.answered(step, key, said, sequence.owner)
+            heard.answered(step, key, said, sequence.owner)
             return
         for one in said.acknowledgements:
             if one.identifier == sequence.identifier:
-                heard = Unnoted(one.identifier, one.ranges)
-                note(step, connection, subscription_of(key) or "", key, heard)
+                unnoted = Unnoted(one.identifier, one.ranges)
+                note(step, connection, subscription_of(key) or "", key, unnoted)
 
 
 def next_due(connection: Connection) -> float | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from gateway.reliability import acknowledging, ending
+from gateway.reliability.heard import replied
 from gateway.reliability.party import Offers, Party, is_callable, reply_key
 from gateway.reliability.records import (
     IncomingSequence,
@@ -13,7 +14,7 @@ from gateway.reliability.records import (
     Wire,
     changed,
 )
-from gateway.reliability.source import accepted, replied
+from gateway.reliability.source import accepted
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import Taken
 from mediation import EndpointReference, id_to_keep

@@ -3,7 +3,7 @@ then it is answered."""
 
 from dataclasses import dataclass, field, replace
 
-from gateway.reliability import destination, ending, source
+from gateway.reliability import destination, ending, heard, source
 from gateway.reliability.fetching import alone, fetch, may_answer, reply_to
 from gateway.reliability.invoker import deliver
 from gateway.reliability.opening import created
@@ -252,7 +252,7 @@ class Exchange:
         """
         taken = True
         with telling(self.party, self.now) as step:
-            found = source.replied(step, key, relates_to, alone=True)
+            found = heard.replied(step, key, relates_to, alone=True)
             if found is None:
                 return True  # It came before, or is none.
             sequence, number = found
@@ -277,7 +277,7 @@ class Exchange:
     def _acknowledged(self, said: Acknowledgement) -> None:
         fault = None
         with telling(self.party, self.now) as step:
-            fault = source.acknowledged(step, said, self.owner)
+            fault = heard.acknowledged(step, said, self.owner)
         if fault is None or self.message.rm is None:
             return
         if fault.name is FaultName.INVALID_ACKNOWLEDGEMENT:
@@ -292,9 +292,9 @@ class Exchange:
             if fault.name is FaultName.CREATE_SEQUENCE_REFUSED:
                 if relates_to is not None:
                     why = f"the destination refused it: {fault.reason}"
-                    source.refused(step, id_to_keep(relates_to), why, self.owner)
+                    heard.refused(step, id_to_keep(relates_to), why, self.owner)
                 return
-            ours = source.faulted(step, fault, self.owner)
+            ours = heard.faulted(step, fault, self.owner)
         if ours or fault.identifier is None:
             return
         gone = fault.name in (FaultName.SEQUENCE_TERMINATED, FaultName.UNKNOWN_SEQUENCE)
@@ -322,10 +322,10 @@ class Exchange:
                 self._ended(outcome, TerminateSequenceResponse(identifier))
             case CloseSequenceResponse(identifier):
                 with begin(party, now) as step:
-                    source.closed(step, identifier, owner)
+                    heard.closed(step, identifier, owner)
             case TerminateSequenceResponse(identifier):
                 with telling(party, now) as step:
-                    source.terminated(step, identifier, owner)
+                    heard.terminated(step, identifier, owner)
 
     def _create(self, body: CreateSequence) -> None:
         answer, self.sequence = destination.create(

@@ -1,24 +1,19 @@
-"""The source of a sequence (RMSSequence): what clients and peers change of it, each in a
-transaction that somebody began. What it sends is decided in `sending`."""
+"""The source of a sequence (RMSSequence): what clients change of it, each in a transaction that
+somebody began. What it hears of its destination is taken in `heard`, what it sends decided in
+`sending`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gateway.reliability.party import Channel, is_callable, is_fetched, reply_key
+from gateway.reliability.party import Channel, is_callable, reply_key
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire, changed
-from gateway.reliability.replies import await_replies, replies_on_connections
-from gateway.reliability.steps import Step, soonest
+from gateway.reliability.replies import replies_on_connections
+from gateway.reliability.steps import Step
 from gateway.reliability.values import NoticeKind, Told
 from mediation import EndpointReference, id_to_keep, is_anonymous
 from mediation.reliable_messaging import (
-    Acknowledgement,
-    CloseSequenceResponse,
-    FaultName,
     Kind,
     Ranges,
-    ReliableMessage,
-    RmFault,
-    TerminateSequenceResponse,
 )
 from mediation.reliable_messaging.application import write_application_message
 from mediation.reliable_messaging.machines import SourceEvent, SourceState, after_source
@@ -142,7 +137,7 @@ def take_back(step: Step, key: str, numbers: Ranges) -> None:
     if taken is None:
         return
     left = step.tx.outgoing.acknowledge(key, Ranges(((taken[0], last),)), replied=True)
-    step.tx.outgoing.put(_emptied(replace(sequence, next_number=taken[0], count=left)))
+    step.tx.outgoing.put(emptied(replace(sequence, next_number=taken[0], count=left)))
 
 
 def is_kept_elsewhere(message: OutgoingMessage) -> bool:
@@ -234,6 +229,13 @@ def is_key_of(key: str, name: str, target: EndpointReference) -> bool:
     return key in _keys(name, target)
 
 
+def keys_upto(name: str, target: EndpointReference, last: str | None) -> list[str]:
+    """The keys of the sequences *name* that are looked at to find *last*, which is one of them;
+    none where it is not."""
+    keys = list(_keys(name, target)) if last is not None else []
+    return keys[: keys.index(last) + 1] if last is not None and last in keys else []
+
+
 def _keys(name: str, target: EndpointReference) -> Iterator[str]:
     key = key_of(name, target)
     yield key
@@ -314,181 +316,8 @@ def _own(step: Step, wire: Wire) -> EndpointReference | None:
     return EndpointReference(address, wire.wsa) if address is not None else None
 
 
-def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFault | None:
-    """Take an acknowledgement: what it lists is removed.
-
-    Returns:
-        The fault to answer.
-    """
-    sequence = step.tx.outgoing.find_identified(said.identifier)
-    if sequence is None or not is_peer(sequence, owner):
-        return RmFault(FaultName.UNKNOWN_SEQUENCE, said.identifier)
-    if sequence.ended_at is not None:
-        return None
-    numbers = (*said.nacks, said.ranges.highest)
-    if max(numbers) >= sequence.next_number:
-        return RmFault(FaultName.INVALID_ACKNOWLEDGEMENT, said.identifier)
-    left = _removed(step, sequence, said.ranges)
-    sequence = _told_of(step, sequence, said, left)
-    hurries = step.party.policy.hurries
-    for number in said.nacks:
-        message = step.tx.outgoing.message(sequence.key, number)
-        if message is not None and hurries(message.tries, message.next_at, step.now):
-            step.tx.outgoing.put_message(sequence.key, replace(message, next_at=None))
-    if said.final and not sequence.acknowledged.is_all(sequence.next_number - 1):
-        give_up(step, sequence, "the destination closed it before it had all messages")
-        return None
-    step.tx.outgoing.put(_emptied(sequence))
-    return None
-
-
-def acknowledged_all(step: Step, answers: Sequence[tuple[str, Acknowledgement]]) -> list[bool]:
-    """Take acknowledgements of several sequences, at most one of each, which are locked.
-
-    Args:
-        answers: The key of the sequence whose message was answered, and what was said.
-
-    Returns:
-        Whether each was taken: it says what `acknowledged` removes messages for, and nothing else.
-    """
-    found: dict[str, tuple[OutgoingSequence, Acknowledgement]] = {}
-    for key, said in answers:
-        sequence = step.tx.outgoing.find(key)
-        if sequence is not None and _is_plain(sequence, said):
-            found[key] = sequence, said
-    for key, left in _left(step, found).items():
-        sequence, said = found[key]
-        step.tx.outgoing.put(_emptied(_told_of(step, sequence, said, left)))
-    return [key in found for key, _ in answers]
-
-
-def _is_plain(sequence: OutgoingSequence, said: Acknowledgement) -> bool:
-    """Whether an acknowledgement only says what has arrived of a sequence that goes on."""
-    return (
-        sequence.identifier == said.identifier
-        and sequence.ended_at is None
-        and sequence.owner is None
-        and said.ranges.highest < sequence.next_number
-        and not (said.final or said.nacks)
-    )
-
-
-def _left(
-    step: Step, found: Mapping[str, tuple[OutgoingSequence, Acknowledgement]]
-) -> dict[str, int]:
-    """Remove what is acknowledged; how many messages are left of each sequence."""
-    remove = getattr(step.tx.outgoing, "remove_all", None)
-    if remove is None:
-        return {
-            key: _removed(step, sequence, said.ranges) for key, (sequence, said) in found.items()
-        }
-    new = {key: _new(sequence, said.ranges) for key, (sequence, said) in found.items()}
-    removed = remove({key: ranges for key, ranges in new.items() if ranges})
-    return {key: sequence.count - removed.get(key, 0) for key, (sequence, _) in found.items()}
-
-
-def _told_of(
-    step: Step, sequence: OutgoingSequence, said: Acknowledgement, left: int
-) -> OutgoingSequence:
-    """*sequence*, of which *left* messages are left, when that is said of it."""
-    policy = step.party.policy
-    held_back = sequence.next_number - 1 > policy.highest_sent(
-        sequence.acknowledged, sequence.window
-    )
-    # Each look reads what is on its way: none is for nothing.
-    looks = held_back or said.nacks or left == 0
-    # One that was closed before has its intervals; a peer that says so again shortens none.
-    anew = sequence.state is SourceState.IDLE or (said.final and not sequence.closed)
-    due_at = step.now if looks or anew else sequence.due_at
-    if left == 0 and not (said.nacks or anew) and _rests(sequence):
-        # A worker would find nothing to do but to set this time.
-        due_at = soonest(step.now + policy.keep_alive, sequence.expires_at)
-    due_at = soonest(due_at, await_replies(step, sequence, _new(sequence, said.ranges)))
-    return changed(
-        sequence,
-        acknowledged=sequence.acknowledged | said.ranges,
-        count=left,
-        window=said.buffer_remaining,
-        last_acked_at=step.now,
-        closed=sequence.closed or said.final,
-        tries=0 if anew else sequence.tries,
-        next_at=None if anew else sequence.next_at,
-        due_at=due_at,
-    )
-
-
-def _rests(sequence: OutgoingSequence) -> bool:
-    """Whether a sequence without messages has nothing to do until it asks for a sign of life."""
-    return (
-        sequence.state is SourceState.SENDING
-        and sequence.poll_at is None
-        and is_callable(sequence.target)
-        and (sequence.acks_to is None or not is_fetched(sequence.acks_to))
-    )
-
-
-def _removed(step: Step, sequence: OutgoingSequence, ranges: Ranges) -> int:
-    """Remove what is acknowledged; how many messages are left."""
-    remove = getattr(step.tx.outgoing, "remove_acknowledged", None)
-    if remove is None:
-        return step.tx.outgoing.acknowledge(sequence.key, ranges)
-    return sequence.count - int(remove(sequence.key, _new(sequence, ranges)))
-
-
-def _new(sequence: OutgoingSequence, ranges: Ranges) -> Ranges:
-    """Those of *ranges* that may have messages: what was acknowledged before is gone, or waits for
-    its reply."""
-    first = sequence.acknowledged.first_gap
-    return Ranges(tuple((max(low, first), high) for low, high in ranges.pairs if high >= first))
-
-
-def answered(step: Step, key: str, said: ReliableMessage, owner: str | None) -> None:
-    """Take what came back on a connection of the sequence with this *key*: what it acknowledges of
-    it, a fault about it, the answer to a protocol message. Of others nothing is taken."""
-    sequence = step.tx.outgoing.find(key)
-    if sequence is None or sequence.identifier is None:
-        return
-    identifier = sequence.identifier
-    for acknowledgement in said.acknowledgements:
-        if acknowledgement.identifier == identifier:
-            acknowledged(step, acknowledgement, owner)
-    if isinstance(said.fault, RmFault) and said.fault.identifier in (identifier, None):
-        faulted(step, replace(said.fault, identifier=identifier), owner)
-    match said.body:
-        case CloseSequenceResponse(of) if of == identifier:
-            closed(step, identifier, owner)
-        case TerminateSequenceResponse(of) if of == identifier:
-            terminated(step, identifier, owner)
-
-
-def replied(
-    step: Step, key: str, relates_to: str, *, alone: bool = False
-) -> tuple[OutgoingSequence, int] | None:
-    """Take the reply to a message, which is not sent again then.
-
-    Args:
-        alone: The reply is in no sequence. It is one only where one was asked for, and none was
-            offered: else it is the fault of somebody in between.
-
-    Returns:
-        The sequence and the number of the message; None where none waits for that reply.
-    """
-    sequence = step.tx.outgoing.find(key)
-    if sequence is None or sequence.ended_at is not None:
-        return None
-    message = step.tx.outgoing.message_identified(key, id_to_keep(relates_to))
-    if message is None or (alone and (sequence.offered or not message.wants_reply)):
-        return None
-    # Who answered it has it.
-    numbers = Ranges().add(message.number)
-    left = step.tx.outgoing.acknowledge(key, numbers, replied=True)
-    acknowledged = sequence.acknowledged | numbers
-    after = replace(sequence, acknowledged=acknowledged, count=left, due_at=step.now)
-    step.tx.outgoing.put(_emptied(after))
-    return sequence, message.number
-
-
-def _emptied(sequence: OutgoingSequence) -> OutgoingSequence:
+def emptied(sequence: OutgoingSequence) -> OutgoingSequence:
+    """*sequence* in the state that it has once its last message is gone."""
     if sequence.count or sequence.state not in _UNFINISHED:
         return sequence
     state = after_source(sequence.state, SourceEvent.ACKALL)
@@ -526,64 +355,3 @@ def finish(step: Step, sequence: OutgoingSequence) -> None:
 def _tell(step: Step, told: Told, ended: OutgoingSequence) -> None:
     step.call(ended.key)
     told(step.tx, ended)
-
-
-def closed(step: Step, identifier: str, owner: str | None) -> None:
-    """Take CloseSequenceResponse."""
-    sequence = step.tx.outgoing.find_identified(identifier)
-    if sequence is None or sequence.ended_at is not None or not is_peer(sequence, owner):
-        return
-    if sequence.state is SourceState.COMPLETE and not sequence.closed:
-        step.tx.outgoing.put(replace(sequence, closed=True, tries=0, next_at=None, due_at=step.now))
-
-
-def terminated(step: Step, identifier: str, owner: str | None) -> None:
-    """Take TerminateSequenceResponse."""
-    sequence = step.tx.outgoing.find_identified(identifier)
-    if sequence is None or sequence.ended_at is not None or not is_peer(sequence, owner):
-        return
-    if sequence.state is SourceState.TERMINATED:
-        finish(step, sequence)
-
-
-_ENDING = frozenset(
-    {
-        FaultName.SEQUENCE_TERMINATED,
-        FaultName.UNKNOWN_SEQUENCE,
-        FaultName.MESSAGE_NUMBER_ROLLOVER,
-        FaultName.LAST_MESSAGE_NUMBER_EXCEEDED,
-        FaultName.SEQUENCE_CLOSED,
-    }
-)
-
-
-def faulted(step: Step, fault: RmFault, owner: str | None) -> bool:
-    """Take a fault about one of our sequences.
-
-    Returns:
-        Whether it was about one.
-    """
-    if fault.identifier is None or fault.name not in _ENDING:
-        return False
-    sequence = step.tx.outgoing.find_identified(fault.identifier)
-    if sequence is None or not is_peer(sequence, owner):
-        return False
-    if sequence.ended_at is not None:
-        return True
-    if sequence.state in (SourceState.COMPLETE, SourceState.TERMINATED):
-        finish(step, sequence)  # All is acknowledged; it is gone there already.
-    elif fault.name is FaultName.SEQUENCE_CLOSED:
-        # The final acknowledgement decides; it is asked for.
-        step.tx.outgoing.put(replace(sequence, due_at=step.now))
-    else:
-        give_up(step, sequence, f"the destination says {fault.name.value}: {fault.reason}")
-    return True
-
-
-def refused(step: Step, create_id: str, why: str, owner: str | None) -> None:
-    """Take the refusal of our CreateSequence."""
-    sequence = step.tx.outgoing.find_creating(create_id)
-    if sequence is None or not is_peer(sequence, owner):
-        return
-    if sequence.identifier is None and sequence.ended_at is None:
-        give_up(step, sequence, why)

@@ -31,7 +31,7 @@ from gateway.client.reliable.ends import (
     new_id,
     say,
 )
-from gateway.client.reliable.gathering import Gathering
+from gateway.client.reliable.gathering import TOGETHER, Gathering
 from gateway.client.reliable.intake import Intake
 from gateway.client.reliable.listener import listening, place_of
 from gateway.client.reliable.pool import Pool
@@ -44,11 +44,17 @@ from gateway.client.reliable.transactions import (
     pending_message,
     sequence_name,
 )
-from gateway.client.reliable.workers import STOP, TOGETHER, Workers
+from gateway.client.reliable.workers import STOP, Workers
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
-from gateway.reliability.source import end_sequence, is_key_of, key_of, takes_messages
+from gateway.reliability.source import (
+    end_sequence,
+    is_key_of,
+    key_of,
+    keys_upto,
+    takes_messages,
+)
 from gateway.reliability.steps import Step
 from gateway.reliability.storage import (
     Conflict,
@@ -167,8 +173,8 @@ class ReliableClient(End):
         self._gatherings: WeakKeyDictionary[asyncio.AbstractEventLoop, Gathering[Pending, None]] = (
             WeakKeyDictionary()
         )
-        self._open: dict[str, None] = {}
-        """Keys of sequences that took a message, the first of their names."""
+        self._open: dict[str, str] = {}
+        """The sequence that took a message, by the key of the first one of its name."""
         self._sharing = Sharing(self._store_shared, TOGETHER)
 
     def callbacks(
@@ -400,20 +406,18 @@ class ReliableClient(End):
         # In the order in which sequences are locked; of one sequence in the order of the calls.
         for each in sorted(pending, key=_place):
             sent = self._endpoint.send(transaction, now, each.name, each.channel, each.message)
-            place = _place(each)
-            if sent.key == place:
-                if len(self._open) >= KEPT:
-                    self._open.clear()
-                self._open[place] = None
-            else:
-                self._open.pop(place, None)
+            if len(self._open) >= KEPT:
+                self._open.clear()
+            self._open[_place(each)] = sent.key
 
     def _lock_all(self, transaction: Transaction, pending: Sequence[Pending]) -> None:
         """Lock the sequences of several messages with one statement, where each is known to be
         there: what is not there has to be locked in its turn."""
         find_all = getattr(transaction.outgoing, "find_all", None)
-        keys = in_key_order(map(_place, pending))
-        if find_all is None or len(keys) < 2 or not all(key in self._open for key in keys):
+        names = {(each.name, each.channel.target) for each in pending}
+        known = [keys_upto(*name, self._open.get(key_of(*name))) for name in names]
+        keys = in_key_order(key for some in known for key in some)
+        if find_all is None or len(keys) < 2 or not all(known):
             return
         if find_all(keys) != keys:
             self._open.clear()

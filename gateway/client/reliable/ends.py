@@ -15,7 +15,8 @@ from gateway.client.reliable.deliveries import (
     GivenUp,
     left_of,
 )
-from gateway.client.reliable.workers import Workers, log
+from gateway.client.reliable.logs import log
+from gateway.client.reliable.workers import Workers
 from gateway.reliability.loading import load_store
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager, Transaction

@@ -11,6 +11,9 @@ from gateway.client.reliable.pool import Pool
 T = TypeVar("T")
 R = TypeVar("R")
 
+TOGETHER = 64
+"""Messages, or acknowledgements, that share a commit."""
+
 
 class Gathering(Generic[T, R]):
     """Works on what comes in one event loop, on a thread of *pool*.

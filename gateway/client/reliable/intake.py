@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from filters import Refused
 from gateway.client.reliable.ends import new_id
-from gateway.client.reliable.workers import Workers, log
+from gateway.client.reliable.logs import log
+from gateway.client.reliable.workers import Workers
 from gateway.reliability.crowds import Arrived
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Outgoing

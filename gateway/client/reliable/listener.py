@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gateway.client.errors import GatewayError
 from gateway.client.reliable.intake import BODY_TIME, MAX_OCTETS, HttpReply, Intake, plain
-from gateway.client.reliable.workers import log
+from gateway.client.reliable.logs import log
 
 PORTS = {"http": 80, "https": 443}
 

@@ -4,17 +4,20 @@ once: to hand each over for itself would take longer than many of them do."""
 import asyncio
 import queue
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from gateway.reliability.storage import StorageUnavailable
+from gateway.reliability.storage import Conflict, StorageUnavailable
 
 T = TypeVar("T")
 
 TOGETHER = 16
 """The most that a thread takes at a time."""
+
+CONFLICTS = 5
 
 _CLOSED = "the workers have stopped"
 
@@ -115,3 +118,13 @@ def _settle(results: list[_Done]) -> None:
             future.set_exception(error)
         else:
             future.set_result(value)
+
+
+def again(work: Callable[[], T]) -> T:
+    """Run *work*; again, where another transaction was in its way."""
+    for attempt in range(1, CONFLICTS):
+        try:
+            return work()
+        except Conflict:
+            time.sleep(0.01 * 2**attempt)
+    return work()

@@ -468,6 +468,7 @@ def _differs_in_tries(seen: OutgoingMessage, message: OutgoingMessage) -> bool:
         and message.action == seen.action
         and message.relates_to == seen.relates_to
         and message.wants_reply == seen.wants_reply
+        and message.answer_by == seen.answer_by
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -276,6 +277,33 @@ class ManagerContract:
             assert tx.outgoing.message("key", 2) == replace(reply, tries=3, message_id="urn:s")
             assert tx.outgoing.message_identified("key", "urn:r") is None
             assert tx.outgoing.message_identified("key", "urn:s") is not None
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"tries": 3},
+            {"next_at": 4.5},
+            {"tries": 3, "next_at": None, "answer_by": 9.0},
+            {"wants_reply": True},
+            {"message_id": "urn:other", "tries": 1},
+            {"relates_to": "urn:request"},
+            {"action": "urn:other"},
+            {"envelope": b"<other/>"},
+        ],
+    )
+    def test_whatever_changes_of_a_message_that_was_read(self, change: dict[str, Any]) -> None:
+        with self.store.transaction() as tx:
+            tx.outgoing.put(outgoing("key"))
+            tx.outgoing.put_message("key", message(1, next_at=1.0))
+            tx.outgoing.put_message("key", message(2, next_at=1.0))
+        with self.store.transaction() as tx:
+            [first, _] = tx.outgoing.messages("key", 9)
+            tx.outgoing.put_message("key", replace(first, **change))
+        with self.store.transaction() as tx:
+            assert tx.outgoing.messages("key", 9) == [
+                replace(first, **change),
+                message(2, next_at=1.0),
+            ]
 
     def test_of_several_messages_with_one_id_the_first_is_found(self) -> None:
         with self.store.transaction() as tx:

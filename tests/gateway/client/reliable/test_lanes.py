@@ -6,7 +6,7 @@ from collections import Counter
 
 from gateway.client.reliable import ReliableClient
 from gateway.client.reliable.lanes import Lanes
-from gateway.client.reliable.workers import ALONE, TOGETHER, Pace
+from gateway.client.reliable.posting import ALONE
 from gateway.reliability.values import Outgoing
 from mediation import EndpointReference
 from tests.rigs.reliable_ends import WIRE_1_1
@@ -96,20 +96,6 @@ async def test_what_goes_one_way_begins_together() -> None:
     assert work.most == {"a": 2, "b": 2, "c": 2}
 
 
-def test_several_are_delivered_at_once_unless_that_takes_long() -> None:
-    times = iter([5.0, 5.001, 5.002, *[6.0, 6.0, 6.5], *[7.0]])
-    clock = times.__next__
-    quick = Pace(clock)
-    assert [quick.goes_on(), quick.goes_on(), quick.goes_on()] == [True] * 3
-    assert [quick.at_once(before) for before in (1, 8, TOGETHER)] == [2, 16, TOGETHER]
-    slow = Pace(clock)
-    assert [slow.goes_on(), slow.goes_on(), slow.goes_on()] == [True, True, False]
-    assert [slow.at_once(before) for before in (1, 16, 64)] == [1, 2, 8]
-    alone = Pace(clock)
-    assert alone.goes_on()
-    assert alone.at_once(1) == 2
-
-
 async def test_what_comes_while_it_works() -> None:
     work = Work(1, 2)
     work.lanes.add("host", "a", ("a", 0))
@@ -135,12 +121,12 @@ def test_acknowledgements_for_a_host_that_hangs_are_bounded() -> None:
 
         async def post() -> int:
             for _ in range(ALONE + 50):
-                client._workers.post(outgoing(url, "Acknowledgement"))
-            return client._workers._alone.total()
+                client._workers.posts.post(outgoing(url, "Acknowledgement"))
+            return client._workers.posts.alone
 
         assert client._workers.submit(post()).result(30) == ALONE
         # Where nobody listens any more all of them end.
-    assert not client._workers._alone
+    assert not client._workers.posts.alone
 
 
 def test_what_comes_after_the_end_is_not_on_its_way() -> None:
@@ -148,5 +134,5 @@ def test_what_comes_after_the_end_is_not_on_its_way() -> None:
     client = ReliableClient("memory:")
     with client:
         pass
-    client._workers.post(outgoing("http://127.0.0.1:9/", "message 1", "to nobody"))
-    assert not client._workers._in_flight
+    client._workers.posts.post(outgoing("http://127.0.0.1:9/", "message 1", "to nobody"))
+    assert not client._workers.posts._in_flight

@@ -2,11 +2,15 @@
 
 import asyncio
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.client.reliable import Receiver, ReliableClient
-from gateway.reliability.stores.memory import MemoryStore
+from gateway.client.reliable.transactions import Pending
+from gateway.reliability.stores.managers import DatabaseOutgoing
+from gateway.reliability.stores.memory import MemoryOutgoing, MemoryStore
 from tests.gateway.client.reliable.test_queued import ORDER, SOON
 from tests.rigs.receivers import served
 
@@ -50,3 +54,38 @@ async def test_what_cannot_be_sent() -> None:
                 await client.send_async("http://127.0.0.1:9/", b"<a/>")
             assert await client.send_async("http://127.0.0.1:9/", b"<a/>", action="urn:a")
         assert client.waiting() == 1
+
+
+@pytest.mark.parametrize("url", ["memory:", "sqlite:///{folder}/client.db"])
+def test_the_sequence_after_another_one_is_locked_with_others(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = ReliableClient(url.format(folder=tmp_path))
+    address = "http://127.0.0.1:9/"
+
+    def pending(key: str) -> Pending:
+        return client._pending(address, b"<a/>", None, "urn:a", key, None, False)
+
+    for key in "ab":
+        client.send(address, b"<a/>", action="urn:a", key=key)
+    assert client.terminate("a") == 1
+    client.send(address, b"<a/>", action="urn:a", key="a")  # It begins another one.
+    locked: list[list[str]] = []
+    kind: Any = DatabaseOutgoing if url.startswith("sqlite") else MemoryOutgoing
+    find_all = kind.find_all
+
+    def noted(manager: Any, keys: list[str]) -> list[str]:
+        locked.append(keys)
+        return list(find_all(manager, keys))
+
+    monkeypatch.setattr(kind, "find_all", noted)
+    assert client._store_shared([pending("b"), pending("a")]) == [None, None]
+    first, other = f"to {address} as a", f"to {address} as b"
+    assert locked == [[first, f"{first} (02)", other]]
+    assert client.waiting() == 5
+    # One that has gone meanwhile is noticed: the messages are stored one by one.
+    with client.store.transaction() as tx:
+        tx.outgoing.remove(other)
+    assert client._store_shared([pending("b"), pending("a")]) == [None, None]
+    assert client.waiting() == 5
+    client.close()

@@ -1,0 +1,243 @@
+"""Sending, and what comes back on the connections: `Posts`."""
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import lru_cache, partial
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from filters import Refused
+from gateway.client.calling import Answer, Caller
+from gateway.client.errors import GatewayError
+from gateway.client.reliable.gathering import TOGETHER
+from gateway.client.reliable.lanes import Lanes
+from gateway.client.reliable.logs import log
+from gateway.reliability.answers import Came, acknowledging, together
+from gateway.reliability.crowds import Acknowledging
+from gateway.reliability.endpoint import Endpoint
+from gateway.reliability.storage import Conflict, StorageUnavailable
+from gateway.reliability.values import Outgoing
+from mediation import Soap, http_headers
+
+T = TypeVar("T")
+
+IN_FLIGHT = 64
+"""Messages of one sequence that are on their way, or wait for a connection."""
+AT_A_TIME = 4
+"""Connections for the messages of one sequence."""
+TO_A_HOST = 96
+ALONE = 256
+"""What is of no sequence of ours, and waits for one host."""
+WAITING, MOST_WAITING = 8, 0.1
+"""How many times longer than it took to take acknowledgements the next ones wait for others; and
+the most seconds."""
+
+
+class Runner(Protocol):
+    """What runs, as `Posts` needs it."""
+
+    endpoint: Endpoint
+    caller: Caller
+
+    @property
+    def stopping(self) -> bool: ...
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None: ...
+
+    def look_soon(self) -> None:
+        """Look at the store: there is room for more."""
+
+    async def on_thread(self, work: Callable[..., T], *args: Any) -> T: ...
+
+    async def once(self, work: Callable[[], T]) -> T:
+        """Run *work* on a thread; not again where others were in its way."""
+
+
+class Posts:
+    """What is sent, and waits to be. To be used in the event loop of *workers*."""
+
+    def __init__(self, workers: Runner) -> None:
+        self._workers = workers
+        self._in_flight: dict[str, set[str]] = defaultdict(set)
+        self._lanes = Lanes(self._post, workers.begin, AT_A_TIME, TO_A_HOST)
+        self._alone: Counter[str] = Counter()
+        self._came: dict[str, list[Came]] = defaultdict(list)
+        self._taking: set[str] = set()
+        self._acknowledged: list[tuple[str, str, Acknowledging]] = []
+        self._acknowledging = False
+        self._took = 0.0
+
+    @property
+    def alone(self) -> int:
+        """How much is on its way, or waits, that is of no sequence of ours."""
+        return self._alone.total()
+
+    def room(self, key: str) -> int:
+        """How many messages of a sequence may be sent now."""
+        return IN_FLIGHT - len(self._in_flight.get(key, ()))
+
+    def post(self, outgoing: Outgoing) -> None:
+        """Send something, unless the same is on its way.
+
+        What is of no sequence of ours, an acknowledgement, say, is dropped where much of its kind
+        waits for its host: it is asked for again.
+        """
+        if self._workers.stopping:
+            return
+        key, what = outgoing.key or "", outgoing.label.removesuffix(" again")
+        host = urlsplit(outgoing.to.address).netloc
+        if outgoing.key is not None:
+            if what in self._in_flight[key]:
+                return
+            self._in_flight[key].add(what)
+        elif self._alone[host] >= ALONE:
+            log.info("%s is dropped: %d others wait for %s", outgoing.label, ALONE, host)
+            return
+        else:
+            self._alone[host] += 1
+        # What goes again has connections of its own: a service may hold all others open until it
+        # has the message before theirs, which was lost (Apache CXF does).
+        again = " again" if outgoing.label.endswith(" again") else ""
+        self._lanes.add(host, (key or host) + again, (outgoing, key, what, host))
+
+    async def _post(self, item: tuple[Outgoing, str, str, str]) -> None:
+        outgoing, key, what, host = item
+        acknowledged: Acknowledging | None = None
+        try:
+            answer = await self._call(outgoing)
+            came = None if answer is None else self._came_of(outgoing, answer)
+            if came is not None:
+                acknowledged = acknowledging(came)
+                if acknowledged is None and (came.envelope is not None or outgoing.ends):
+                    await self._sent(came)
+        except Exception:
+            log.exception("the answer to %s could not be taken", outgoing.label)
+        finally:
+            if acknowledged is None:
+                self._is_done(outgoing.key, what, host)
+        if acknowledged is not None:  # The next message need not wait for its commit.
+            self._acknowledged.append((key, what, acknowledged))
+            if not self._acknowledging:
+                self._acknowledging = True
+                self._workers.begin(self._take_acknowledgements())
+
+    def _is_done(self, key: str | None, what: str, host: str) -> None:
+        """Note that something is not on its way any more."""
+        if key is not None:
+            self._in_flight[key].discard(what)
+            if not self._in_flight[key]:
+                del self._in_flight[key]
+        else:
+            self._alone[host] -= 1
+            if not self._alone[host]:
+                del self._alone[host]
+        self._workers.look_soon()
+
+    async def _take_acknowledgements(self) -> None:
+        """Take those that came, and those that come meanwhile (group commit)."""
+        some: list[tuple[str, str, Acknowledging]] = []
+        try:
+            while self._acknowledged:
+                # Nobody waits for them, and those that come meanwhile cost little more.
+                await asyncio.sleep(min(WAITING * self._took, MOST_WAITING))
+                some, self._acknowledged = self._acknowledged, []
+                take = partial(self._take_all, [each for _, _, each in some])
+                for outgoing in await self._workers.once(take):
+                    self.post(outgoing)
+                for key, what, _ in some:
+                    self._is_done(key, what, "")
+                some = []
+        except StorageUnavailable as error:
+            log.info("acknowledgements are not taken: %s", error)
+        except Exception:
+            log.exception("acknowledgements could not be taken")
+        finally:
+            self._acknowledging = False
+            # Those that are not taken count as lost: what they are for is sent again.
+            left, self._acknowledged = self._acknowledged, []
+            for key, what, _ in [*some, *left]:
+                self._is_done(key, what, "")
+
+    async def _call(self, outgoing: Outgoing) -> Answer | None:
+        try:
+            return await self._workers.caller.call(
+                "POST",
+                outgoing.to.address,
+                body=outgoing.envelope,
+                headers=_headers(outgoing.wire.soap, outgoing.action),
+            )
+        except GatewayError as error:
+            log.info("%s: %s", outgoing.label, error)
+            return None
+
+    def _came_of(self, outgoing: Outgoing, answer: Answer) -> Came | None:
+        """What came back, where the message was taken. Only an envelope is an answer: others in
+        between have pages."""
+        said = answer.body if answer.body and "xml" in answer.content_type else None
+        if said is None and not 200 <= answer.status < 300:
+            log.info("%s: %s", outgoing.label, answer.words)
+            return None
+        return Came(outgoing, said, answer.content_type)
+
+    async def _sent(self, came: Came) -> None:
+        """Take what came back, which does not only acknowledge."""
+        key = came.outgoing.key
+        if key is None:
+            await self._take([came])
+            return
+        self._came[key].append(came)
+        if key in self._taking:
+            return  # Who takes the answers of this sequence now takes this one next.
+        self._taking.add(key)
+        try:
+            while taken := self._came.pop(key, None):
+                await self._take(taken)
+        finally:
+            self._taking.discard(key)
+
+    async def _take(self, answers: list[Came]) -> None:
+        for each in await self._workers.on_thread(self._taken, answers):
+            self.post(each)
+
+    def _taken(self, answers: list[Came]) -> list[Outgoing]:
+        found: list[Outgoing] = []
+        for came in answers:
+            try:
+                reply = self._workers.endpoint.sent(
+                    came.outgoing,
+                    time.time(),
+                    delivered=True,
+                    answer=came.envelope,
+                    content_type=came.content_type,
+                )
+            except Conflict:
+                raise
+            except (Refused, StorageUnavailable) as error:
+                log.info("the answer to %s: %s", came.outgoing.label, error)
+                continue
+            found.extend(reply.outgoing)
+        return found
+
+    def _take_all(self, answers: Sequence[Acknowledging]) -> list[Outgoing]:
+        """Take acknowledgements; what another one says is done with that one."""
+        began = time.thread_time()
+        found: list[Outgoing] = []
+        kept = together(answers)
+        for start in range(0, len(kept), TOGETHER):
+            some = kept[start : start + TOGETHER]
+            replies = self._workers.endpoint.acknowledged_all(some, time.time())
+            for each, reply in zip(some, replies, strict=True):
+                if isinstance(reply, Exception):
+                    log.info("an acknowledgement for %s: %s", each.key, reply)
+                else:
+                    found.extend(reply.outgoing)
+        self._took = time.thread_time() - began
+        return found
+
+
+@lru_cache(256)
+def _headers(soap: Soap, action: str) -> Mapping[str, str]:
+    return MappingProxyType(dict(http_headers(soap, action)))
