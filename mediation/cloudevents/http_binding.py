@@ -77,21 +77,29 @@ def origin_of(address: str) -> str:
 
 def write_headers(event: CloudEvent) -> tuple[tuple[str, str], ...]:
     """Write the headers of *event* in binary mode, but for ``Content-Type``."""
-    return tuple(
-        [
-            (_PREFIX + name, encode_value(value if isinstance(value, str) else text_of(value)))
-            for name, value in event.attributes.items()
-            if name != "datacontenttype"
-        ]
-    )
+    attributes = dict(event.attributes)
+    attributes.pop("datacontenttype", None)
+    texts = [value if isinstance(value, str) else text_of(value) for value in attributes.values()]
+    if not _is_plain("".join(texts)):
+        texts = [encode_value(text) for text in texts]
+    return tuple(zip(_header_names(tuple(attributes)), texts, strict=True))
+
+
+@lru_cache(maxsize=256)
+def _header_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The headers of attributes of these names."""
+    return tuple(_PREFIX + name for name in names)
 
 
 def encode_value(text: str) -> str:
     """Percent-encode an attribute for a header (section 3.1.3.2)."""
-    plain = text.isascii() and text.isprintable()  # Much quicker than to look for all `_PLAIN`.
-    if plain and not (" " in text or '"' in text or "%" in text):
-        return text
-    return quote(text, safe=_PLAIN)
+    return text if _is_plain(text) else quote(text, safe=_PLAIN)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether all signs are of `_PLAIN`."""
+    plain = text.isascii() and text.isprintable()  # Much quicker than to look for each.
+    return plain and not (" " in text or '"' in text or "%" in text)
 
 
 def decode_value(value: bytes) -> str:

@@ -70,6 +70,7 @@ TOPIC = "topic"
 """The extension attribute that holds the topic."""
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+\Z")
 _NOT_IN_URI = "-._~:/?#[]@!$&'()*+,;=%"
+_XML = "application/xml"
 _STEPS = 64
 _DATA = b"<data"
 """What `wrap` begins payloads with that are no XML, and some publishers theirs."""
@@ -155,7 +156,7 @@ def attributes_of(notification: Notification) -> dict[str, Value]:
             "specversion": SPECVERSION,
             "id": clean(notification.id) or "-",
             "source": _source(notification),
-            "type": clean(notification.action or payload_action(notification.payload)),
+            "type": _type_of(notification),
             "time": _written(notification.time),
         }
         if topic is not None:
@@ -167,19 +168,23 @@ def attributes_of(notification: Notification) -> dict[str, Value]:
     return attributes
 
 
-def json_as_it_came(notification: Notification) -> tuple[str, str] | None:
-    """The attributes of a notification that came as a CloudEvent with XML, lately, and their media
-    type: as an object of JSON, of which all is as it came but the topic behind it. None of any
-    other."""
-    properties, payload = notification.properties, notification.payload
-    text = properties.get(ATTRIBUTES)
-    came = None if text is None else _written_lately.get(text)
+def json_of(notification: Notification) -> tuple[str, str] | None:
+    """The attributes of the event that a notification with XML becomes, as `event_of` has them, as
+    an object of JSON, and its media type; None where it takes that to make them."""
+    if notification.payload.startswith(_DATA):
+        return None
+    text = notification.properties.get(ATTRIBUTES)
+    return _json_made(notification) if text is None else _json_as_it_came(text, notification)
+
+
+def _json_as_it_came(text: str, notification: Notification) -> tuple[str, str] | None:
+    """As `json_of`, of an event that came lately as a CloudEvent with this *text*, if all is as it
+    came but the topic behind it."""
+    came = _written_lately.get(text)
     if (
-        text is None
-        or came is None
+        came is None
         or "time" not in came
         or (notification.expires is not None and "expirytime" not in came)
-        or payload.startswith(_DATA)
     ):
         return None
     media_type = str(came.get("datacontenttype", ""))
@@ -189,6 +194,35 @@ def json_as_it_came(notification: Notification) -> tuple[str, str] | None:
     if topic is not None:
         text = f"{text[:-1]},{json_member(TOPIC, _written_topic(topic)[1])}}}"
     return text, media_type
+
+
+def _json_made(notification: Notification) -> tuple[str, str] | None:
+    """As `json_of`, of an event of another specification: id and time aside, its members recur."""
+    if notification.expires is not None:
+        return None
+    source, type_ = _source(notification), _type_of(notification)
+    said = (_json_said if len(source) + len(type_) <= _SHORT else _json_said.__wrapped__)(
+        source, type_
+    )
+    text = (
+        f'{{"specversion":"{SPECVERSION}",{json_member("id", clean(notification.id) or "-")},{said}'
+        f'"time":"{_written(notification.time)}"{_json_topic(notification.topic)}'
+        f'"datacontenttype":"{_XML}"}}'
+    )
+    return text, _XML
+
+
+@lru_cache(maxsize=256)
+def _json_said(source: str, type_: str) -> str:
+    return f"{json_member('source', source)},{json_member('type', type_)},"
+
+
+@lru_cache(maxsize=256)
+def _json_topic(topic: Topic | None) -> str:
+    if topic is None:
+        return ","
+    subject, text = _written_topic(topic)
+    return f",{json_member('subject', subject)},{json_member(TOPIC, text)},"
 
 
 @lru_cache(maxsize=256)
@@ -208,7 +242,7 @@ def _set_type(attributes: dict[str, Value], content: Data | None) -> None:
     """Set ``datacontenttype`` to that of data as it was published; None is XML."""
     if content is None:
         if not _stays(str(attributes.get("datacontenttype", ""))):
-            attributes["datacontenttype"] = "application/xml"
+            attributes["datacontenttype"] = _XML
     elif content.media_type is not None and content.content is not None:
         known = content.media_type if is_media_type(content.media_type) else UNTYPED
         attributes.setdefault("datacontenttype", known)
@@ -293,6 +327,10 @@ def _read_topic(text: str) -> Topic:
 
 
 _kept_topic = lru_cache(maxsize=256)(_read_topic)  # The same few topics come with every event.
+
+
+def _type_of(notification: Notification) -> str:
+    return clean(notification.action or payload_action(notification.payload))
 
 
 def _source(notification: Notification) -> str:

@@ -15,7 +15,7 @@ from mediation.cloudevents.http_binding import (
     write_headers,
 )
 from mediation.cloudevents.json_format import write_data, write_event
-from mediation.cloudevents.mapping import event_of, json_as_it_came
+from mediation.cloudevents.mapping import event_of, json_of
 from mediation.model.facts import TOPICS, Fact
 from mediation.model.messages import Notification, Policy, Subscription
 from mediation.model.specification import (
@@ -75,9 +75,9 @@ class EventShape:
 
     def _json_of(self, notification: Notification) -> bytes:
         if self.data is DataForm.AS_PUBLISHED:
-            came = json_as_it_came(notification)
-            if came is not None:
-                attributes, media_type = came
+            made = json_of(notification)
+            if made is not None:
+                attributes, media_type = made
                 return write_data(attributes, notification.payload, media_type)
         return write_event(event_of(notification, self.data))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filters import Reason, Refused, parse_clark
+from filters import Reason, Refused, Topic, parse_clark
 from mediation import DataForm, EndpointReference, EventForm, Notification, Wsa
 from mediation.cloudevents import (
     CloudEvent,
@@ -314,3 +314,31 @@ def test_what_came_is_written_again_as_any_event(
         for form in (EventForm.STRUCTURED, EventForm.BATCHED):
             written = EventShape(form, DataForm.AS_PUBLISHED).render(notification, "").octets
             assert written == (expected if form is EventForm.STRUCTURED else b"[%b]" % expected)
+
+
+@given(
+    id=st.sampled_from(["", "1", 'a"\\', "\x00"]),
+    source=st.sampled_from(["", "a b", f"{PUBLISHER}192.0.2.1", 'urn:"', "x" * 3000]),
+    action=st.none() | st.sampled_from(["urn:a", '"', "\x00", "x" * 3000]),
+    name=st.none() | st.sampled_from(["a/b", '{urn:w"\\}c']).map(parse_clark),
+    payload=st.sampled_from(
+        [b"<a/>", b'<b a="\\">\xc3\xa4</b>', b"<data/>", b"<a>\xff</a>", NO_DATA]
+    ),
+    producer=st.none() | st.just(EndpointReference("http://example.org/\u20ac", Wsa.V2005_08)),
+    expires=st.none() | st.just(NOW),
+)
+def test_what_came_otherwise_is_written_as_any_event(
+    id: str,
+    source: str,
+    action: str | None,
+    name: Topic | None,
+    payload: bytes,
+    producer: EndpointReference | None,
+    expires: datetime | None,
+) -> None:
+    notification = Notification(id, source, payload, NOW, name, action, producer, expires)
+    for data in DataForm:
+        if data is DataForm.JSON and b"\xff" in payload:
+            continue
+        written = EventShape(EventForm.STRUCTURED, data).render(notification, "").octets
+        assert written == write_event(event_of(notification, data))
