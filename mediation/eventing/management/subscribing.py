@@ -161,14 +161,18 @@ def _read_bookmark(child: etree._Element, mode: Mode) -> Bookmark:
     """Read a bookmark of ours.
 
     Raises:
-        MediationError: ``BOOKMARK_INVALID``: it is another's, or that of the earliest event.
+        MediationError: ``BOOKMARK_INVALID``: it is another's, or that of the earliest event; or it
+            is of events that are pulled.
     """
     if text_of(child) == names.WSMAN_EARLIEST:
         text = "What came before a subscription is not kept for it: it begins now."
         raise refused(Reason.BOOKMARK_INVALID, text, "Expired")
     marks = elements(child)
-    if len(marks) == 1 and marks[0].tag == _POSITION and mode is not Mode.PULL:
+    if len(marks) == 1 and marks[0].tag == _POSITION:
         position = text_of(marks[0])
+        if mode is Mode.PULL:
+            text = "Events that are pulled wait in their EnumerationContext, not behind a bookmark."
+            raise refused(Reason.BOOKMARK_INVALID, text, "Expired")
         if _NUMBER.fullmatch(position):
             of, by = (str(marks[0].get(name) or "")[:100] for name in ("of", "by"))
             return Bookmark(of, by, int(position))

@@ -18,7 +18,13 @@ from mediation import (
     bookmark_of,
     write_fault,
 )
-from mediation.names import DRAGOMAN_DATA, WSMAN_EARLIEST, WSMAN_EVENTS, WSMAN_FAULT_DETAIL
+from mediation.names import (
+    DRAGOMAN_DATA,
+    WSMAN_EARLIEST,
+    WSMAN_EVENTS,
+    WSMAN_FAULT_DETAIL,
+    WSMAN_PULL,
+)
 from tests.rigs.mediation import (
     NOW,
     WSE,
@@ -245,6 +251,16 @@ def test_bookmark() -> None:
     assert isinstance(request, Subscribe)
     assert request.bookmark == mark
     assert "a key" not in block
+
+
+def test_events_that_are_pulled_wait_behind_no_bookmark() -> None:
+    block = bookmark_header(bookmark_of("5b1f", "a key", 7)).decode()
+    octets = managed("", block).replace(
+        b"<wse:Delivery>", f'<wse:Delivery Mode="{WSMAN_PULL}">'.encode()
+    )
+    rejected = refused(octets)
+    assert rejected.refused.reason is Reason.BOOKMARK_INVALID
+    assert rejected.refused.names == (f"{WSMAN_FAULT_DETAIL}Expired",)
 
 
 @pytest.mark.parametrize(
