@@ -39,6 +39,7 @@ _VALUE = re.compile(
     ).encode()
 )
 """A field that has a value, or may have one."""
+_LONGS = frozenset({b"timestamp", b"seqNo"})
 _SOME: Mapping[bytes, bytes] = {
     name.encode(): b"%d" % number for number, name in enumerate((*_BASE, *_OWN), 951_782_400_000)
 }
@@ -52,11 +53,13 @@ class _CallMould:
     Attributes:
         markup: What stands before each value, from where the body begins, and behind the last.
         form: The payload, with a place for each value.
+        longs: The places of time and number, which are written without leading zeros.
     """
 
     markup: tuple[bytes, ...]
     end: bytes
     form: bytes
+    longs: tuple[int, ...]
     http_action: str | None
     rules: EndpointRules
     context: Context
@@ -75,6 +78,10 @@ class _CallMould:
             values.append(octets[begin:at])
         if octets[at:] != self.end or not self._fits(arrival):
             return None
+        for place in self.longs:
+            text = values[place]
+            if text.startswith(b"0") and text.isdigit():
+                values[place] = text.lstrip(b"0") or b"0"
         payload = self.form % tuple(values)
         event = _event_in(payload)
         if event is None:
@@ -151,6 +158,7 @@ class CallMoulds:
             tuple(markup),
             end,
             _form_of(event.payload, names),
+            tuple(place for place, name in enumerate(names) if name in _LONGS),
             arrival.http_action,
             arrival.rules,
             whole.context,

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from filters import parse_clark
 from mediation import EndpointRules, read
+from mediation.grid_events import Template
+from mediation.grid_events.types import BASE, BASE_FIELDS
 from mediation.matrix import PUBLISHING, write_publication
 from mediation.model.calling import CallRules
 from mediation.model.messages import Notification
@@ -84,6 +86,8 @@ def test_what_others_publish_as_calls() -> None:
         {"eventNamespace": "", "message": ""},
         {"message": "&amp;lt; \n\t '\" \u20ac \U0001f600"},
         {"timestamp": "0"},
+        {"timestamp": "000"},
+        {"timestamp": "00000000001016000000124", "seqNo": "000000000041"},
         {"seqNo": "0"},
         {"seqNo": "-5"},
         {"timestamp": "99999999999999"},
@@ -122,12 +126,15 @@ def test_plain_values_are_read_by_it(values: dict[str, str]) -> None:
         {"message": "<?p?>"},
         {"message": "x" * 9000},
         {"timestamp": ""},
-        {"timestamp": "007"},
+        {"timestamp": "007 "},
+        {"timestamp": "-007"},
+        {"timestamp": "0x7"},
         {"timestamp": "-1"},
         {"timestamp": "x"},
         {"timestamp": "253402300800000"},
         {"seqNo": "+5"},
         {"seqNo": "9223372036854775808"},
+        {"seqNo": "09223372036854775808"},
         {"seqNo": " 5"},
         {"seqNo": "\u0665"},
     ],
@@ -141,6 +148,16 @@ def test_other_values_are_read_by_a_parser(values: dict[str, str]) -> None:
 def test_what_is_not_utf_8_is_read_by_a_parser() -> None:
     octets = called().replace(b"waves", b"w\xff\xed\xa0\x80")
     assert not same(taught(called()), octets)
+
+
+def test_calls_of_a_template() -> None:
+    holes = [(name, kind) for name, kind in BASE_FIELDS if name != "source"]
+    template = Template(BASE.name, BASE_FIELDS, {"source": "here"})
+
+    def filled(number: int) -> bytes:
+        return template.fill({name: number if kind == "long" else "x" for name, kind in holes})
+
+    assert same(taught(filled(1)), filled(2**40))
 
 
 PIECES = ["a", "1", "0", "&lt;", "&amp;", "&gt;", "&#9;", " ", "\n", "\t", "\r", ".", "-", "\ufffe"]
