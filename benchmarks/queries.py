@@ -98,7 +98,13 @@ DIALECTS: Mapping[str, tuple[str, float, Queries]] = {
             "contains, of few": lambda r: (
                 f"contains(//*[local-name()='remark'], 'number {r.randrange(100_000)} ')"
             ),
+            "contains, in any element": lambda r: (
+                f"//*[contains(., 'mast{r.randrange(100, 999)}x')]"
+            ),
             "true of none": lambda r: f"//*[local-name()='height'] > {r.randrange(2000, 3000)}",
+            "counted": lambda r: f"count(//*) > {r.randrange(100, 999)}",
+            "a long text": lambda r: f"string-length(.) > {r.randrange(9000, 9999)}",
+            "what libxml2 decides": lambda r: f"lang('x{r.randrange(99)}')",
         },
     ),
     "xquery": (

@@ -4,7 +4,8 @@ topics, each with a document of 1 KB, in each dialect; and how long does such a 
 Queries are those of `benchmarks.queries`, each with other values every time, for 100 answers at
 most. Each goes to the gateway over HTTP and onto its disk, and the answer, encrypted, back in the
 same way. Asked are 50 ms for words and SQL, 150 ms for regular expressions, 1 s for XPath, at the
-95th percentile; XQuery is cut short, and says so.
+95th percentile; XQuery is cut short, and says so. So is XPath that libxml2 has to decide: how long
+does a word take, while another program asks for that again and again?
 """
 
 import asyncio
@@ -145,6 +146,37 @@ async def measure(running: Running, dialects: Sequence[str], runs: int, most: in
             )
 
 
+async def beside(running: Running, runs: int, most: int) -> None:
+    """Ask for a word alone, and while another asks for what takes long, and print the times."""
+    dialect, _, queries = DIALECTS["words"]
+    word, dear = queries["a rare word"], DIALECTS["xpath"][2]["what libxml2 decides"]
+    chance = random.Random(3)
+
+    async def asked_again(seeker: Spoken) -> None:
+        while True:
+            await _ask(seeker, Query(DIALECTS["xpath"][0], dear(chance)), most)
+
+    async with (
+        speaking(running, parties().consumer) as seeker,
+        speaking(running, parties().producer) as another,
+    ):
+        for what in ("alone", "beside XPath that takes long"):
+            asking = [
+                asyncio.create_task(asked_again(another)) for _ in range(2 * (what != "alone"))
+            ]
+            times = []
+            for _ in range(runs):
+                took, _ = await _ask(seeker, Query(dialect, word(chance)), most)
+                times.append(took * 1000)
+            for each in asking:
+                each.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+            print(
+                f"a rare word {what}: median {percentile(times, 0.5):,.1f} ms, p95 "
+                f"{percentile(times, 0.95):,.1f}"
+            )
+
+
 async def _ask(spoken: Spoken, query: Query, most: int) -> tuple[float, TopicDiscoveryResponse]:
     """The answer of the node, and the seconds until it was there."""
     exchange, to = spoken.entity._exchange, parties().node_id
@@ -172,3 +204,4 @@ def report(
     for kind in kinds:
         with filled(kind, number, folder, query_time) as running:
             asyncio.run(measure(running, dialects, runs, most))
+            asyncio.run(beside(running, runs, most))

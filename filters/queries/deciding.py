@@ -5,13 +5,13 @@ Between things, whoever asks has turns in which to stop: where `decided` returns
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import islice, takewhile
-from typing import TypeAlias, TypeVar, cast
+from itertools import islice
+from typing import TypeAlias, TypeVar
 
 from filters.queries.budget import SecondsLeft
 from filters.queries.query import Query
 from filters.queries.regular import RegularQuery
-from filters.queries.tapes import DOUBTFUL, TRUE, Tape
+from filters.queries.tapes import DOUBTFUL, TRUE
 from filters.queries.timeline import Chunk, Row
 from filters.queries.trees import TreeQuery
 from filters.queries.words import WordQuery
@@ -113,26 +113,25 @@ def _decided_together(
 
 def _asked(tree: TreeQuery, rows: list[Row[Key]], clock: Clock) -> Iterator[Decided[Key]]:
     """Return what *tree* is of each of *rows*: by its tape, or by libxml2."""
-    while rows:
-        clock.check()
-        said = _said(tree, rows)
-        for row, verdict in zip(rows, said, strict=False):
-            if verdict == DOUBTFUL:
+    tapes = [] if tree.asking is None else [row.tape for row in rows if row.tape is not None]
+    said, place = b"", 0
+    for row in rows:
+        verdict = DOUBTFUL
+        if tapes and row.tape is not None:
+            if place == len(said):
                 clock.check()
-                yield row, tree.holds(row.described.documents, row.size)
+                assert tree.asking is not None
+                tapes, place = tapes[place:], 0
+                said = tree.asking.decide(tapes)
                 yield None
-            else:
-                yield row, verdict == TRUE
+            verdict = said[place]
+            place += 1
+        if verdict != DOUBTFUL:
+            yield row, verdict == TRUE
+            continue
+        clock.check()
+        yield row, tree.holds(row.described.documents, row.size)
         yield None
-        rows = rows[len(said) :]
-
-
-def _said(tree: TreeQuery, rows: list[Row[Key]]) -> bytes:
-    """Return what the tapes of the first of *rows* say."""
-    tapes = list(takewhile(bool, (row.tape for row in rows)))
-    if tree.asking is None or not tapes:
-        return bytes((DOUBTFUL,))
-    return tree.asking.decide(cast("list[Tape]", tapes))
 
 
 def in_parts(rows: list[Row[Key]], most: int) -> Iterator[list[Row[Key]]]:
