@@ -8,6 +8,7 @@ first, until there are enough of them or the time is over.
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import compress
 from operator import attrgetter
 from threading import Lock
 from typing import Generic, TypeVar
@@ -191,7 +192,7 @@ class Catalogue(Generic[Key]):
         for rows in self._ordered(query, conditions, clock):
             if conditions != ANYTHING:
                 clock.check()
-                rows = [row for row in rows if conditions.hold(row.described)]
+                rows = list(compress(rows, conditions.among([row.described for row in rows])))
             yield rows
 
     def _ordered(

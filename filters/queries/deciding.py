@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 from filters.queries.budget import SecondsLeft
 from filters.queries.query import Query
 from filters.queries.regular import RegularQuery
-from filters.queries.tapes import DOUBTFUL, TRUE
+from filters.queries.tapes import DOUBTFUL, FALSE, TRUE, Tape
 from filters.queries.timeline import Chunk, Row
 from filters.queries.trees import TreeQuery
 from filters.queries.words import WordQuery
@@ -24,6 +24,7 @@ Decided: TypeAlias = tuple[Row[Key], bool | None] | None
 BATCH = 32
 """Things that XQuery decides about in one request, tapes that are asked at once; and things between
 two looks at the clock."""
+_DOUBT = bytes((DOUBTFUL,))
 
 
 class TimeIsOver(Exception):
@@ -81,7 +82,8 @@ def _with_lines(chunk: Chunk[Key], regular: RegularQuery, clock: Clock) -> Itera
 
 
 def decided(query: Query, parts: Iterator[list[Row[Key]]], clock: Clock) -> Iterator[Decided[Key]]:
-    """Return whether *query* is true of each thing in *parts*, with turns between them."""
+    """Return whether *query* is true of each thing in *parts*, with turns between them; it is false
+    of those that are left out."""
     if isinstance(query.compiled, XQuery):
         yield from _decided_together(query.compiled, parts, clock)
         return
@@ -112,26 +114,33 @@ def _decided_together(
 
 
 def _asked(tree: TreeQuery, rows: list[Row[Key]], clock: Clock) -> Iterator[Decided[Key]]:
-    """Return what *tree* is of each of *rows*: by its tape, or by libxml2."""
-    tapes = [] if tree.asking is None else [row.tape for row in rows if row.tape is not None]
-    said, place = b"", 0
-    for row in rows:
-        verdict = DOUBTFUL
-        if tapes and row.tape is not None:
-            if place == len(said):
-                clock.check()
-                assert tree.asking is not None
-                tapes, place = tapes[place:], 0
-                said = tree.asking.decide(tapes)
-                yield None
-            verdict = said[place]
-            place += 1
-        if verdict != DOUBTFUL:
-            yield row, verdict == TRUE
-            continue
+    """Return what *tree* is of those of *rows* that their tapes do not say it is false of."""
+    at = 0
+    while at < len(rows):
         clock.check()
-        yield row, tree.holds(row.described.documents, row.size)
+        said = _said(tree, rows[at:])
+        if said.count(FALSE) < len(said):
+            for row, verdict in zip(rows[at:], said, strict=False):
+                if verdict == TRUE:
+                    yield row, True
+                elif verdict == DOUBTFUL:
+                    clock.check()
+                    yield row, tree.holds(row.described.documents, row.size)
+                    yield None
+        at += len(said)
         yield None
+
+
+def _said(tree: TreeQuery, rows: list[Row[Key]]) -> bytes:
+    """Return what the tapes of the first of *rows* say."""
+    if tree.asking is None:
+        return _DOUBT * len(rows)
+    tapes: list[Tape] = []
+    for row in rows:
+        if row.tape is None:
+            break
+        tapes.append(row.tape)
+    return tree.asking.decide(tapes) if tapes else _DOUBT
 
 
 def in_parts(rows: list[Row[Key]], most: int) -> Iterator[list[Row[Key]]]:

@@ -1,6 +1,6 @@
 """Described things: what somebody says of a thing so that others can find it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -74,6 +74,14 @@ class Conditions:
     valid_until: datetime | None = None
     """It must not expire before."""
     creator: str | None = None
+
+    def among(self, things: Iterable[Described]) -> list[bool]:
+        """Return whether all hold, of each of *things*."""
+        after = self.expires_after
+        if after is not None and self == Conditions(expires_after=after):
+            # Nearly always nothing else is asked: what is over is not looked for.
+            return [(ends := one.expires) is None or ends > after for one in things]
+        return [self.hold(one) for one in things]
 
     def hold(self, one: Described) -> bool:
         """Return True if all hold of *one*."""

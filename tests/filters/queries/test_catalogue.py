@@ -183,6 +183,7 @@ def test_things_of_much_text_are_searched_in_parts() -> None:
 def test_conditions(condition: Conditions, holds: bool) -> None:
     one = thing(creator="e-1", expires=NOON + timedelta(hours=1))
     assert condition.hold(one) is holds
+    assert condition.among([one, one]) == [holds, holds]
     assert ANYTHING.hold(one)
 
 
@@ -190,6 +191,7 @@ def test_what_never_expires_is_valid_for_ever() -> None:
     far = NOON + timedelta(36500)
     one = thing()
     assert Conditions(expires_after=far, valid_until=far).hold(one)
+    assert Conditions(expires_after=far).among([one]) == [True]
     assert Conditions(validity_at_least=timedelta(36500)).hold(one)
     assert not Conditions(expires_before=far).hold(one)
     assert not Conditions(validity_at_most=timedelta(36500)).hold(one)

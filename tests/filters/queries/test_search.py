@@ -63,8 +63,9 @@ def test_what_stays_is_found_once_whatever_comes_and_goes(dialect: str, text: st
     assert set(staying) <= set(found)
 
 
-def test_another_thread_searches_while_things_come_and_go() -> None:
-    catalogue, query = _many(800), compile_query(XPATH_1_0, "count(a) = 1")
+@pytest.mark.parametrize("text", ["count(a) = 1", "a or lang('en')"])
+def test_another_thread_searches_while_things_come_and_go(text: str) -> None:
+    catalogue, query = _many(800), compile_query(XPATH_1_0, text)
     found: list[set[int]] = []
     over = threading.Event()
 
