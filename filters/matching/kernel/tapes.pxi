@@ -52,6 +52,10 @@ cdef extern from "tapes/evaluation.hpp" namespace "dragoman::tapes" nogil:
         truth is_tired()
 
 
+cdef enum:
+    AHEAD_ON_TAPE = 512
+
+
 def tape_of(api._Element root not None):
     """The vocabulary and the tape of the document of *root*; None if it is too large for one."""
     cdef Writer writer
@@ -83,7 +87,7 @@ cdef class Asking:
         """Of each of *tapes*, with their vocabularies: 1 if it is true, 0 if not, 2 if libxml2 has
         to decide; in bytes. Of the first of them, one at least, where all would take more than some
         milliseconds. Other threads run meanwhile."""
-        cdef size_t at = 0, count = len(tapes)
+        cdef size_t at = 0, ahead, count = len(tapes)
         cdef vector[string_view] read
         cdef string verdicts
         cdef bytes vocabulary
@@ -94,6 +98,9 @@ cdef class Asking:
             read.push_back(_view(<bytes>tape))
         with nogil:
             while at < count and not (at and self.evaluation.is_tired()):
+                if at + 1 < count:
+                    for ahead in range(0, <size_t>AHEAD_ON_TAPE, 64):
+                        prefetch(read[2 * at + 3].data() + ahead)
                 if at == 0 or read[2 * at].data() != read[2 * at - 2].data():
                     self.evaluation.learn(read[2 * at])
                 verdicts.push_back(<char>self.evaluation.decide(read[2 * at + 1]))

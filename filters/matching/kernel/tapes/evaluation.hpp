@@ -20,7 +20,7 @@ namespace dragoman::tapes {
 
 class Evaluation {
   public:
-    explicit Evaluation(const Code& code) : code_(code) {}
+    explicit Evaluation(const Code& code) : code_(code), marks_(code.parts.size()) {}
 
     // The names of the next documents: their vocabulary must be there as long as they are asked.
     void learn(std::string_view vocabulary) {
@@ -38,6 +38,7 @@ class Evaluation {
 
     Verdict decide(std::string_view tape) {
         tape_ = Tape(tape);
+        ++documents_;
         spent_ += visits_;
         visits_ = 0;
         doubtful_ = false;
@@ -60,6 +61,11 @@ class Evaluation {
     static constexpr size_t MAX_VISITS = 50000, VISIT = 64, MOST_AT_ONCE = 500000;
 
     using Found = std::vector<uint16_t>;
+
+    struct Mark {
+        uint64_t document = 0;  // in which it was looked for
+        size_t first = 0;
+    };
 
     struct Context {
         uint16_t node;
@@ -263,6 +269,26 @@ class Evaluation {
         return doubtful_ ? std::string_view::npos : text.find(mark);
     }
 
+    // Most texts are pieces of the tape, and lie in one another: where a literal is first on it is
+    // looked for once.
+    bool contains(const Part& one, const Context& here) {
+        constexpr size_t NOWHERE = std::string_view::npos;
+        const std::string_view text = string(one.operands[0], here);
+        const std::string_view mark = string(one.operands[1], here);
+        const std::string_view all = tape_.texts();
+        const bool is_piece = !text.empty() && text.data() >= all.data() &&
+                              text.data() + text.size() <= all.data() + all.size();
+        if (is_piece && part(one.operands[1]).operation == LITERAL) {
+            Mark& known = marks_[one.operands[1]];
+            if (known.document != documents_) known = {documents_, find(all, mark)};
+            const size_t begin = size_t(text.data() - all.data());
+            if (known.first == NOWHERE || known.first + mark.size() > begin + text.size())
+                return false;
+            if (known.first >= begin) return true;
+        }
+        return find(text, mark) != NOWHERE;
+    }
+
     // ---- booleans --------------------------------------------------------------------------------
 
     bool truth(uint32_t at, const Context& here) {
@@ -281,10 +307,7 @@ class Evaluation {
             case NO_MORE:
             case LARGER:
             case NO_LESS: return compares(one, here);
-            case HAS_WITHIN: {
-                const std::string_view text = string(one.operands[0], here);
-                return find(text, string(one.operands[1], here)) != std::string_view::npos;
-            }
+            case HAS_WITHIN: return contains(one, here);
             case STARTS_WITH: {
                 const std::string_view text = string(one.operands[0], here);
                 const std::string_view start = string(one.operands[1], here);
@@ -532,6 +555,8 @@ class Evaluation {
     std::vector<uint8_t> fits_;
     std::vector<std::unique_ptr<Found>> free_;
     std::deque<std::string> made_;
+    std::vector<Mark> marks_;  // of the parts that are literals
+    uint64_t documents_ = 0;
     size_t visits_ = 0, spent_ = 0;
     bool doubtful_ = false;
 };

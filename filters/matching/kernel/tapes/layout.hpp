@@ -49,6 +49,11 @@ class Piece {
         return octets_.substr(sizeof(uint16_t) + size() * sizeof(Row) + begin, length);
     }
 
+    // All characters.
+    std::string_view texts() const {
+        return octets_.substr(sizeof(uint16_t) + size() * sizeof(Row));
+    }
+
   private:
     std::string_view octets_;
 };
