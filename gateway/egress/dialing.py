@@ -18,6 +18,7 @@ from gateway.egress.policy import AddressPolicy
 from gateway.egress.proxy import Proxy
 from gateway.egress.resolver import Resolver, SystemResolver
 from gateway.egress.transport import FailureKind, SendFailed
+from gateway.security.tls import client_context
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
@@ -52,7 +53,7 @@ class Dialer:
         self._policy = policy
         self._resolver = resolver or SystemResolver()
         self._limits = limits or ClientLimits()
-        self._tls = tls or ssl.create_default_context()
+        self._tls = tls or client_context()
         self._proxy = proxy
         self._loop = asyncio.get_running_loop()
         self.options = options or ConsumerOptions()

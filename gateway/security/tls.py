@@ -3,6 +3,7 @@
 TLS 1.2 and up everywhere; what is sent is always verified, and no setting turns that off.
 """
 
+import functools
 import ssl
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -89,7 +90,7 @@ def client_context(
     key: Path | None = None,
     names: Names = EGRESS,
 ) -> ssl.SSLContext:
-    """A context that verifies name and certificate of whom it connects to.
+    """A context that verifies name and certificate of whom it connects to; it may be shared.
 
     Args:
         ca: The only authorities trusted; those of the system when None.
@@ -99,6 +100,8 @@ def client_context(
     Raises:
         TlsError: A file cannot be used.
     """
+    if ca is None and certificate is None:
+        return _plain_context()
     if ca is None:
         context = ssl.create_default_context()
     else:
@@ -107,6 +110,14 @@ def client_context(
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if certificate is not None:
         _show(context, certificate, key, names)
+    return context
+
+
+@functools.cache
+def _plain_context() -> ssl.SSLContext:
+    """One for the whole process: OpenSSL takes 20 ms to read the system's authorities."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 

@@ -135,6 +135,10 @@ class TestFiles:
         with pytest.raises(TlsError, match=r"^egress_ca: .*none\.pem cannot be read"):
             client_context(ca=tmp_path / "none.pem")
 
+    def test_the_systems_authorities_are_read_once(self, authority: Authority) -> None:
+        assert client_context() is client_context()
+        assert client_context(ca=authority.certificate) is not client_context()
+
     def test_a_row_names_itself(self, authority: Authority, tmp_path: Path) -> None:
         row = {"name": "a.example", "certificate": tmp_path / "none.pem"}
         with pytest.raises(TlsError, match=r"^tls_names: a\.example: certificate: .*none\.pem"):
