@@ -10,7 +10,7 @@ from lxml import etree
 
 from mediation import Wsa
 from mediation.names import WSE_2004_08 as WSE
-from mediation.names import WSEN, WSMAN, WSMAN_ACTIONS, WSMAN_FAULT_DETAIL
+from mediation.names import WSEN, WSMAN, WSMAN_ACTIONS, WSMAN_EARLIEST, WSMAN_FAULT_DETAIL
 from tests.rigs.consumers import Consumer, Consumers, acknowledge, consumers, status
 from tests.rigs.envelopes import S12, Answer, Speaker, fresh_id
 from tests.rigs.gateways import Running, manager_path, running
@@ -136,6 +136,29 @@ async def test_a_sink_goes_on_from_its_bookmark(run: Running, sinks: Consumers) 
         assert answer.fault.subcode == f"{{{WSMAN}}}InvalidBookmark"
     assert len(run.gateway.subscriptions) == 1
     sink.behaviour = acknowledge
+
+
+@pytest.mark.parametrize("archived", [False, True])
+async def test_what_is_not_kept_is_not_promised(
+    tmp_path: Path, sinks: Consumers, archived: bool
+) -> None:
+    """A bookmark of a subscription that has ended, and that of the earliest event: an archive may
+    have gaps."""
+    settings = {"archive": tmp_path / "archive"} if archived else {}
+    async with running(tmp_path / "data", **settings) as run:
+        sink = sinks.add(acknowledge)
+        wanted = subscribe("PushWithAck", sink.url, more="<w:SendBookmarks/>")
+        manager = await run.subscribe(SPEAKER, wanted, headers=HEADERS)
+        await publish(run, 1)
+        mark = await bookmark_of(sink)
+        await ask(run, f'<e:Unsubscribe xmlns:e="{WSE}"/>', manager)
+        assert not run.gateway.subscriptions.entries
+        earliest = f'<w:Bookmark xmlns:w="{WSMAN}">{WSMAN_EARLIEST}</w:Bookmark>'
+        for each in (mark, earliest):
+            answer = await ask(run, wanted.replace("<w:SendBookmarks/>", each))
+            assert answer.fault.subcode == f"{{{WSMAN}}}InvalidBookmark"
+            assert answer.fault.detail is not None
+            assert answer.fault.detail.text == f"{WSMAN_FAULT_DETAIL}Expired"
 
 
 @pytest.mark.slow  # Two processes start.

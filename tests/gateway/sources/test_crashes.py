@@ -16,7 +16,7 @@ from tests.gateway.replicas.test_replicas import shared_out
 from tests.rigs.brokers import needs_rabbitmq, rabbitmq
 from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import Speaker, topic_expression
-from tests.rigs.gateways import manager_path
+from tests.rigs.gateways import manager_path, running
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.processes import GatewayProcess, gateway_process
 from tests.rigs.producers import Held, Producer, Told, producers
@@ -170,6 +170,29 @@ async def test_a_gateway_that_is_killed_before_it_settles_pulls_again(tmp_path: 
             await sink.have_all(["1"])
             await stands(gateway, id_, "live")
             assert producer.contexts[:2] == [f"{producer.one.id}#0"] * 2
+
+
+async def test_a_gateway_that_is_killed_loses_nothing_of_another_gateway(tmp_path: Path) -> None:
+    """What the other one has answered is kept there until the next context is used."""
+    async with running(tmp_path / "service") as service, consumers() as sinks:
+        sink = sinks.add()
+        async with gateway_process(tmp_path / "data") as gateway:
+            await gateway.subscribe(sink.url)
+            asked = {"url": f"{service.url}/wsman", "spec": "wse-2004-08", **PULLED}
+            body = json.dumps(asked).encode()
+            answer = await gateway.request(
+                "POST", "/api/v1/sources", body, content_type="application/json"
+            )
+            assert answer.status == 201, answer.body
+            await stands(gateway, str(json.loads(answer.body)["id"]), "live")
+            for life in range(2):
+                for number in range(20):
+                    await service.publish(event(20 * life + number))
+                await gateway.kill()  # Wherever it is with them.
+                await gateway.start()
+            await service.publish(event(40))
+            await sink.have_all([str(number) for number in range(41)])
+        assert len(service.gateway.subscriptions.entries) == 1
 
 
 # Several gateways.
