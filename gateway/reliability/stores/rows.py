@@ -9,7 +9,12 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Table
 
-from gateway.reliability.records import IncomingSequence, InvokerBuffer, OutgoingSequence
+from gateway.reliability.records import (
+    IncomingSequence,
+    InvokerBuffer,
+    OutgoingSequence,
+    made,
+)
 from gateway.reliability.stores.locks import Kind, can_be_key, check_key
 from gateway.reliability.stores.statements import (
     delete_by,
@@ -102,7 +107,7 @@ class Manager(Generic[R]):
     def _locked(self, key: str, row: Sequence[Any] | None) -> R | None:
         if not self._work.order.holds((self._kind, key)):
             self._work.order.add((self._kind, key))
-        record = None if row is None else self._record(*tuple(row))
+        record = None if row is None else made(self._record, row)
         self._work.set(self._there, key, row is not None)
         self._work.set(self._records, key, record)
         return record

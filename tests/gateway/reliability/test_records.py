@@ -1,11 +1,13 @@
 """Records that are changed."""
 
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, fields, replace
+from typing import Any
 
 import pytest
 
-from gateway.reliability.records import changed
+from gateway.reliability.records import InvokerMessage, changed, made
 from gateway.reliability.testing import incoming, message, outgoing
+from gateway.reliability.testing.samples import FULL_INCOMING, FULL_OUTGOING
 
 
 def test_as_of_dataclasses() -> None:
@@ -15,6 +17,22 @@ def test_as_of_dataclasses() -> None:
     assert changed(third, tries=2, next_at=1.5) == replace(third, tries=2, next_at=1.5)
     assert (one, other) == (incoming("urn:1"), outgoing("key"))
     assert hash(changed(third)) == hash(third)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [FULL_INCOMING, FULL_OUTGOING, message(3), InvokerMessage(1, b"<m/>")],
+    ids=lambda one: type(one).__name__,
+)
+def test_made_of_values(record: Any) -> None:
+    kind: Any = type(record)
+    values = [getattr(record, field.name) for field in fields(record)]
+    again = made(kind, values)
+    assert (again, type(again), hash(again)) == (record, kind, hash(record))
+    with pytest.raises(FrozenInstanceError):
+        setattr(again, fields(record)[0].name, 2)
+    with pytest.raises(TypeError):
+        made(kind, values[:-1])
 
 
 def test_a_field_that_is_none() -> None:
