@@ -232,8 +232,12 @@ def is_key_of(key: str, name: str, target: EndpointReference) -> bool:
 def keys_upto(name: str, target: EndpointReference, last: str | None) -> list[str]:
     """The keys of the sequences *name* that are looked at to find *last*, which is one of them;
     none where it is not."""
-    keys = list(_keys(name, target)) if last is not None else []
-    return keys[: keys.index(last) + 1] if last is not None and last in keys else []
+    found: list[str] = []
+    for key in _keys(name, target) if last is not None else ():
+        found.append(key)
+        if key == last:
+            return found
+    return []
 
 
 def _keys(name: str, target: EndpointReference) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The lock order, as every store holds its transactions to it."""
 
 from enum import IntEnum
+from functools import lru_cache
 from typing import TypeAlias
 
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
@@ -66,6 +67,7 @@ class LockOrder:
         self._last = place
 
 
+@lru_cache(1024)
 def can_be_key(key: str) -> bool:
     """Whether every store can keep an object under *key*."""
     try:

@@ -236,10 +236,12 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
-        self._put: dict[str, tuple[OutgoingMessage, ...]] = {}
-        """Messages that are not written yet, by sequence."""
-        self._tried: dict[str, tuple[OutgoingMessage, ...]] = {}
-        """Messages of which only the tries are not written yet, by sequence."""
+        self._put: dict[tuple[str, int], OutgoingMessage] = {}
+        """Messages that are not written yet."""
+        self._tried: dict[tuple[str, int], OutgoingMessage] = {}
+        """Messages of which only the tries are not written yet."""
+        self._unwritten: dict[str, bool] = {}
+        """The sequences that have some of these."""
         self._seen: dict[str, dict[int, OutgoingMessage]] = {}
         """Messages as their rows were when they were read, by sequence."""
         self._due: dict[str, ahead.Due] = {}
@@ -260,21 +262,31 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
     def put(self, sequence: OutgoingSequence) -> None:
         check_sequence(sequence)
         self._hold(sequence.key)
-        before = _names_of(self._records[sequence.key])
+        before = self._records[sequence.key]
+        if before is None or _names_of(before) != _names_of(sequence):
+            self._check_names(before, sequence)
+        self._write(sequence.key, sequence)
+
+    def _check_names(self, before: OutgoingSequence | None, after: OutgoingSequence) -> None:
+        """Check that no other sequence has a name that this one is given.
+
+        Raises:
+            Taken: One has.
+        """
+        had = _names_of(before) if before is not None else (None, None, None)
         changed = {
             name: value
-            for name, value in _names_of(sequence).items()
-            if value is not None and value != before[name]
+            for name, value, old in zip(_NAMES, _names_of(after), had, strict=True)
+            if value is not None and value != old
         }
         if changed:
             self.flush()
             others = select(self._table.c.key).where(
-                self._table.c.key != sequence.key,
+                self._table.c.key != after.key,
                 or_(*(self._table.c[name] == value for name, value in changed.items())),
             )
             if self._work.execute(others.limit(1)).first() is not None:
                 raise Taken(f"another sequence has one of the names {changed}")
-        self._write(sequence.key, sequence)
 
     def _derive(self, record: OutgoingSequence) -> Values:
         return {"address": digest(record.target.address)}
@@ -290,12 +302,10 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         self._work.drop(self._due, key)
         seen = self._seen.get(key, {}).get(message.number)
         if seen is not None and _differs_in_tries(seen, message):
-            others = tuple(
-                each for each in self._tried.get(key, ()) if each.number != message.number
-            )
-            self._work.set(self._tried, key, (*others, message))
-            return
-        self._work.set(self._put, key, (*self._put.get(key, ()), message))
+            self._work.set(self._tried, (key, message.number), message)
+        else:
+            self._work.set(self._put, (key, message.number), message)
+        self._work.set(self._unwritten, key, True)
 
     def flush(self) -> None:
         super().flush()
@@ -303,34 +313,28 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
 
     def _write_messages(self) -> None:
         work = self._work
-        # Of one that was put twice, the last is meant.
-        put = {(key, each.number): each for key, some in self._put.items() for each in some}
-        if self._tried:
-            tried = [
-                {
-                    "sequence": key,
-                    "number": message.number,
-                    "tries": message.tries,
-                    "next_at": message.next_at,
-                }
-                for key, some in self._tried.items()
-                for message in some
-                if (key, message.number) not in put
-            ]
-            for place in list(self._tried):
-                work.drop(self._tried, place)
-            if tried:
-                names = ("tries", "next_at")
-                work.update_many(self._messages, ("sequence", "number"), names, tried)
+        # Of one that is in both, what was put is meant.
+        tried = [
+            {"sequence": key, "number": number, "tries": each.tries, "next_at": each.next_at}
+            for (key, number), each in self._tried.items()
+            if (key, number) not in self._put
+        ]
+        put = [_row_of(key, each) for (key, _), each in self._put.items()]
+        for key, number in list(self._put):
+            work.drop(self._put, (key, number))
+            work.drop(self._seen, key)
+        for place in list(self._tried):
+            work.drop(self._tried, place)
+        for key in list(self._unwritten):
+            work.drop(self._unwritten, key)
+        if tried:
+            keys, names = ("sequence", "number"), ("tries", "next_at")
+            work.update_many(self._messages, keys, names, tried)
         if put:
-            rows = [_row_of(key, message) for (key, _), message in put.items()]
-            for key in list(self._put):
-                work.drop(self._put, key)
-                work.drop(self._seen, key)
-            work.insert_many(self._messages, rows, put=True)
+            work.insert_many(self._messages, put, put=True)
 
     def _write_messages_of(self, key: str) -> None:
-        if key in self._put or key in self._tried:
+        if key in self._unwritten:
             self._write_messages()
 
     def message(self, key: str, number: int) -> OutgoingMessage | None:
@@ -456,9 +460,12 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         return made(OutgoingMessage, rows[0]) if rows else None
 
 
-def _names_of(record: OutgoingSequence | None) -> Values:
-    names = ("identifier", "offered", "create_id")
-    return {name: getattr(record, name, None) for name in names}
+_NAMES = ("identifier", "offered", "create_id")
+"""What tells an outgoing sequence from all others."""
+
+
+def _names_of(record: OutgoingSequence) -> tuple[str | None, ...]:
+    return record.identifier, record.offered, record.create_id
 
 
 def _differs_in_tries(seen: OutgoingMessage, message: OutgoingMessage) -> bool:

@@ -156,12 +156,13 @@ class _EnumText(TypeDecorator[Enum]):
     def __init__(self, members: type[Enum]) -> None:
         super().__init__()
         self.members = members
+        self._by_value = {member.value: member for member in members}
 
     def process_bind_param(self, value: Enum | None, dialect: Dialect) -> str | None:
         return None if value is None else value.value
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Enum | None:
-        return None if value is None else self.members(value)
+        return None if value is None else self._by_value[value]
 
 
 _TYPES: dict[Any, TypeEngine[Any]] = {
