@@ -31,6 +31,7 @@ S12 = "http://www.w3.org/2003/05/soap-envelope"
 WSA = "http://www.w3.org/2005/08/addressing"
 P1, P2 = "P1^^^&1.2.3&ISO", "P2^^^&1.2.3&ISO"
 EMPTY_ANSWER = f'<S:Envelope xmlns:S="{S12}"><S:Header/><S:Body/></S:Envelope>'.encode()
+GATEWAY = {"retry_delays": (0.05,) * 10}
 CLASSES = ("DocumentEntryClassCode", ["('history^^classes','summary^^classes')"])
 HISTORY = {"classCode": [("history", "classes")]}
 
