@@ -16,8 +16,9 @@ from filters.topics import parse_clark
 
 START = datetime(2026, 11, 20, 22, 30, tzinfo=UTC)
 SMALL = {
-    # A short life: the quick compiler only, no code generated for each query, few partitions.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    # A short life: the quick compiler and the plain collector, no code generated for each query, few
+    # partitions.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
