@@ -245,7 +245,7 @@ def _read_whole(
 
 def _is_plain_event(name: str) -> bool:
     """Whether an element of this name is an event wherever it stands, and nothing of its message is
-    read in it."""
+    read in it. Whoever reads a topic, or anything else, in events of some name excepts it here."""
     if name.startswith(_WINDOWS) or name in profiles.TOPIC_SIGNS:
         return False
     if name.rpartition("}")[2] in _BY_CALL:

@@ -94,6 +94,13 @@ def uses(octets: bytes, prefix: str | None, *, names_alone: bool = False) -> boo
     return plain in octets and (name if names_alone else text).search(octets) is not None
 
 
+def declares(octets: bytes, prefix: str | None) -> bool:
+    """Whether the root of *octets*, as in `uses`, declares *prefix* itself: then nothing within
+    means that of the ancestors."""
+    name = f"xmlns:{prefix}".encode() if prefix else b"xmlns"
+    return any(found[1] == name for found in _ATTRIBUTE.finditer(_start_tag(octets)[1]))
+
+
 @lru_cache(maxsize=1024)
 def _patterns(prefix: str) -> tuple[bytes, re.Pattern[bytes], re.Pattern[bytes]]:
     """The *prefix* with its colon; what finds a name with *prefix*, and what may be one: not the

@@ -39,7 +39,7 @@ from mediation.model.requests import (
     Sequences,
 )
 from mediation.soap.envelopes import octets_of
-from mediation.soap.payloads import uses
+from mediation.soap.payloads import declares, uses
 
 _LIMITS = DEFAULT_LIMITS
 LONGEST = min(_LIMITS.scope_octets, _LIMITS.elements, _LIMITS.nodes, _LIMITS.octets)
@@ -135,7 +135,7 @@ class _EventMould:
             return None
         payload = octets_of(root)
         for prefix in self.scope:  # A generator is dearer.
-            if uses(payload, prefix):
+            if uses(payload, prefix) and not declares(payload, prefix):
                 return None
         return name, payload
 

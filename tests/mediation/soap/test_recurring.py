@@ -1,6 +1,7 @@
 """What is read by a mould is what it would be read as a whole, whatever the message."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from filters import parse_clark
 from mediation import (
     EndpointRules,
+    Incoming,
     Notification,
     Publish,
     Sequences,
@@ -17,8 +19,9 @@ from mediation import (
 )
 from mediation.matrix import PUBLISHING, Dialect, write_publication
 from mediation.profiles import TOPIC_SIGNS
-from mediation.soap.recurring import Moulds
-from tests.rigs.mediation import ARRIVAL, NOW, WSE, WSNT, envelope
+from mediation.soap.recurring import Moulds, _place_of
+from tests.rigs.matrix import SOURCES
+from tests.rigs.mediation import ARRIVAL, ENVELOPES, NOW, WSE, WSNT, envelope
 from tests.rigs.moulds import outcome, same, taught, teach, untaught, whole
 from tests.rigs.payloads import elements
 
@@ -109,7 +112,8 @@ def test_ids_that_are_no_plain_ones_are_read_as_a_whole(id: str) -> None:
     "payload",
     [
         "<s:Fault/>",
-        '<R xmlns="urn:r" xmlns:s="urn:own"><s:b/></R>',
+        '<R xmlns="urn:r"><s:b xmlns:s="urn:own"/></R>',
+        "<o:R a=' xmlns:s=' xmlns:o='urn:o'>s:name</o:R>",
         "<o:R xmlns:o='urn:o'>s:name</o:R>",
         "<o:R xmlns:o='urn:o' a='wsa:name'/>",
         f'<e:Renew xmlns:e="{WSE}"/>',
@@ -204,6 +208,25 @@ def test_a_topic_that_nobody_names_is_looked_for_in_the_event() -> None:
         assert not same(moulds, notify(f'<m:{local} xmlns:m="{namespace}"/>'), arrival)
 
 
+@pytest.mark.parametrize(
+    "payload",
+    [
+        '<R xmlns="urn:r" xmlns:s="urn:own"><s:b>s:c</s:b></R>',
+        '<R xmlns="urn:r"><b xmlns="">1</b></R>',
+        '<R xmlns=""><b/></R>',
+    ],
+)
+def test_an_event_that_declares_itself_what_its_envelope_does(payload: str) -> None:
+    body = (
+        f'<Notify xmlns="{WSNT}"><NotificationMessage><Topic>a</Topic><Message>{EVENT}</Message>'
+        "</NotificationMessage></Notify>"
+    )
+    octets = message("<wsa:MessageID>urn:1</wsa:MessageID>", body)
+    changed = octets.replace(EVENT.encode(), payload.encode())
+    assert same(taught(octets), changed)
+    assert same(taught(changed), octets)
+
+
 def test_a_publisher_whose_events_use_its_envelope_has_no_mould() -> None:
     octets = published(PUBLISHING[0], "<o:R xmlns:o='urn:o'>s:name</o:R>")
     assert not same(taught(octets), octets.replace(b"s:name", b"name"))
@@ -258,3 +281,27 @@ def test_names_are_told_to_who_counts_them() -> None:
     learnt = set[str]()
     assert taught(octets).read(octets, ARRIVAL, learnt) is not None
     assert "{urn:o}R" in learnt
+
+
+STORED = sorted({*ENVELOPES.rglob("*.xml"), *SOURCES.rglob("*.xml")})
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in STORED]
+)
+def test_nothing_else_is_read_in_the_events_of_stored_messages(path: Path) -> None:
+    """What is read of a message because of its event is read with an envelope that is known, too:
+    such events are no plain ones."""
+    octets = path.read_bytes()
+    for arrival in (ARRIVAL, replace(ARRIVAL, url_topic=parse_clark("a/b"))):
+        read_ = whole(octets, arrival)
+        request = read_.request if isinstance(read_, Incoming) else None
+        if not isinstance(request, Publish):
+            return
+        for event in request.notifications:
+            place = _place_of(event.payload, octets, 0)
+            if place is not None:
+                start, stop = place
+                other = octets[:start] + EVENT.encode() + octets[stop:]
+                if isinstance(whole(other, arrival), Incoming):
+                    same(taught(other, arrival), octets, arrival)
