@@ -2,9 +2,10 @@
 
 from bisect import bisect_left, insort
 from collections import Counter
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from gateway.reliability.records import (
     IncomingSequence,
@@ -147,3 +148,53 @@ class Committed:
             "offered": self.offered,
             "create_id": self.creating,
         }
+
+
+class MemoryLook:
+    """`gateway.reliability.storage.Look`."""
+
+    def __init__(self, lock: AbstractContextManager[Any], held: Committed) -> None:
+        self._lock = lock
+        self._held = held
+
+    def incoming_due(self, now: float, limit: int) -> list[str]:
+        with self._lock:
+            return self._held.incoming.due_by(now, limit)
+
+    def invoker_due(self, now: float, limit: int) -> list[str]:
+        with self._lock:
+            return self._held.invoker.due_by(now, limit)
+
+    def outgoing_due(self, now: float, limit: int) -> list[str]:
+        with self._lock:
+            return self._held.outgoing.due_by(now, limit)
+
+    def next_due(self) -> float | None:
+        with self._lock:
+            held = self._held
+            firsts = [
+                due[0][0] for due in (held.incoming.due, held.invoker.due, held.outgoing.due) if due
+            ]
+        return min(firsts, default=None)
+
+    def incoming_to(self, address: str, limit: int) -> list[str]:
+        with self._lock:
+            return self._held.incoming.sending_to(address, limit)
+
+    def outgoing_to(self, address: str, limit: int) -> list[str]:
+        with self._lock:
+            return self._held.outgoing.sending_to(address, limit)
+
+    def incoming_page(self, after: str, limit: int) -> list[IncomingSequence]:
+        with self._lock:
+            return self._held.incoming.page(after, limit)
+
+    def outgoing_page(self, after: str, limit: int) -> list[OutgoingSequence]:
+        with self._lock:
+            return self._held.outgoing.page(after, limit)
+
+    def waiting(self) -> int:
+        with self._lock:
+            found = self._held.outgoing.records.values()
+            live = (each for each in found if each.ended_at is None and each.create_id is not None)
+            return sum(each.count for each in live)

@@ -27,7 +27,7 @@ from gateway.reliability.storage import (
     StorageUnavailable,
     Taken,
 )
-from gateway.reliability.stores.committed import Committed, Record, Table
+from gateway.reliability.stores.committed import Committed, MemoryLook, Record, Table
 from gateway.reliability.stores.locks import (
     Kind,
     LockOrder,
@@ -36,6 +36,7 @@ from gateway.reliability.stores.locks import (
     check_key,
     check_sequence,
 )
+from gateway.reliability.stores.parts import Part
 from gateway.reliability.stores.shelves import Shelf, ShelfDraft
 from mediation.reliable_messaging import Ranges
 
@@ -101,9 +102,9 @@ class MemoryStore:
         self._tell("committed")
 
     @contextlib.contextmanager
-    def look(self) -> "Iterator[MemoryLook]":
+    def look(self) -> Iterator[MemoryLook]:
         """See what is due."""
-        yield MemoryLook(self)
+        yield MemoryLook(self._changed, self._committed)
 
     def recover(self) -> int:
         """Do nothing: there are no two phases."""
@@ -143,7 +144,7 @@ class MemoryTransaction:
         self._drafts: dict[Place, Record | None] = {}
         self._shelves: dict[str, ShelfDraft[InvokerMessage]] = {}
         self._outgoing_shelves: dict[str, ShelfDraft[OutgoingMessage]] = {}
-        self._part: _Part | None = None
+        self._part: Part | None = None
         self.incoming: IncomingSequences = MemoryIncoming(self)
         self.invoker: InvokerBuffers = MemoryInvoker(self)
         self.outgoing: OutgoingSequences = MemoryOutgoing(self)
@@ -158,7 +159,7 @@ class MemoryTransaction:
         free then."""
         if self._ended:
             raise Ended("the transaction has ended")
-        before, part = self._part, _Part()
+        before, part = self._part, Part()
         mark, held = self._order.mark(), self._order.places()
         self._part = part
         try:
@@ -225,35 +226,6 @@ class MemoryTransaction:
     def _end(self) -> None:
         self._ended = True
         self._store._unlock(self, self._order.places())
-
-
-class _Part:
-    """What a part of a transaction would undo: how things were when it first changed them."""
-
-    def __init__(self) -> None:
-        self._before: dict[tuple[int, Any], tuple[dict[Any, Any], Any, Any]] = {}
-
-    def will_change(self, kept: dict[Any, Any], key: Any) -> None:
-        """Note what *kept* has under *key* now, of which it may be given another one."""
-        if (id(kept), key) not in self._before:
-            value = kept.get(key, _ABSENT)
-            before = value.copy() if isinstance(value, ShelfDraft) else value
-            self._before[id(kept), key] = kept, key, before
-
-    def undo(self) -> None:
-        for kept, key, value in self._before.values():
-            if value is _ABSENT:
-                kept.pop(key, None)
-            else:
-                kept[key] = value
-
-    def keep(self, inner: "_Part") -> None:
-        """Take what a part within this one would have undone."""
-        for place, before in inner._before.items():
-            self._before.setdefault(place, before)
-
-
-_ABSENT = object()
 
 
 class _Manager(Generic[R]):
@@ -481,55 +453,6 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
         if key not in shelves:
             shelves[key] = ShelfDraft(self._tx._store._committed.outgoing_messages.get(key))
         return shelves[key]
-
-
-class MemoryLook:
-    """`gateway.reliability.storage.Look`."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-
-    def incoming_due(self, now: float, limit: int) -> list[str]:
-        with self._store._changed:
-            return self._store._committed.incoming.due_by(now, limit)
-
-    def invoker_due(self, now: float, limit: int) -> list[str]:
-        with self._store._changed:
-            return self._store._committed.invoker.due_by(now, limit)
-
-    def outgoing_due(self, now: float, limit: int) -> list[str]:
-        with self._store._changed:
-            return self._store._committed.outgoing.due_by(now, limit)
-
-    def next_due(self) -> float | None:
-        with self._store._changed:
-            held = self._store._committed
-            firsts = [
-                due[0][0] for due in (held.incoming.due, held.invoker.due, held.outgoing.due) if due
-            ]
-        return min(firsts, default=None)
-
-    def incoming_to(self, address: str, limit: int) -> list[str]:
-        with self._store._changed:
-            return self._store._committed.incoming.sending_to(address, limit)
-
-    def outgoing_to(self, address: str, limit: int) -> list[str]:
-        with self._store._changed:
-            return self._store._committed.outgoing.sending_to(address, limit)
-
-    def incoming_page(self, after: str, limit: int) -> list[IncomingSequence]:
-        with self._store._changed:
-            return self._store._committed.incoming.page(after, limit)
-
-    def outgoing_page(self, after: str, limit: int) -> list[OutgoingSequence]:
-        with self._store._changed:
-            return self._store._committed.outgoing.page(after, limit)
-
-    def waiting(self) -> int:
-        with self._store._changed:
-            found = self._store._committed.outgoing.records.values()
-            live = (each for each in found if each.ended_at is None and each.create_id is not None)
-            return sum(each.count for each in live)
 
 
 M = TypeVar("M", InvokerMessage, OutgoingMessage)
