@@ -147,7 +147,7 @@ def main() -> None:
     """Run the command line; an error is one line, never a traceback."""
     # What a command imports lives as long as the process: a start would spend a quarter of its time
     # on looking, each 700 objects, for garbage among them.
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
     code = 0
     try:
         code = app(prog_name="dragoman", standalone_mode=False) or 0
