@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -142,8 +141,7 @@ def _judge_store(connection: sqlite3.Connection) -> str | None:
 
 
 def _judge_revision(revision: str | None) -> str | None:
-    scripts = ScriptDirectory(str(Path(migrations.__file__).parent))
-    if revision is None or revision in {script.revision for script in scripts.walk_revisions()}:
+    if revision is None or revision in migrations.revisions():
         return None
     return (
         f"has the schema {revision}, which a newer Dragoman wrote; install that version, or use"

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 from alembic import command
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
-from gateway.store import Store
+from gateway.store import Store, migrations
 from gateway.store.migrations import upgrade
 from tests.rigs.stores import execute, on_each_store, sqlite_url
 
@@ -20,6 +21,12 @@ async def test_what_is_up_to_date_is_left_alone(
     monkeypatch.setattr(command, "upgrade", lambda *arguments: asked.append(arguments))
     await _open(store_url)
     assert asked == []
+
+
+def test_files_are_named_for_their_revisions() -> None:
+    scripts = ScriptDirectory(str(Path(migrations.__file__).parent))
+    found = [script.revision for script in scripts.walk_revisions()]
+    assert migrations.revisions() == tuple(reversed(found))
 
 
 async def test_the_copy_that_tests_get_is_what_migrating_makes(tmp_path: Path) -> None:
