@@ -130,8 +130,10 @@ def run_alone(connection: Connection, statements: str) -> None:
 
 def rows_of_text(connection: Connection, statement: str, values: Mapping[str, Any]) -> list[Row]:
     """As `run_text`, of one that finds something; what it finds is as the driver has it."""
+    # Psycopg 3 gets bytes as they are, which are twice as many as text.
+    options = {"binary": True} if connection.dialect.driver == "psycopg" else {}
     with _cursor(connection, statement, values) as cursor:
-        cursor.execute(statement, values)
+        cursor.execute(statement, values, **options)
         return list(cursor.fetchall())
 
 

@@ -269,7 +269,14 @@ _by_peer = Index(
 )
 _sent = outgoing_messages
 Index("dragoman_rm_outgoing_messages_named", _sent.c.sequence, _sent.c.named)
-Index("dragoman_rm_outgoing_messages_answers", _sent.c.sequence, _sent.c.answers)
+_some = _sent.c.answers.is_not(None)  # Most messages answer nothing.
+Index(
+    "dragoman_rm_outgoing_messages_answers",
+    _sent.c.sequence,
+    _sent.c.answers,
+    postgresql_where=_some,
+    sqlite_where=_some,
+)
 
 _ADDED: dict[int, tuple[tuple[Column[Any], ...], tuple[Index, ...]]] = {
     2: ((incoming.c.peer,), (_by_peer,)),
