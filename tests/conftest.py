@@ -77,14 +77,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return workers.count()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     workers.mark(items)
+    if config.getoption("loadgroup", False):
+        workers.name_groups(items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Call a test by its own name, to which pytest-xdist has added that of its group."""
-    report.nodeid = workers.name_of(report.nodeid)
+    """Call a test by its own name, to which that of its group was added for pytest-xdist."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # A worker compares it with the test's.
+        report.nodeid = workers.name_of(report.nodeid)
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:

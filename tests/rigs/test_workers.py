@@ -15,6 +15,10 @@ def test_each_server_belongs_to_one_worker(request: pytest.FixtureRequest) -> No
         else:
             assert group.args == server.args
             assert server.args[0] in servers
+        if request.config.getoption("loadgroup", False):
+            name = workers.name_of(item.nodeid)
+            added = f"@{group.args[0]}"
+            assert item.nodeid == name + added and not name.endswith(added)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 import pytest
+from _pytest.nodeid import NodeId
 
 SERVERS: Mapping[str, frozenset[str]] = {
     "rabbitmq": frozenset({"needs_rabbitmq"}),
@@ -91,6 +92,18 @@ def mark(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         item.add_marker(pytest.mark.xdist_group(server or path))
     items.sort(key=_place)
+
+
+def name_groups(items: Iterable[pytest.Item]) -> None:
+    """Add to each test's name that of its group, by which pytest-xdist's scheduler knows it.
+
+    pytest-xdist 3.8 does so where pytest 9.2 no longer looks, and then sends each test anywhere:
+    https://github.com/pytest-dev/pytest-xdist/issues/1386
+    """
+    for item in items:
+        group = item.get_closest_marker("xdist_group")
+        assert group is not None
+        item._id = NodeId.parse(f"{item.nodeid}@{group.args[0]}")
 
 
 def name_of(nodeid: str) -> str:
