@@ -17,13 +17,14 @@ import signal
 import struct
 from typing import Any
 
+from filters.processes.pipes import read_exactly, write_all
+
 REQUEST = struct.Struct("!III")
 LENGTH = struct.Struct("!I")
 ANSWER = struct.Struct("!BI")
 FALSE, TRUE, FAILED, REFUSED, READY = range(5)
 MEMORY = 256 * 2**20
 """Bytes of writable memory. Not of address space: Saxon reserves 32 GB, and uses few of them."""
-_IN = 0
 _SETTINGS = {
     "http://saxon.sf.net/feature/allow-external-functions": "false",
     "http://saxon.sf.net/feature/allowedProtocols": "",
@@ -43,17 +44,17 @@ def main() -> None:
     evaluator = Evaluator()
     evaluator.holds("1 = 1", "<none/>")  # What is loaded at the first use is loaded now.
     _shut_in(answers)
-    _write(answers, ANSWER.pack(READY, 0))
-    while (header := _read(REQUEST.size)) is not None:
+    write_all(ANSWER.pack(READY, 0), answers)
+    while (header := read_exactly(REQUEST.size)) is not None:
         microseconds, length, number = REQUEST.unpack(header)
-        query = _read(length)
+        query = read_exactly(length)
         documents = [_read_document() for _ in range(number)]
         if query is None:
             return
         signal.setitimer(signal.ITIMER_REAL, microseconds / 1e6)
         for document in documents:
             answer, said = evaluator.answer(query, document)
-            _write(answers, ANSWER.pack(answer, len(said)) + said)
+            write_all(ANSWER.pack(answer, len(said)) + said, answers)
             if answer == REFUSED:
                 break
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -146,28 +147,11 @@ def _shut_in(answers: int) -> None:
 
 
 def _read_document() -> bytes:
-    length = _read(LENGTH.size)
-    document = None if length is None else _read(LENGTH.unpack(length)[0])
+    length = read_exactly(LENGTH.size)
+    document = None if length is None else read_exactly(LENGTH.unpack(length)[0])
     if document is None:
         raise SystemExit
     return document
-
-
-def _read(octets: int) -> bytes | None:
-    """Read *octets* bytes; None at the end of the stream."""
-    buffer = bytearray()
-    while len(buffer) < octets:
-        piece = os.read(_IN, octets - len(buffer))
-        if not piece:
-            return None
-        buffer += piece
-    return bytes(buffer)
-
-
-def _write(answers: int, octets: bytes) -> None:
-    view = memoryview(octets)
-    while view:
-        view = view[os.write(answers, view) :]
 
 
 if __name__ == "__main__":

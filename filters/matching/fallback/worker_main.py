@@ -30,6 +30,7 @@ from lxml import etree
 from filters.documents import parse_own
 from filters.matching.fallback.compilation import Compiled, CompiledCache
 from filters.matching.fallback.cost import DocumentSize
+from filters.processes.pipes import OUT, read_exactly, write_all
 from filters.reasons import FilterError
 
 REQUEST = struct.Struct("!IIII?")
@@ -41,7 +42,6 @@ KEPT = 4096
 """Compiled expressions that an evaluator keeps."""
 CHEAP = 100_000
 """The cost, in visits, up to which the order of expressions does not matter."""
-_IN, _OUT = 0, 1
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
     ):
         resource.setrlimit(limit, (value, value))
     gc.freeze()  # Pages that both processes share stay shared.
-    _write(ANSWER.pack(READY, 0))
+    write_all(ANSWER.pack(READY, 0))
     while True:
         evaluator = os.fork()
         if evaluator == 0:
@@ -61,7 +61,7 @@ def main() -> None:
         _, status = os.waitpid(evaluator, 0)
         if not os.WIFSIGNALED(status):
             return
-        os.write(_OUT, ANSWER.pack(DIED, os.WTERMSIG(status)))
+        os.write(OUT, ANSWER.pack(DIED, os.WTERMSIG(status)))
 
 
 def _run_evaluator() -> None:
@@ -88,11 +88,11 @@ class Evaluator:
 
     def serve(self) -> bool:
         """Answer one request. Returns False at the end of the input."""
-        header = _read(REQUEST.size)
+        header = read_exactly(REQUEST.size)
         if header is None:
             return False
         octets, length, left, one, in_order = REQUEST.unpack(header)
-        document, text = _read(octets), _read(length)
+        document, text = read_exactly(octets), read_exactly(length)
         if document is None or text is None:
             return False
         compiled = [self._compiled(*key) for key in json.loads(text)]
@@ -100,10 +100,10 @@ class Evaluator:
             self._document, self._root = document, parse_own(document)
         root = self._root
         order = range(len(compiled)) if in_order else _cheapest_first(root, compiled)
-        _write(ANSWER.pack(ORDER, len(order)) + struct.pack(f"!{len(order)}I", *order))
+        write_all(ANSWER.pack(ORDER, len(order)) + struct.pack(f"!{len(order)}I", *order))
         for index in order:
             if left <= 0:
-                _write(ANSWER.pack(SPENT, 0))
+                write_all(ANSWER.pack(SPENT, 0))
                 return True
             expression = compiled[index]
             started = time.process_time_ns()
@@ -112,7 +112,7 @@ class Evaluator:
             signal.setitimer(signal.ITIMER_PROF, 0)
             spent = (time.process_time_ns() - started) // 1000
             left -= spent
-            _write(ANSWER.pack(TRUE if verdict else FALSE, spent))
+            write_all(ANSWER.pack(TRUE if verdict else FALSE, spent))
         return True
 
     def _compiled(self, text: str, namespaces: list[list[str]]) -> Compiled | None:
@@ -134,23 +134,6 @@ def _cheapest_first(root: etree._Element, expressions: Sequence[Compiled | None]
         return expression.cost(size)
 
     return sorted(range(len(expressions)), key=cost)
-
-
-def _read(octets: int) -> bytes | None:
-    """Read *octets* bytes; None at the end of the stream."""
-    buffer = bytearray()
-    while len(buffer) < octets:
-        piece = os.read(_IN, octets - len(buffer))
-        if not piece:
-            return None
-        buffer += piece
-    return bytes(buffer)
-
-
-def _write(octets: bytes) -> None:
-    view = memoryview(octets)
-    while view:
-        view = view[os.write(_OUT, view) :]
 
 
 if __name__ == "__main__":
