@@ -67,7 +67,7 @@ test: $(DEV_STAMP) ## Run all tests, name what was skipped (options in ARGS)
 	@$(install_system_packages)
 	@$(BIN)/python -m pytest $(ON_ALL_CORES) $(ARGS)
 
-quick: $(DEV_STAMP) ## Run in four minutes what needs no server and no long while (options in ARGS)
+quick: $(DEV_STAMP) ## Run in two minutes what needs no server and no long while (options in ARGS)
 	@$(BIN)/python -m pytest $(ON_ALL_CORES) -m "not (release or server or slow)" $(ARGS)
 
 release-test: $(DEV_STAMP) ## Run the long campaigns that precede a release: hours (options in ARGS)
