@@ -95,6 +95,25 @@ class PostgreSQL:
         self._ask(f"CREATE DATABASE {name}")
         return name
 
+    def make_database_on(self, folder: Path) -> str:
+        """The name of a fresh database whose tables are in *folder*, on whatever disk that is; what
+        is logged ahead of them is not there. A tablespace has the same name."""
+        name = f"test{next(self._names)}"
+        place = folder / name
+        place.mkdir()
+        if self._as_user:
+            user = _user()
+            os.chown(place, user.pw_uid, user.pw_gid)
+        for above in place.parents:  # What tests are given is closed to others.
+            if not above.stat().st_mode & 0o001:
+                above.chmod(above.stat().st_mode | 0o011)
+        self._ask(f"CREATE TABLESPACE {name} LOCATION '{place}'")
+        self._ask(f"CREATE DATABASE {name} TABLESPACE {name}")
+        return name
+
+    def drop_tablespace(self, name: str) -> None:
+        self._ask(f"DROP TABLESPACE {name}")
+
     def drop_database(self, name: str) -> None:
         """Drop it, whoever is connected, and whatever is prepared there."""
         with (
@@ -184,6 +203,18 @@ def postgresql() -> PostgreSQL:
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(postgresql_cluster())
+
+
+@contextlib.contextmanager
+def database_on(folder: Path) -> Iterator[str]:
+    """The URL of an empty database whose tables are in *folder*, which is dropped afterwards."""
+    cluster = postgresql()
+    name = cluster.make_database_on(folder)
+    try:
+        yield cluster.url(name)
+    finally:
+        cluster.drop_database(name)
+        cluster.drop_tablespace(name)
 
 
 @contextlib.contextmanager

@@ -109,13 +109,15 @@ class Publisher:
 _NULLABLE = ("event_namespace", "event_type", "source", "message", "handback")
 
 
-async def publish(to: str | Port, event: Event, *, types: EventTypes = TYPES) -> None:
-    """Publish one event.
+async def publish(
+    to: str | Port, event: Event, *, types: EventTypes = TYPES, timeout: float = TIMEOUT
+) -> None:
+    """Publish one event, within *timeout* seconds.
 
     Raises:
         GatewayError: It was not taken, or may not have been.
     """
-    async with Publisher(to, types=types) as publisher:
+    async with Publisher(to, types=types, timeout=timeout) as publisher:
         await publisher.publish(event)
 
 
@@ -127,18 +129,20 @@ async def subscribe_lease(
     lease: timedelta = LEASE,
     handback: str | None = None,
     types: EventTypes = TYPES,
+    timeout: float = TIMEOUT,
     tls: ssl.SSLContext | None = None,
 ) -> timedelta:
     """Subscribe a listener at a gateway or a channel, or renew its lease: the lease it has now.
 
     Args:
         pattern: An example of the events that it wants; a field without a value says nothing.
+        timeout: Seconds for the whole exchange.
 
     Raises:
-        GatewayError: It was not granted.
+        GatewayError: It was not granted, or not in time.
     """
     example = None if pattern is None else types.write(pattern)
-    async with Caller(tls=tls) as caller:
+    async with Caller(timeout=timeout, tls=tls) as caller:
         return await obtain_lease(
             caller, port_at(to), listener, lease, pattern=example, handback=handback
         )

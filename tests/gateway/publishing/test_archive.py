@@ -18,7 +18,7 @@ from filters import DEFAULT_TOPIC, Step, Topic
 from filters.archive import JSON_LINES, PARQUET, Row, directory, read
 from gateway.publishing.archive import QUEUE_ROWS, Archive
 from mediation import Notification, Wsa
-from tests.gateway.server.test_disk import small_disk as small_disk
+from tests.gateway.server.test_disk import disk as disk
 from tests.rigs.consumers import accept, consumers, reset, status
 from tests.rigs.envelopes import S11, Speaker, notification_message, notify
 from tests.rigs.gateways import Running, running
@@ -277,13 +277,13 @@ async def test_a_text_that_is_none_is_left_out(tmp_path: Path) -> None:
     assert archive.counts["dropped"] == 1
 
 
-async def test_a_full_disk(small_disk: Path, suffix: str) -> None:
+async def test_a_full_disk(disk: Path, suffix: str) -> None:
     """What does not fit is counted; when there is room again, it goes on."""
-    folder = small_disk / "archive"
+    folder = disk / "archive"
     async with archiving(folder, period=0.1) as archive:
         archive.offer(notification(1))
         await until(lambda: archive.counts["rows"] == 1)
-        filler = small_disk / "filler"
+        filler = disk / "filler"
         with suppress(OSError), filler.open("wb", buffering=0) as file:
             while True:
                 file.write(bytes(2**14))

@@ -1,8 +1,6 @@
 """What the disk has before an answer is sent, and what happens when it is full."""
 
 import asyncio
-import contextlib
-import os
 import re
 import shutil
 import subprocess
@@ -13,6 +11,7 @@ import pytest
 
 from tests.gateway.server.test_kill import judge
 from tests.rigs.consumers import accept, consumers, status
+from tests.rigs.disks import fill, small_disk
 from tests.rigs.processes import GatewayProcess, Publisher, gateway_process
 from tests.rigs.waiting import until
 
@@ -21,24 +20,14 @@ LOG = "journal.db-wal"
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = shutil.which("mount")
-    if mount is None or os.getuid() != 0:
-        pytest.skip("only root may mount a small file system")
-    command = [mount, "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"no small file system here: {done.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", 8) as folder:
+        yield folder
 
 
-async def test_disk_full(small_disk: Path) -> None:
+async def test_disk_full(disk: Path) -> None:
     """Publishers are refused with 503 and Retry-After; there is room again, and it goes on."""
-    data = small_disk / "data"
+    data = disk / "data"
     environment = {"DRAGOMAN_RETRY_DELAYS": "[0.5, 0.5, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]"}
     async with consumers() as sinks, gateway_process(data, environment) as gateway:
         there, too, behind = (sinks.add(keep=False) for _ in range(3))
@@ -48,10 +37,7 @@ async def test_disk_full(small_disk: Path) -> None:
         for _ in range(20):
             assert await publisher.publish() == 202
         await there.have(20)
-        filler = small_disk / "filler"
-        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(2**16))
+        filler = fill(disk)
         # What is delivered leaves room for what comes: somebody must be behind.
         behind.behaviour = status(503)
         refused = 0

@@ -290,3 +290,26 @@ async def test_the_gateway_has_the_fault_of_a_listener_without_the_class(tmp_pat
         await publisher.publish(LOAD)
         assert isinstance(await heard.next(), MachineUtilizationEvent)
         await until(lambda: refused(run))
+
+
+async def test_who_does_not_answer_is_waited_for_as_long_as_is_said() -> None:
+    gone = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # Until the peer has gone.
+        writer.close()
+        gone.set()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    calls = (
+        subscribe_lease(url, Port(f"{url}/me"), timeout=0.05),
+        publish(url, RUN, types=LAB, timeout=0.05),
+    )
+    for call in calls:
+        with pytest.raises(GatewayError, match=r"within 0\.05 seconds"):
+            await asyncio.wait_for(call, DEADLINE)
+        await asyncio.wait_for(gone.wait(), DEADLINE)
+        gone.clear()
+    server.close()
+    await server.wait_closed()
