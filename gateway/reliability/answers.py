@@ -2,18 +2,18 @@
 acknowledged before, so that of several the largest is taken."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from filters import Refused
 from gateway.reliability.crowds import Acknowledging
 from gateway.reliability.values import Outgoing
+from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import Acknowledgement, AcknowledgementAlone, read_message
 
 SHORT = 16_384
 """Bytes of an answer that is read at once, to see whether it only acknowledges."""
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Came:
     """What came back for something that was sent.
 

@@ -1,7 +1,6 @@
 """What comes, or is due, for many sequences at the same time, in as few transactions as can be."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -16,11 +15,12 @@ from gateway.reliability.steps import begin
 from gateway.reliability.storage import Transaction, in_key_order
 from gateway.reliability.together import Part, find_all, outcome, together
 from gateway.reliability.values import Reply
+from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import ReliableMessage, RmFault
 from mediation.reliable_messaging.application import MAKE_CONNECTION_ACTION
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Arrived:
     """A message that came, with the arguments of `receive`."""
 
@@ -31,7 +31,7 @@ class Arrived:
     peer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Acknowledging:
     """An answer that does nothing but acknowledge.
 

@@ -4,12 +4,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 
 from gateway.reliability.rates import Rates
 from gateway.reliability.records import Wire
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.values import Application, Dead, Notice, Told
 from mediation import WSA_NONE, EndpointReference, Wsa, is_anonymous
+from mediation.model.values import checked_dataclass
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 from mediation.reliable_messaging import IncompleteBehaviour, ReliableMessage
 from mediation.reliable_messaging.policy import Policy
@@ -83,7 +85,7 @@ class Manners:
         self.unknowns = Rates(1 / policy.unknown_every)
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Channel:
     """The way of a client to a service: what a sequence is made with.
 
@@ -105,6 +107,7 @@ class Channel:
     owner: str | None = None
 
 
+@lru_cache
 def anonymous(wsa: Wsa) -> EndpointReference:
     """The address of whoever is at the other end of the connection."""
     return EndpointReference(wsa.anonymous, wsa)

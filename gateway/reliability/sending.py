@@ -264,8 +264,9 @@ class _Look:
             sent = changed(message, tries=tries, next_at=next_at)
             if known:
                 sent = awaiting(self.step, sequence, sent)
+                next_at = sent.next_at or next_at
             tx.outgoing.put_message(sequence.key, sent)
-            due = soonest(due, sent.next_at)
+            due = next_at if due is None else min(due, next_at)
             self._add_message(message)
         return self._soonest(due, highest) if crowded else due
 

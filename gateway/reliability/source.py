@@ -3,7 +3,7 @@ somebody began. What it hears of its destination is taken in `heard`, what it se
 `sending`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gateway.reliability.party import Channel, is_callable, reply_key
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire, changed
@@ -11,6 +11,7 @@ from gateway.reliability.replies import replies_on_connections
 from gateway.reliability.steps import Step
 from gateway.reliability.values import NoticeKind, Told
 from mediation import EndpointReference, id_to_keep, is_anonymous
+from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import (
     Kind,
     Ranges,
@@ -29,7 +30,7 @@ class SourceFull(Exception):
     """Too many messages, or sequences, of one name wait to be acknowledged; nothing was changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Message:
     """A message of an application on its way out.
 
@@ -50,7 +51,7 @@ class Message:
     envelope: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Sent:
     """Where a message was stored."""
 

@@ -3,18 +3,19 @@
 import contextlib
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from gateway.reliability.party import Party
 from gateway.reliability.storage import StorageUnavailable, Transaction
 from gateway.reliability.values import Notice, NoticeKind
+from mediation.model.values import checked_dataclass
 
 
 class NotShared(Exception):
     """A piece of work has to have a transaction of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Step:
     """One transaction of one side, and its time.
 

@@ -1,7 +1,7 @@
 """Several pieces of work in one transaction, which share its commit (group commit)."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from gateway.reliability.party import Party
@@ -12,6 +12,7 @@ from gateway.reliability.storage import (
     Transaction,
     in_key_order,
 )
+from mediation.model.values import checked_dataclass
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ MISSES = 3
 """After how many answers of a store that it is not available others are not tried."""
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Part(Generic[T]):
     """A piece of work, which begins its transactions by `steps.begin`. It may run twice.
 

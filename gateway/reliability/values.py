@@ -9,10 +9,11 @@ from typing import TypeAlias
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.storage import StorageUnavailable, Transaction
 from mediation import EndpointReference, http_headers
+from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import ReliableMessage
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Outgoing:
     """An envelope that a transport sends, after the transaction that decided on it. What comes of
     it is told by `Endpoint.sent`.
@@ -47,7 +48,7 @@ class Awaited:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Reply:
     """What a message that came leads to.
 
@@ -67,7 +68,7 @@ class Reply:
     unreliable: ReliableMessage | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Delivered:
     """A message as an application gets it: each once, in the order of its sequence.
 

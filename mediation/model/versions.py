@@ -59,6 +59,9 @@ class Soap(Enum):
     V1_1 = "http://schemas.xmlsoap.org/soap/envelope/"
     V1_2 = "http://www.w3.org/2003/05/soap-envelope"
 
+    # Enum's own is of Python, and asked for each message many times: a member is itself alone.
+    __hash__ = object.__hash__
+
     @property
     def media_type(self) -> str:
         return "text/xml" if self is Soap.V1_1 else "application/soap+xml"
@@ -71,6 +74,8 @@ class Wsa(Enum):
     V2004_03 = "http://schemas.xmlsoap.org/ws/2004/03/addressing"
     V2004_08 = "http://schemas.xmlsoap.org/ws/2004/08/addressing"
     V2005_08 = "http://www.w3.org/2005/08/addressing"
+
+    __hash__ = object.__hash__  # As of `Soap`.
 
     @property
     def anonymous(self) -> str:

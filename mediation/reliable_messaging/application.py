@@ -1,6 +1,8 @@
 """Messages of applications around reliable messaging: finished envelopes, to which only header
 blocks are added when they are sent. The selection of WS-MakeConnection."""
 
+from functools import lru_cache
+
 from filters.documents import parse_document
 from mediation import names
 from mediation.model.messages import EndpointReference
@@ -15,11 +17,13 @@ from mediation.soap.addressing import (
     write_headers,
 )
 from mediation.soap.envelopes import (
+    ENVELOPE_END,
+    ENVELOPE_MIDDLE,
     elements,
+    envelope_start,
     namespace_of,
     read_envelope,
     text_of,
-    write_envelope,
     xml_text,
 )
 from mediation.soap.layout import layout_of
@@ -46,14 +50,23 @@ def write_application_message(
             nothing.
         to: Where it goes; its reference parameters are header blocks.
     """
+    start, middle, end = _around_ids(soap, wsa, action, to, reply_to)
+    related = "" if relates_to is None else f"<wsa:RelatesTo>{xml_text(relates_to)}</wsa:RelatesTo>"
+    ids = f"{xml_text(message_id)}{middle}{related}"
+    return f"{start}{ids}{end}{body.decode()}{ENVELOPE_END}".encode()
+
+
+@lru_cache(512)
+def _around_ids(
+    soap: Soap, wsa: Wsa, action: str, to: EndpointReference, reply_to: EndpointReference | None
+) -> tuple[str, str, str]:
+    """What recurs of the messages to one place: before their id, behind it, and behind the id that
+    they relate to, up to their bodies. The order is that of `write_headers`."""
     address = wsa.anonymous if is_anonymous(to.address) else to.address
-    header = write_headers(
-        wsa, action=action, to=address, message_id=message_id, relates_to=relates_to
-    )
-    if reply_to is not None:
-        header += f"<wsa:ReplyTo>{write_epr(reply_to, wsa)}</wsa:ReplyTo>"
-    header += reference_headers(to, wsa).decode()
-    return write_envelope(soap, wsa, header, body.decode())
+    start = f"{envelope_start(soap, wsa)}{write_headers(wsa, action=action)}<wsa:MessageID>"
+    back = f"<wsa:ReplyTo>{write_epr(reply_to, wsa)}</wsa:ReplyTo>" if reply_to else ""
+    end = f"{back}{reference_headers(to, wsa).decode()}{ENVELOPE_MIDDLE}"
+    return start, f"</wsa:MessageID><wsa:To>{xml_text(address)}</wsa:To>", end
 
 
 def application_fault_action(wsa: Wsa) -> str:

@@ -2,6 +2,7 @@
 finished envelope."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from mediation import names
 from mediation.model.versions import Soap
@@ -32,14 +33,20 @@ def sequence_block(rm: Rm, soap: Soap, sequence: SequenceHeader) -> bytes:
     Raises:
         ValueError: The number is none of a message.
     """
-    if not 1 <= sequence.number <= rm.rules.largest:
+    rules = rm.rules
+    if not 1 <= sequence.number <= rules.largest:
         raise ValueError(f"{sequence.number} is no message number")
-    last = "<wsrm:LastMessage/>" if sequence.last and "LastMessage" in rm.rules.elements else ""
+    last = b"<wsrm:LastMessage/>" if sequence.last and "LastMessage" in rules.elements else b""
+    start = _sequence_start(rm, soap, sequence.identifier)
+    return b"%b%d</wsrm:MessageNumber>%b</wsrm:Sequence>" % (start, sequence.number, last)
+
+
+@lru_cache(1024)
+def _sequence_start(rm: Rm, soap: Soap, identifier: str) -> bytes:
     # SOAP 1.2 takes 1 as well as true.
     return (
         f'<wsrm:Sequence xmlns:wsrm="{rm.namespace}" xmlns:s="{soap.value}" s:mustUnderstand="1">'
-        f"{_identifier(sequence.identifier)}"
-        f"<wsrm:MessageNumber>{sequence.number}</wsrm:MessageNumber>{last}</wsrm:Sequence>"
+        f"{_identifier(identifier)}<wsrm:MessageNumber>"
     ).encode()
 
 

@@ -2,10 +2,11 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from mediation.model.values import checked_dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Ranges:
     """An immutable set of positive numbers.
 

@@ -4,7 +4,6 @@ A message of an application that has none of it costs one look-up for each heade
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from lxml import etree
 
@@ -14,6 +13,7 @@ from mediation import names
 from mediation.model.errors import MediationError
 from mediation.model.messages import MessageHeaders
 from mediation.model.requests import SequenceParts
+from mediation.model.values import checked_dataclass
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging.bodies import BODIES
 from mediation.reliable_messaging.canonical import Heading, heading_of
@@ -55,7 +55,7 @@ from mediation.soap.layout import layout_of
 from mediation.soap.payloads import payload_of
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class ReliableMessage(SequenceParts):
     """A message, as far as reliable messaging goes.
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from mediation.model.messages import EndpointReference
+from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging.ranges import Ranges
 from mediation.reliable_messaging.versions import IncompleteBehaviour
 
@@ -23,7 +24,7 @@ LONGEST_EXPIRY = timedelta(days=36525)
 # Header blocks.
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class SequenceHeader:
     """The place of a message in its sequence; ``last`` (1.0) is said with the last one."""
 
@@ -32,7 +33,7 @@ class SequenceHeader:
     last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Acknowledgement:
     """All that was received of a sequence.
 
@@ -51,7 +52,7 @@ class Acknowledgement:
     buffer_remaining: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class AckRequested:
     """A request to acknowledge what was received of a sequence."""
 

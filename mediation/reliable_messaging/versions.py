@@ -81,6 +81,8 @@ class Rm(Enum):
     V1_0 = names.WSRM_1_0
     V1_1 = names.WSRM_1_1
 
+    __hash__ = object.__hash__  # As of `mediation.Soap`.
+
     @classmethod
     def of(cls, number: str) -> "Rm":
         """The version that people call *number*, such as ``1.0``; 1.2 is on the wire what 1.1 is.

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from enum import Enum
 from functools import partial
+from operator import itemgetter
 from weakref import WeakKeyDictionary
 
 from gateway.client.reliable.deliveries import (
@@ -53,6 +54,7 @@ from gateway.reliability.source import (
     is_key_of,
     key_of,
     keys_upto,
+    send,
     takes_messages,
 )
 from gateway.reliability.steps import Step
@@ -404,11 +406,12 @@ class ReliableClient(End):
     def _store_in(self, transaction: Transaction, pending: Sequence[Pending]) -> None:
         now = time.time()
         # In the order in which sequences are locked; of one sequence in the order of the calls.
-        for each in sorted(pending, key=_place):
-            sent = self._endpoint.send(transaction, now, each.name, each.channel, each.message)
+        step = Step(self._endpoint.party, transaction, now)
+        for place, each in sorted(((_place(each), each) for each in pending), key=itemgetter(0)):
+            sent = send(step, each.name, each.channel, each.message)
             if len(self._open) >= KEPT:
                 self._open.clear()
-            self._open[_place(each)] = sent.key
+            self._open[place] = sent.key
 
     def _lock_all(self, transaction: Transaction, pending: Sequence[Pending]) -> None:
         """Lock the sequences of several messages with one statement, where each is known to be

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import os
 import random
 import threading
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
@@ -26,17 +28,32 @@ from mediation.reliable_messaging.policy import Policy
 PATIENT = Policy(tries=10_000)
 """A queue waits for a destination that is away until its sequence expires, a day later."""
 
-_draw = random.SystemRandom().random
-
 
 def new_id() -> str:
     """A message id, or an identifier of a sequence; nobody guesses it."""
-    return f"urn:uuid:{uuid.uuid4()}"
+    return f"urn:uuid:{uuid.UUID(bytes=_random_bytes(), version=4)}"
 
 
 def jitter() -> float:
-    """A number from 0 to 1."""
-    return _draw()
+    """A number from 0 to 1; nobody is harmed who guesses it."""
+    return random.random()
+
+
+_drawn: deque[bytes] = deque()
+"""Random octets of the system for ids to come: it is asked once for many, since each time other
+threads get their turn."""
+
+
+def _random_bytes() -> bytes:
+    try:
+        return _drawn.pop()
+    except IndexError:
+        octets = os.urandom(16 * 256)
+        _drawn.extend(octets[at : at + 16] for at in range(16, len(octets), 16))
+        return octets[:16]
+
+
+os.register_at_fork(after_in_child=_drawn.clear)
 
 
 def say(notice: Notice) -> None:

@@ -1,7 +1,6 @@
 """What comes over HTTP, without any server: octets in, a status, headers and octets out."""
 
 import asyncio
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from filters import Refused
@@ -12,6 +11,7 @@ from gateway.reliability.crowds import Arrived
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Outgoing
 from mediation import Context, Soap, http_headers, write_fault
+from mediation.model.values import checked_dataclass
 
 AT_A_TIME = 128
 """Messages that are taken at the same time."""
@@ -23,7 +23,7 @@ BODY_TIME = 30.0
 PLAIN = ("Content-Type", "text/plain; charset=utf-8")
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class HttpReply:
     status: int
     headers: tuple[tuple[str, str], ...] = ()

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
@@ -15,10 +14,11 @@ from gateway.reliability.party import Channel
 from gateway.reliability.source import Message
 from gateway.reliability.storage import Transaction
 from mediation import EndpointReference
+from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import read_message
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class Pending:
     """A message that is stored when its transaction ends."""
 

@@ -5,6 +5,7 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from gateway.reliability.records import (
@@ -34,21 +35,25 @@ class Table(Generic[R]):
         return Table(dict(self.records), list(self.due), addressed)
 
     def put(self, key: str, record: R | None) -> None:
-        old = self.records.pop(key, None)
-        if old is not None and old.due_at is not None:
+        old = self.records.get(key)
+        if record is None:
+            self.records.pop(key, None)
+        else:
+            self.records[key] = record
+        due_at = None if record is None else record.due_at
+        if old is not None and old.due_at is not None and old.due_at != due_at:
             del self.due[bisect_left(self.due, (old.due_at, key))]
-        address = _address(old)
-        if address is not None:
-            self.addressed[address].discard(key)
-            if not self.addressed[address]:
-                del self.addressed[address]
-        address = _address(record)
+        if due_at is not None and (old is None or old.due_at != due_at):
+            insort(self.due, (due_at, key))
+        before, address = _address(old), _address(record)
+        if before == address:
+            return  # Nearly always.
+        if before is not None:
+            self.addressed[before].discard(key)
+            if not self.addressed[before]:
+                del self.addressed[before]
         if address is not None:
             self.addressed.setdefault(address, set()).add(key)
-        if record is not None:
-            self.records[key] = record
-            if record.due_at is not None:
-                insort(self.due, (record.due_at, key))
 
     def due_by(self, now: float, limit: int) -> list[str]:
         return [key for due_at, key in islice(self.due, limit) if due_at <= now]
@@ -59,6 +64,10 @@ class Table(Generic[R]):
     def page(self, after: str, limit: int) -> list[R]:
         keys = sorted(key for key in self.records if key > after)
         return [self.records[key] for key in keys[:limit]]
+
+
+names_of = attrgetter("identifier", "offered", "create_id")
+"""The fields that tell an outgoing sequence from all others, as of `Committed.names`."""
 
 
 def _address(record: Record | None) -> str | None:
@@ -130,16 +139,20 @@ class Committed:
 
     def put_outgoing(self, key: str, record: OutgoingSequence | None) -> None:
         old = self.outgoing.records.get(key)
+        if old is None or record is None or names_of(old) != names_of(record):
+            self._put_names(key, old, record)
+        self.outgoing.put(key, record)
+
+    def _put_names(
+        self, key: str, old: OutgoingSequence | None, record: OutgoingSequence | None
+    ) -> None:
         for name, index in self.names().items():
             value = getattr(old, name, None)
-            if record is not None and value == getattr(record, name):
-                continue  # Nearly always.
             if value is not None and index.get(value) == key:
                 del index[value]
             value = getattr(record, name, None)
             if value is not None:
                 index[value] = key
-        self.outgoing.put(key, record)
 
     def names(self) -> dict[str, dict[str, str]]:
         """The fields that tell an outgoing sequence from all others, with their indexes."""

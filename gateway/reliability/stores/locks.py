@@ -30,9 +30,8 @@ class LockOrder:
         self._last: Place | None = None
         self._held: dict[Place, None] = {}
         """In the order in which they were locked."""
-
-    def holds(self, place: Place) -> bool:
-        return place in self._held
+        self.holds = self._held.__contains__
+        """Whether a place is locked."""
 
     def places(self) -> frozenset[Place]:
         """All that are locked."""

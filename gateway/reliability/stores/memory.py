@@ -27,7 +27,13 @@ from gateway.reliability.storage import (
     StorageUnavailable,
     Taken,
 )
-from gateway.reliability.stores.committed import Committed, MemoryLook, Record, Table
+from gateway.reliability.stores.committed import (
+    Committed,
+    MemoryLook,
+    Record,
+    Table,
+    names_of,
+)
 from gateway.reliability.stores.locks import (
     Kind,
     LockOrder,
@@ -119,7 +125,9 @@ class MemoryStore:
 
     def _lock(self, place: Place, holder: "MemoryTransaction", wait: float) -> bool:
         with self._changed:
-            free = self._changed.wait_for(lambda: place not in self._holders, wait)
+            free = place not in self._holders
+            if not free:
+                free = self._changed.wait_for(lambda: place not in self._holders, wait)
             if free:
                 self._holders[place] = holder
             return free
@@ -217,6 +225,9 @@ class MemoryTransaction:
         for (kind, key), record in self._drafts.items():
             if kind is not Kind.OUTGOING or record is None:
                 continue
+            now = held.outgoing.records.get(key)
+            if now is not None and names_of(now) == names_of(record):
+                continue  # Nearly always.
             for name, index in held.names().items():
                 value = getattr(record, name)
                 other = index.get(value, key) if value is not None else key
@@ -390,13 +401,17 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
         check_sequence(sequence)
         self._tx._hold(self._kind, sequence.key)
         before = self._now(sequence.key)
+        if before is None or names_of(before) != names_of(sequence):
+            self._check_names(before, sequence)
+        self._draft(sequence.key, sequence)
+
+    def _check_names(self, before: OutgoingSequence | None, sequence: OutgoingSequence) -> None:
         for name, index in self._tx._store._committed.names().items():
             value = getattr(sequence, name)
             if value is None or (before is not None and getattr(before, name) == value):
                 continue
             if self._key_by(name, value, index) not in (None, sequence.key):
                 raise Taken(f"another sequence has the {name} {value!r}")
-        self._draft(sequence.key, sequence)
 
     def remove(self, key: str) -> None:
         self._draft(key, None)
@@ -419,6 +434,11 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
         if due is not None:
             found = (one for one in found if one.next_at is None or one.next_at <= due)
         return list(islice(found, limit))
+
+    def next_due(self, key: str, highest: int, after: float) -> float | None:
+        found = self._shelf(key).messages(1, highest)
+        times = (one.next_at for one in found if one.next_at is not None and one.next_at > after)
+        return min(times, default=None)
 
     def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
         shelf = self._shelf(key)
@@ -450,9 +470,11 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
         shelves = self._tx._outgoing_shelves
         if self._tx._part is not None:
             self._tx._part.will_change(shelves, key)
-        if key not in shelves:
-            shelves[key] = ShelfDraft(self._tx._store._committed.outgoing_messages.get(key))
-        return shelves[key]
+        shelf = shelves.get(key)
+        if shelf is None:
+            shelf = ShelfDraft(self._tx._store._committed.outgoing_messages.get(key))
+            shelves[key] = shelf
+        return shelf
 
 
 M = TypeVar("M", InvokerMessage, OutgoingMessage)

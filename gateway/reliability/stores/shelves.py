@@ -1,8 +1,10 @@
 """The messages of one sequence in memory: what is committed, and what a transaction changes."""
 
-from bisect import bisect_left, insort
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator
 from heapq import merge
+from itertools import islice
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 from gateway.reliability.records import InvokerMessage, OutgoingMessage
@@ -31,16 +33,22 @@ class Shelf(Generic[M]):
             other.put(self._messages[number])
         return other
 
+    def __contains__(self, number: int) -> bool:
+        return number in self._messages
+
     def get(self, number: int) -> M | None:
         return self._messages.get(number)
 
+    def messages(self, first: int, last: int | None = None) -> Iterator[M]:
+        """Those with the numbers from *first* to *last*, by number."""
+        return map(self._messages.__getitem__, self.numbers(first, last))
+
     def numbers(self, first: int, last: int | None = None) -> Iterator[int]:
         """The numbers from *first* to *last*, rising."""
-        start = bisect_left(self._numbers, first)
-        for place in range(start, len(self._numbers)):
-            if last is not None and self._numbers[place] > last:
-                return
-            yield self._numbers[place]
+        numbers = self._numbers
+        start = bisect_left(numbers, first) if first > 1 else 0
+        end = bisect_right(numbers, last) if last is not None else len(numbers)
+        return islice(numbers, start, end)
 
     def with_id(self, message_id: str) -> set[int]:
         return set(self._with_id.get(message_id, ()))
@@ -49,16 +57,22 @@ class Shelf(Generic[M]):
         return set(self._relating.get(message_id, ()))
 
     def put(self, message: M) -> None:
-        self.remove(message.number)
-        if not self._numbers or message.number > self._numbers[-1]:
-            self._numbers.append(message.number)
+        number = message.number
+        before = self._messages.get(number)
+        if before is not None:
+            if _ids_of(before) == _ids_of(message):  # It was sent once more: nearly always so.
+                self._messages[number] = message
+                return
+            self.remove(number)
+        if not self._numbers or number > self._numbers[-1]:
+            self._numbers.append(number)
         else:
-            insort(self._numbers, message.number)
-        self._messages[message.number] = message
+            insort(self._numbers, number)
+        self._messages[number] = message
         if isinstance(message, OutgoingMessage):
-            _add(self._with_id, message.message_id, message.number)
+            _add(self._with_id, message.message_id, number)
             if message.relates_to is not None:
-                _add(self._relating, message.relates_to, message.number)
+                _add(self._relating, message.relates_to, number)
 
     def remove(self, number: int) -> None:
         message = self._messages.pop(number, None)
@@ -71,16 +85,21 @@ class Shelf(Generic[M]):
                 _discard(self._relating, message.relates_to, number)
 
 
+def _ids_of(message: InvokerMessage | OutgoingMessage) -> tuple[str, str | None] | None:
+    if isinstance(message, OutgoingMessage):
+        return message.message_id, message.relates_to
+    return None
+
+
 def _add(index: dict[str, tuple[int, ...]], key: str, number: int) -> None:
-    index[key] = (*index.get(key, ()), number)
+    others = index.get(key)
+    index[key] = (number,) if others is None else (*others, number)
 
 
 def _discard(index: dict[str, tuple[int, ...]], key: str, number: int) -> None:
-    left = tuple(other for other in index[key] if other != number)
-    if left:
-        index[key] = left
-    else:
-        del index[key]
+    numbers = index.pop(key)
+    if len(numbers) > 1:
+        index[key] = tuple(other for other in numbers if other != number)
 
 
 class ShelfDraft(Generic[M]):
@@ -90,15 +109,14 @@ class ShelfDraft(Generic[M]):
 
     def __init__(self, base: Shelf[M] | None) -> None:
         self._base: Shelf[M] = base if base is not None else Shelf()
-        self._put: Shelf[M] = Shelf()
+        self._put: dict[int, M] = {}
         self._gone: set[int] = set()
         """Numbers of the base that were removed, or changed."""
 
     def copy(self) -> "ShelfDraft[M]":
         """Another one, with the same changes so far."""
         other = ShelfDraft(self._base)
-        if len(self._put):
-            other._put = self._put.copy()
+        other._put = dict(self._put)
         other._gone = set(self._gone)
         return other
 
@@ -111,48 +129,54 @@ class ShelfDraft(Generic[M]):
 
     def messages(self, first: int = 1, last: int | None = None) -> Iterator[M]:
         """Those with the numbers from *first* to *last*, by number."""
-        if not self._gone and not len(self._put):
-            for number in self._base.numbers(first, last):
-                message = self._base.get(number)
-                if message is not None:
-                    yield message
+        base = self._base.messages(first, last)
+        if not self._gone and not self._put:
+            yield from base
             return
-        base = (number for number in self._base.numbers(first, last) if number not in self._gone)
-        for number in merge(base, self._put.numbers(first, last)):
-            message = self.get(number)
-            if message is not None:
-                yield message
+        left = (message for message in base if message.number not in self._gone)
+        own = sorted(
+            number for number in self._put if first <= number and (last is None or number <= last)
+        )
+        yield from merge(left, (self._put[number] for number in own), key=_number_of)
 
     def with_id(self, message_id: str) -> M | None:
         """The first that has the id."""
-        numbers = (self._base.with_id(message_id) - self._gone) | self._put.with_id(message_id)
-        return self.get(min(numbers)) if numbers else None
+        return self._first(self._base.with_id(message_id), _message_id, message_id)
 
     def relating(self, message_id: str) -> M | None:
         """The first that relates to the id."""
-        numbers = (self._base.relating(message_id) - self._gone) | self._put.relating(message_id)
+        return self._first(self._base.relating(message_id), _relates_to, message_id)
+
+    def _first(self, base: set[int], id_of: Callable[[M], str | None], wanted: str) -> M | None:
+        numbers = base - self._gone
+        numbers.update(number for number, message in self._put.items() if id_of(message) == wanted)
         return self.get(min(numbers)) if numbers else None
 
     def put(self, message: M) -> None:
-        if self._base.get(message.number) is not None:
+        if message.number in self._base:
             self._gone.add(message.number)
-        self._put.put(message)
+        self._put[message.number] = message
 
     def remove(self, number: int) -> None:
-        if self._base.get(number) is not None:
+        if number in self._base:
             self._gone.add(number)
-        self._put.remove(number)
+        self._put.pop(number, None)
 
     def clear(self) -> None:
         self._gone.update(self._base.numbers(0))
-        self._put = Shelf()
+        self._put = {}
 
     def commit(self) -> Shelf[M]:
         """Change the base; it is what comes back."""
+        base, put = self._base, self._put
         for number in self._gone:
-            self._base.remove(number)
-        for number in self._put.numbers(0):
-            message = self._put.get(number)
-            if message is not None:
-                self._base.put(message)
-        return self._base
+            if number not in put:
+                base.remove(number)
+        for message in put.values():
+            base.put(message)
+        return base
+
+
+_number_of = attrgetter("number")
+_message_id = attrgetter("message_id")
+_relates_to = attrgetter("relates_to")
