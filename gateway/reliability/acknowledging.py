@@ -16,6 +16,8 @@ from mediation.reliable_messaging import (
 from mediation.reliable_messaging.machines import DestinationState
 
 MOST_NACKS = 64
+EARLY = 16
+"""The part of `Policy.inactivity` by which a look at a quiet sequence may come too early."""
 """The most messages that are asked for at once: as many as a source has on their way."""
 
 
@@ -81,7 +83,15 @@ def planned(step: Step, sequence: IncomingSequence, **changes: Any) -> IncomingS
     if ack_at is not None and not is_callable(sequence.acks_to):
         ack_at = None
     due_at = soonest(ack_at, sequence.expires_at, last_seen + policy.inactivity)
-    return changed(sequence, **changes, due_at=due_at)
+    return changed(sequence, **changes, due_at=_as_before(step, sequence.due_at, due_at))
+
+
+def _as_before(step: Step, before: float | None, due_at: float | None) -> float | None:
+    """The time *before*, where a look then comes little too early: it finds nothing to do, and
+    each message that comes does not change the store's index of what is due."""
+    if before is None or due_at is None or not step.now < before <= due_at:
+        return due_at
+    return before if due_at - before <= step.party.policy.inactivity / EARLY else due_at
 
 
 def is_over(sequence: IncomingSequence) -> bool:

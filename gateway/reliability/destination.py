@@ -15,7 +15,7 @@ from gateway.reliability.records import (
     changed,
 )
 from gateway.reliability.source import accepted
-from gateway.reliability.steps import Step, begin
+from gateway.reliability.steps import Step, begin, due_now
 from gateway.reliability.storage import Taken
 from mediation import EndpointReference, id_to_keep
 from mediation.reliable_messaging import (
@@ -352,7 +352,7 @@ def _fill(
     step.tx.invoker.put(
         changed(
             buffer,
-            due_at=step.now if now_due else buffer.due_at,
+            due_at=due_now(buffer.due_at, step.now) if now_due else buffer.due_at,
             state=after_invoker(buffer.state, InvokerEvent.LMR if ended else InvokerEvent.AMR),
             last_number=sequence.last_number,
             count=buffer.count + 1,

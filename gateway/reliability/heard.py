@@ -8,7 +8,7 @@ from gateway.reliability.party import is_callable, is_fetched
 from gateway.reliability.records import OutgoingSequence, changed
 from gateway.reliability.replies import await_replies
 from gateway.reliability.source import emptied, finish, give_up, is_peer
-from gateway.reliability.steps import Step, soonest
+from gateway.reliability.steps import Step, due_now, soonest
 from mediation import id_to_keep
 from mediation.reliable_messaging import (
     Acknowledgement,
@@ -107,7 +107,7 @@ def _told_of(
     looks = held_back or said.nacks or left == 0
     # One that was closed before has its intervals; a peer that says so again shortens none.
     anew = sequence.state is SourceState.IDLE or (said.final and not sequence.closed)
-    due_at = step.now if looks or anew else sequence.due_at
+    due_at = due_now(sequence.due_at, step.now) if looks or anew else sequence.due_at
     if left == 0 and not (said.nacks or anew) and _rests(sequence):
         # A worker would find nothing to do but to set this time.
         due_at = soonest(step.now + policy.keep_alive, sequence.expires_at)

@@ -27,7 +27,7 @@ from gateway.reliability.records import (
     changed,
 )
 from gateway.reliability.source import Message, SourceFull, append, takes_messages
-from gateway.reliability.steps import Step, begin
+from gateway.reliability.steps import Step, begin, due_now
 from gateway.reliability.storage import (
     Conflict,
     InDoubt,
@@ -356,7 +356,7 @@ def _mark(step: Step, buffer: InvokerBuffer, message: InvokerMessage) -> int:
             delivered=message.number,
             count=count,
             attempts=0,
-            due_at=step.now if count else None,
+            due_at=due_now(buffer.due_at, step.now) if count else None,
         )
     )
     if state is InvokerState.DELIVERED:

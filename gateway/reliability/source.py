@@ -4,11 +4,12 @@ somebody began. What it hears of its destination is taken in `heard`, what it se
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from gateway.reliability.party import Channel, is_callable, reply_key
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire, changed
 from gateway.reliability.replies import replies_on_connections
-from gateway.reliability.steps import Step
+from gateway.reliability.steps import Step, due_now
 from gateway.reliability.values import NoticeKind, Told
 from mediation import EndpointReference, id_to_keep, is_anonymous
 from mediation.model.values import checked_dataclass
@@ -84,7 +85,8 @@ def append(step: Step, sequence: OutgoingSequence, message: Message) -> Sent:
     if sequence.count >= step.party.policy.stored and _only_keeps(sequence):
         sequence = _without_first(step, sequence)
     message_id = message.message_id or step.party.new_id()
-    number = _take_number(step, sequence, last=message.last, due_at=step.now)
+    due_at = due_now(sequence.due_at, step.now)
+    number = _take_number(step, sequence, last=message.last, due_at=due_at)
     step.tx.outgoing.put_message(
         sequence.key,
         OutgoingMessage(
@@ -222,7 +224,12 @@ def takes_messages(sequence: OutgoingSequence) -> bool:
 
 def key_of(name: str, target: EndpointReference) -> str:
     """The key of the first sequence *name* to *target*."""
-    return f"to {id_to_keep(target.address)} as {name}"
+    return _key(name, target.address)
+
+
+@lru_cache(4096)
+def _key(name: str, address: str) -> str:
+    return f"to {id_to_keep(address)} as {name}"
 
 
 def is_key_of(key: str, name: str, target: EndpointReference) -> bool:

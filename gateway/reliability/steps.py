@@ -121,6 +121,12 @@ def sharing(step: Step) -> Iterator[None]:
         _shared.step = None
 
 
+def due_now(due_at: float | None, now: float) -> float:
+    """When something is due that is due *now* and was due at *due_at*: what was due before stays
+    so, since a new time is a change of the store's index of what is due."""
+    return due_at if due_at is not None and due_at <= now else now
+
+
 def soonest(*times: float | None) -> float | None:
     """The earliest of *times*; None stands for never."""
     known = [time for time in times if time is not None]

@@ -85,6 +85,8 @@ class Workers:
         self._many = False
         self._stop = asyncio.Event()
         self._woken = asyncio.Event()
+        self._waking = False
+        """Somebody has asked the loop to set that."""
         self._busy: set[tuple[str, str]] = set()
         self._not_before: dict[tuple[str, str], float] = {}
         self._holding: dict[str, set[asyncio.Event]] = defaultdict(set)
@@ -153,9 +155,14 @@ class Workers:
     def wake(self) -> None:
         """Look at the store now: something was committed."""
         loop = self._loop
-        # Where it is set, the look that follows sees what is committed now.
-        if loop is not None and not self._woken.is_set():
-            loop.call_soon_threadsafe(self._woken.set)
+        # Where it is set, or will be, the look that follows sees what is committed now.
+        if loop is not None and not self._waking and not self._woken.is_set():
+            self._waking = True
+            loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._waking = False
+        self._woken.set()
 
     def look_soon(self) -> None:
         """As `wake`, in their event loop."""
@@ -228,6 +235,7 @@ class Workers:
 
     def _forget(self) -> None:
         """Begin with nothing: what was on its way when they were stopped may not have ended."""
+        self._waking = False
         self._busy.clear()
         self._not_before.clear()
         self._tasks.clear()

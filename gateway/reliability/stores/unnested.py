@@ -8,6 +8,8 @@ put into their text."""
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
+from types import NoneType
 from typing import Any
 
 from sqlalchemy import Connection, Dialect, Table
@@ -74,9 +76,14 @@ def _together(statements: tuple[str, ...]) -> str:
 
 
 def _change(statement: str, table: Table, names: tuple[str, ...], rows: Sequence[_Row]) -> Change:
+    columns = (
+        zip(*map(itemgetter(*names), rows), strict=True)
+        if len(names) > 1
+        else [[row[names[0]] for row in rows]]
+    )
+    processed = zip(_of(table, names), columns, strict=True)
     return Change(
-        statement,
-        {name: array_of(column, (row[name] for row in rows)) for name, column in _of(table, names)},
+        statement, {name: array_of(process, column) for (name, process), column in processed}
     )
 
 
@@ -103,6 +110,8 @@ def array_of(process: _Process, values: Iterable[Any]) -> str:
         return f'{{"\\\\x{text}"}}'
     elif kinds <= {int, float, bool}:
         return f"{{{','.join(map(str, found))}}}"
+    elif kinds == {NoneType}:
+        return f"{{{','.join(['NULL'] * len(found))}}}"
     return f"{{{','.join(map(_element, found))}}}"
 
 

@@ -356,6 +356,8 @@ def test_tables_of_an_earlier_program_get_what_they_have_not(engine: Engine) -> 
             "ALTER TABLE dragoman_rm_outgoing_messages DROP COLUMN answer_by"
         )
         connection.execute(tables.schema.update().values(version=1))
+        if engine.dialect.name == "postgresql":
+            connection.exec_driver_sql("ALTER TABLE dragoman_rm_outgoing RESET (fillfactor)")
     for _ in range(2):
         store = DatabaseStore(engine)
         with store.transaction() as tx:
@@ -369,7 +371,23 @@ def test_tables_of_an_earlier_program_get_what_they_have_not(engine: Engine) -> 
         found = connection.execute(select(tables.schema.c.version)).scalars().all()
         assert found == [tables.VERSION]
         indexes = {each["name"] for each in inspect(connection).get_indexes("dragoman_rm_incoming")}
+        if engine.dialect.name == "postgresql":
+            assert _half_filled(connection) == _CHANGED
     assert "dragoman_rm_incoming_peer" in indexes
+
+
+_CHANGED = {
+    "dragoman_rm_incoming",
+    "dragoman_rm_invoker",
+    "dragoman_rm_outgoing",
+    "dragoman_rm_outgoing_messages",
+}
+"""Tables whose rows are changed while a sequence lives."""
+
+
+def _half_filled(connection: Connection) -> set[str]:
+    asked = "SELECT relname FROM pg_class WHERE 'fillfactor=50' = ANY (reloptions)"
+    return set(connection.exec_driver_sql(asked).scalars())
 
 
 def test_tables_are_made_once(engine: Engine) -> None:
