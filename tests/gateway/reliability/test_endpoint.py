@@ -8,6 +8,8 @@ from gateway.reliability.party import Channel, anonymous
 from gateway.reliability.records import IncomingSequence, OutgoingSequence, Wire
 from gateway.reliability.source import GENERATIONS, Message, SourceFull
 from gateway.reliability.storage import StorageUnavailable, Transaction
+from gateway.reliability.stores import memory
+from gateway.reliability.stores.memory import MemoryOutgoing
 from gateway.reliability.values import Delivered, NotHere, NoticeKind, Outgoing
 from mediation import EndpointReference, Soap, Wsa
 from mediation.reliable_messaging import (
@@ -563,8 +565,19 @@ def test_a_request_that_is_acknowledged_and_never_answered() -> None:
     assert ends.client.given_up == ["message 1 was not answered"]
 
 
-def test_requests_that_get_no_replies_do_not_block_those_behind_them() -> None:
+class PlainOutgoing(MemoryOutgoing):
+    """Without what a store need not have."""
+
+    next_due = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["memory", "a store that only has to"])
+def test_requests_that_get_no_replies_do_not_block_those_behind_them(
+    plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are acknowledged, and kept: more of them than there are on their way."""
+    if plain:
+        monkeypatch.setattr(memory, "MemoryOutgoing", PlainOutgoing)
     ends = Ends(client={"policy": Policy(window=4, jitter=0.0)})
     channel = ends.channel("anonymous")
     for number in range(12):
