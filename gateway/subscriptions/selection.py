@@ -2,15 +2,16 @@
 the event loop goes on in between."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from re import compile as compile_pattern
 
-from filters import Event, Expression, Filter, FilterError, Reason, Refused, compile
+from filters import Event, Expression, Filter, FilterError, Reason, Refused, compile, quoted
 from gateway.delivery import Dispatchers, Entry
+from gateway.delivery.status import Condition
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import SubscriptionSelection
+from mediation import SubscriptionSelection, Version
 
 SLICE = 256
 """Subscriptions that are looked at before others have their turn."""
@@ -19,6 +20,8 @@ LONGEST_PATTERN, MOST_WILDCARDS = 512, 16
 each address is tried with it."""
 LOOKED_AT = 20_000
 """Subscriptions that one request looks at, at most."""
+_STATES = tuple(condition.value for condition in Condition)
+_SPECIFICATIONS = tuple(version.value for version in Version)
 _NOTHING = SubscriptionSelection()
 
 
@@ -54,8 +57,12 @@ class SubscriptionSelector:
             look_at: How many are looked at.
 
         Raises:
-            Refused: ``MESSAGE_INVALID``: the pattern of addresses is too long.
+            Refused: ``MESSAGE_INVALID``: the pattern of addresses is too long, or there is no such
+                state or specification.
         """
+        _check_known("state", selection.states, _STATES)
+        if selection.specification is not None:
+            _check_known("specification", {selection.specification}, _SPECIFICATIONS)
         if selection == _NOTHING and visible_to is None:
             ids = await self._table.listed(after, limit + 1)
             more = len(ids) > limit
@@ -96,6 +103,16 @@ class SubscriptionSelector:
             )
 
         return meant
+
+
+def _check_known(kind: str, said: Iterable[str], known: Sequence[str]) -> None:
+    """Raise `Refused` (``MESSAGE_INVALID``) where *known* lacks one of *said*."""
+    for name in sorted(said):
+        if name not in known:
+            raise Refused(
+                Reason.MESSAGE_INVALID,
+                f"There is no {kind} {quoted(name)}; there are {', '.join(known)}.",
+            )
 
 
 def _like(text: str) -> Callable[[str], bool]:

@@ -29,6 +29,7 @@ from mediation.model.specification import Answer, Offer, Service, Specification
 from mediation.model.versions import Family, Soap, Version
 from mediation.notification.properties import write_filter
 from mediation.soap.envelopes import (
+    attributes_of,
     elements,
     local_name,
     namespace_of,
@@ -43,6 +44,20 @@ MAX_NAMES = 1000
 MAX_TEXT = 2048
 """Characters of a text in a request."""
 _OPERATIONS = (Operation.LIST_SUBSCRIPTIONS, Operation.DELETE_SUBSCRIPTIONS)
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_PAGE = ("Selection", "MaximumNumber", "After")
+_ONCE = {
+    "ListSubscriptions": frozenset(_PAGE),
+    "DeleteSubscriptions": frozenset({*_PAGE, "All"}),
+    "Selection": frozenset({"Topic", "Consumer", "Specification", "Owner"}),
+}
+"""The children that an element has once at most."""
+_OFTEN = {"DeleteSubscriptions": frozenset({"Id"}), "Selection": frozenset({"State"})}
+_ATTRIBUTES = {
+    "DeleteSubscriptions": frozenset({"dryRun"}),
+    "Topic": frozenset({"Dialect"}),
+}
+"""The attributes that an element has; those of XML Schema's instances may stand on any."""
 
 
 class AdministrationRequests:
@@ -59,8 +74,7 @@ class AdministrationRequests:
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
     ) -> Request:
-        children = [child for child in elements(element) if namespace_of(child) == NAMESPACE]
-        named = {local_name(child): child for child in children}
+        children, named = _children(element)
         most = read_most(named.get("MaximumNumber"))
         after = _text(named.get("After"))
         selected = named.get("Selection")
@@ -83,7 +97,9 @@ class AdministrationRequests:
                 raise MediationError(
                     Reason.SELECTION_MISSING, "The Selection is empty: say All where you mean all."
                 )
-        dry = (element.get("dryRun") or "").strip() in ("1", "true")
+        dry = _BOOLEANS.get(element.get("dryRun", "false").strip())
+        if dry is None:
+            raise MediationError(Reason.MESSAGE_INVALID, "dryRun is not an xsd:boolean.")
         return DeleteSubscriptions(chosen, meant, most, after, dry)
 
     def write(self, response: Response, context: Context) -> Answer:
@@ -110,15 +126,56 @@ def _text(element: etree._Element | None) -> str:
     return text
 
 
+def _children(
+    element: etree._Element,
+) -> tuple[list[etree._Element], dict[str, etree._Element]]:
+    """The children of *element*, and those that it has once, by their names. Whatever else stands
+    there is refused: what is overlooked in a selection selects more than was meant.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``: something is not of the schema, or stands there twice.
+    """
+    name = local_name(element)
+    once, often = _ONCE.get(name, frozenset()), _OFTEN.get(name, frozenset())
+    children = elements(element)
+    named: dict[str, etree._Element] = {}
+    _check_attributes(element)
+    for child in children:
+        kind = local_name(child)
+        if namespace_of(child) != NAMESPACE or kind not in once | often:
+            offered = ", ".join(sorted(once | often))
+            raise MediationError(
+                Reason.MESSAGE_INVALID,
+                f"{name} has an element that is unknown there; it may have {offered}.",
+                value=str(child.tag)[:100],
+            )
+        if kind in named:
+            raise MediationError(Reason.MESSAGE_INVALID, f"{name} has more than one {kind}.")
+        if kind in once:
+            named[kind] = child
+        _check_attributes(child)
+    return children, named
+
+
+def _check_attributes(element: etree._Element) -> None:
+    name = local_name(element)
+    known = _ATTRIBUTES.get(name, frozenset())
+    for attribute, _ in attributes_of(element):
+        if attribute not in known and not attribute.startswith(f"{{{names.XSI}}}"):
+            raise MediationError(
+                Reason.MESSAGE_INVALID,
+                f"{name} has an attribute that is unknown there.",
+                value=attribute[:100],
+            )
+
+
 def _read_selection(element: etree._Element) -> SubscriptionSelection:
-    children = [child for child in elements(element) if namespace_of(child) == NAMESPACE]
-    named = {local_name(child): child for child in children}
-    unknown = set(named) - {"Topic", "Consumer", "Specification", "State", "Owner"}
-    if unknown or len(children) < len(elements(element)):
-        raise MediationError(
-            Reason.MESSAGE_INVALID,
-            "A Selection has Topic, Consumer, Specification, State and Owner, and nothing else.",
-        )
+    children, named = _children(element)
+    for child in children:
+        if not _text(child):
+            raise MediationError(
+                Reason.MESSAGE_INVALID, f"{local_name(child)} is empty in the Selection."
+            )
     topic = None
     if (written := named.get("Topic")) is not None:
         dialect = dialect_of(written) or TOPIC_CONCRETE
@@ -131,7 +188,7 @@ def _read_selection(element: etree._Element) -> SubscriptionSelection:
         topic,
         _text(named.get("Consumer")) or None,
         _text(named.get("Specification")) or None,
-        frozenset(filter(None, states)),
+        frozenset(states),
         _text(named.get("Owner")) or None,
     )
 

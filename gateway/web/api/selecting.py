@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from filters import FilterError, Reason, Topic, parse_clark, parse_topics, quoted
 from filters.dialects import TOPIC_CONCRETE
 from gateway.delivery.status import Condition
-from mediation import SubscriptionSelection
+from mediation import SubscriptionSelection, Version
 
 
 class Selected(BaseModel, extra="forbid"):
@@ -20,7 +20,7 @@ class Selected(BaseModel, extra="forbid"):
     consumer: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
         None, description="The consumer's address begins so; with `*` or `?` it is like this."
     )
-    spec: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    spec: Version | None = None
     state: list[Condition] = Field([], description="Any of these.", max_length=8)
     owner: Annotated[str, Field(min_length=1, max_length=256)] | None = None
 
@@ -32,7 +32,8 @@ class Selected(BaseModel, extra="forbid"):
         """
         states = frozenset(state.value for state in self.state)
         topic = None if self.topic is None else _topic(self.topic)
-        return SubscriptionSelection(topic, self.consumer, self.spec, states, self.owner)
+        spec = None if self.spec is None else self.spec.value
+        return SubscriptionSelection(topic, self.consumer, spec, states, self.owner)
 
 
 class Listing(Selected):

@@ -96,6 +96,24 @@ async def test_selections(run: Running, selection: str, consumers: list[str]) ->
     assert await consumers_of(run, selection) == consumers
 
 
+@pytest.mark.parametrize(
+    "selection",
+    ["<m:State>nope</m:State>", "<m:Specification>wsn-9</m:Specification>"],
+)
+async def test_no_such_selection(run: Running, selection: str) -> None:
+    for name in ("ListSubscriptions", "DeleteSubscriptions"):
+        body = f'<m:{name} xmlns:m="{M}"><m:Selection>{selection}</m:Selection></m:{name}>'
+        answer = await ask(run, body)
+        assert answer.status == 400 and "there are" in answer.body.decode(), answer.body
+
+
+async def test_malformed_dry_runs_end_nothing(run: Running) -> None:
+    for said in ('dryRun="yes"', 'dryrun="true"', 'm:dryRun="true"'):
+        body = f'<m:DeleteSubscriptions xmlns:m="{M}" {said}><m:All/></m:DeleteSubscriptions>'
+        assert (await ask(run, body)).status == 400
+    assert len((await listed(run))[0]) == 3
+
+
 async def test_a_stranger_sees_its_own(run: Running) -> None:
     [one], following = await listed(run, source=STRANGER)
     assert following is None
@@ -196,7 +214,8 @@ async def test_json_deletes(run: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["", "dry_run=true", "all=true&spec=wsn-1.3", "id=", "state=mad", "all=true&x=1"]
+    "query",
+    ["", "dry_run=true", "all=true&spec=wsn-1.3", "id=", "state=mad", "spec=mad", "all=true&x=1"],
 )
 async def test_json_that_chooses_nothing(run: Running, query: str) -> None:
     await api(run, "DELETE", query, 422)

@@ -20,6 +20,7 @@ from mediation import (
     SubscriptionSelection,
     SubscriptionsListed,
     Version,
+    names,
     write_response,
 )
 from tests.rigs.mediation import envelope, incoming, refused, subscription, topic
@@ -33,6 +34,7 @@ def request(name: str, inner: str = "", attributes: str = "") -> bytes:
     return envelope(f'<m:{name} xmlns:m="{M}" xmlns:w="urn:w"{attributes}>{inner}</m:{name}>')
 
 
+STORMS, CALM = (f"<m:Selection><m:Topic>{name}</m:Topic></m:Selection>" for name in ("s", "c"))
 ALL = SubscriptionSelection()
 REQUESTS = [
     pytest.param("ListSubscriptions", "", "", ListSubscriptions(ALL), id="all"),
@@ -109,10 +111,54 @@ def test_requests(name: str, inner: str, attributes: str, meant: Request) -> Non
             "<m:Selection><m:Topic>w:*</m:Topic></m:Selection>",
             Reason.TOPIC_INVALID,
         ),
+        ("DeleteSubscriptions", "<m:All/><m:All/>", Reason.MESSAGE_INVALID),
+        ("DeleteSubscriptions", "<m:All/><m:Colour/>", Reason.MESSAGE_INVALID),
+        ("DeleteSubscriptions", "<m:All/><MaximumNumber>1</MaximumNumber>", Reason.MESSAGE_INVALID),
+        ("ListSubscriptions", "<m:Id>a</m:Id>", Reason.MESSAGE_INVALID),
+        ("ListSubscriptions", "<m:After>a</m:After><m:After>b</m:After>", Reason.MESSAGE_INVALID),
+        ("DeleteSubscriptions", f"{STORMS}{CALM}", Reason.MESSAGE_INVALID),
     ],
 )
 def test_refused(name: str, inner: str, reason: Reason) -> None:
     assert refused(request(name, inner)).refused.reason is reason
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        *(
+            f"<m:{name}>a</m:{name}><m:{name}>b</m:{name}>"
+            for name in ("Topic", "Consumer", "Specification", "Owner")
+        ),
+        "<m:Consumer/><m:State>active</m:State>",
+        "<m:State> </m:State>",
+        "<m:Topic m:Dialect='urn:d'>a</m:Topic>",
+    ],
+)
+def test_what_a_selection_would_overlook(inner: str) -> None:
+    octets = request("DeleteSubscriptions", f"<m:Selection>{inner}</m:Selection>")
+    assert refused(octets).refused.reason is Reason.MESSAGE_INVALID
+
+
+@pytest.mark.parametrize(("said", "dry"), [(" 1 ", True), ("true", True), ("false", False)])
+def test_dry(said: str, dry: bool) -> None:
+    read = incoming(request("DeleteSubscriptions", "<m:All/>", f' dryRun="{said}"')).request
+    assert isinstance(read, DeleteSubscriptions) and read.dry_run is dry
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    ['dryRun="yes"', 'dryRun=""', 'dryRun="TRUE"', 'dryrun="true"', 'm:dryRun="true"', 'x="1"'],
+)
+def test_what_is_not_dry_for_sure(attribute: str) -> None:
+    octets = request("DeleteSubscriptions", "<m:All/>", f" {attribute}")
+    assert refused(octets).refused.reason is Reason.MESSAGE_INVALID
+
+
+def test_generated_clients_say_the_type() -> None:
+    said = f' xmlns:i="{names.XSI}" i:type="m:Any" dryRun="true"'
+    read = incoming(request("DeleteSubscriptions", "<m:All/>", said)).request
+    assert read == DeleteSubscriptions(selection=ALL, dry_run=True)
 
 
 def test_answers() -> None:
