@@ -56,7 +56,7 @@ from mediation.eventing.management import (
 )
 from mediation.eventing.messenger import FAULT_TEXTS as MESSENGER_FAULT_TEXTS
 from mediation.faults import fault_of, write_fault
-from mediation.filtering import PAYLOAD_PATHS, spoken_topic
+from mediation.filtering import PAYLOAD_PATHS, PRODUCER_VIEWS, of_producer, spoken_topic
 from mediation.model.calling import USUAL_CALLS, Calling, CallRules
 from mediation.model.delivery_modes import (
     PUSH,
@@ -215,6 +215,7 @@ __all__ = [
     "NO_HEADERS",
     "PAYLOAD_PATHS",
     "PRODUCER_DOCUMENT",
+    "PRODUCER_VIEWS",
     "PROFILES",
     "PULL_POINT_DOCUMENT",
     "PUSH",
@@ -362,6 +363,7 @@ __all__ = [
     "is_response",
     "leasing_in",
     "minimal_form",
+    "of_producer",
     "parse_date_time",
     "parse_expiry",
     "passed_header",

@@ -10,9 +10,11 @@ from lxml import etree
 from filters import (
     Expression,
     Filter,
+    FilterError,
     Reason,
     Topic,
     View,
+    compile,
     dialects,
     names_payload_root,
     topic_dialects,
@@ -22,7 +24,7 @@ from filters.xpath import with_lexical_names
 from mediation import names, profiles
 from mediation.model.errors import MediationError
 from mediation.model.requests import EndpointRules
-from mediation.model.versions import Soap, Wsa
+from mediation.model.versions import Soap, Version, Wsa
 from mediation.soap.envelopes import (
     attributes_of,
     elements,
@@ -38,6 +40,8 @@ from mediation.soap.envelopes import (
 _EVENT_ROOTS = frozenset({dialects.XPATH_1_0_EVENT, dialects.EVENT_ROOT_XPATH})
 """Dialects that are XPath over the event, whatever else the request has."""
 _ACTION_DIALECTS = frozenset({dialects.ACTION_DPWS_1_0, dialects.ACTION_DPWS_1_1})
+_CONDITION_DIALECTS = frozenset({dialects.XPATH_1_0})
+"""Those of conditions over the producer's properties."""
 _CLARK = re.compile(r"\{([^{}]*)\}")
 _SEPARATORS = frozenset(":/")
 """Characters that the name of a topic cannot hold in a path."""
@@ -67,6 +71,25 @@ PAYLOAD_PATHS = {
     for view, (soap, _) in ENVELOPE_VIEWS.items()
 }
 """The elements around the payload in these views, for `filters.FilterSet`."""
+
+
+def producer_view(version: Version) -> View:
+    """The name of the resource properties of the producer, as *version* of WS-Notification names
+    them, that conditions of its subscribers see."""
+    return View(f"producer properties {version.value}")
+
+
+PRODUCER_VIEWS: Mapping[View, Version] = {
+    producer_view(version): version
+    for version in (Version.WSN_1_3, Version.WSN_1_2, Version.WSN_1_0)
+}
+"""Views of the producer, not of an event."""
+
+
+def of_producer(expression: Expression) -> bool:
+    """Whether *expression* is a condition over the producer's properties: ``ProducerProperties`` of
+    WS-BaseNotification 1.3, ``Precondition`` of its drafts."""
+    return expression.view in PRODUCER_VIEWS
 
 
 def dialect_of(element: etree._Element) -> str | None:
@@ -124,7 +147,8 @@ def read_wsn_filter(element: etree._Element) -> Filter:
     """Read the children of ``wsnt:Filter`` (WS-BaseNotification 1.3, section 4.2).
 
     Raises:
-        MediationError: ``FILTER_UNKNOWN`` naming the element, ``PRODUCER_PROPERTIES``.
+        MediationError: ``FILTER_UNKNOWN`` naming the element; ``PRODUCER_PROPERTIES``: a condition
+            over the producer's properties cannot be evaluated.
     """
     topics, contents = [], []
     unknown = []
@@ -135,10 +159,7 @@ def read_wsn_filter(element: etree._Element) -> Filter:
         elif kind == "MessageContent":
             contents.append(read_content(child))
         elif kind == "ProducerProperties":
-            raise MediationError(
-                Reason.PRODUCER_PROPERTIES,
-                "Filters over the producer's properties are not offered.",
-            )
+            contents.append(read_producer_condition(child, Version.WSN_1_3))
         elif child.tag in FILTER_ELEMENTS:
             contents.append(Expression(octets_of(child).decode(), FILTER_ELEMENTS[child.tag]))
         else:
@@ -149,7 +170,36 @@ def read_wsn_filter(element: etree._Element) -> Filter:
             "The filter has an element that is not offered.",
             names=tuple(unknown),
         )
-    return Filter(tuple(topics), tuple(contents))
+    filter_ = Filter(tuple(topics), tuple(contents))
+    check_producer_conditions(filter_)
+    return filter_
+
+
+def read_producer_condition(element: etree._Element, version: Version) -> Expression:
+    """Read a condition over the producer's properties, whose names are those of *version*. Without
+    a dialect it is XPath 1.0."""
+    return replace(read_content(element), view=producer_view(version))
+
+
+def check_producer_conditions(filter_: Filter) -> None:
+    """Refuse conditions over the producer's properties that cannot be evaluated.
+
+    Raises:
+        MediationError: ``PRODUCER_PROPERTIES``: one is not XPath 1.0, or takes too long.
+    """
+    for expression in filter(of_producer, filter_.contents):
+        if expression.dialect not in _CONDITION_DIALECTS:
+            raise MediationError(
+                Reason.PRODUCER_PROPERTIES,
+                "Conditions over the producer's properties are in XPath 1.0.",
+                value=expression.dialect[:100],
+            )
+        try:
+            compile(Filter(contents=(expression,)))
+        except FilterError as error:
+            raise MediationError(
+                Reason.PRODUCER_PROPERTIES, error.text, value=expression.text[:100]
+            ) from error
 
 
 def read_content(element: etree._Element) -> Expression:

@@ -9,11 +9,12 @@ message to message: they are a *frame*, made once.
 """
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
 from hashlib import sha1
+from types import MappingProxyType
 from typing import TypeAlias
 
 from filters import ATTRIBUTES, DEFAULT_TOPIC, Event, Topic, View
@@ -345,11 +346,19 @@ def write_termination(
     return rendering.http_headers, rendering.fill(recipient, message_id)
 
 
-def event(notification: Notification) -> Event:
+def event(
+    notification: Notification, documents: Mapping[View, bytes] = MappingProxyType({})
+) -> Event:
     """The view that filters have of *notification*. An event without an action has for them, too,
-    the one that consumers are sent."""
+    the one that consumers are sent.
+
+    Args:
+        documents: Views that are not of the notification: those of `PRODUCER_VIEWS`.
+    """
 
     def view(name: View) -> bytes:
+        if name in documents:
+            return documents[name]
         if name == ATTRIBUTES:
             return write_attributes(notification)
         soap, wsa = ENVELOPE_VIEWS[name]

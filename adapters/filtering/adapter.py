@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -27,10 +27,11 @@ from filters import (
     Question,
     Reason,
     TopicPattern,
+    View,
     compile,
     parse_expression,
 )
-from mediation import PAYLOAD_PATHS, Notification, event
+from mediation import PAYLOAD_PATHS, PRODUCER_VIEWS, Notification, event
 
 logger = logging.getLogger(__name__)
 
@@ -70,9 +71,13 @@ class XPathFilterAdapter:
     Attributes:
         once: Awaited before a message is matched, where it is there: returns its delivery, or one
             in place of it; None where nobody is to get the message, which is settled then.
+        producer: Awaited before a message is matched, where some filter has conditions over the
+            producer's properties: returns these documents as they are now. Without it no such
+            condition holds.
     """
 
     once: Callable[[Delivery], Awaitable[Delivery | None]] | None = None
+    producer: Callable[[Collection[View]], Awaitable[Mapping[View, bytes]]] | None = None
 
     def __init__(
         self,
@@ -237,7 +242,7 @@ class XPathFilterAdapter:
                 if self._refresh is not None:
                     await self._refresh(delivery)
                 selected = self._interest_of(delivery)
-                matching = self._match(delivery.notification, selected)
+                matching = await self._match(delivery.notification, selected)
                 if self.once is not None and selected is None:
                     passed = await self.once(delivery)
                     if passed is None:
@@ -263,14 +268,17 @@ class XPathFilterAdapter:
         selecting = self.capabilities.selecting
         return None if selecting is None else selecting(delivery)
 
-    def _match(self, notification: Notification, selected: Interest | None) -> Matching[str]:
+    async def _match(self, notification: Notification, selected: Interest | None) -> Matching[str]:
         """Match *notification*. A failure counts as no match and is logged: else one message would
         end the delivery of all others, again after each restart."""
         filters = self._filters if selected is None else self._selected.get(selected)
         if filters is None:  # The last filter with this interest was removed meanwhile.
             return Matching()
         try:
-            return filters.begin(event(notification))
+            views = filters.lasting_views()
+            if not views or self.producer is None:
+                return filters.begin(event(notification))
+            return filters.begin(event(notification, await self.producer(views)))
         except Exception:
             logger.exception("message.not_matched", extra={"id": notification.id[:200]})
             return Matching()
@@ -298,7 +306,9 @@ class XPathFilterAdapter:
         return *wanted, filter
 
     def _filter_set(self) -> FilterSet[str]:
-        return FilterSet(payload_paths=PAYLOAD_PATHS, share_of=self._share_of)
+        return FilterSet(
+            payload_paths=PAYLOAD_PATHS, lasting=PRODUCER_VIEWS, share_of=self._share_of
+        )
 
     def _filters_for(self, wanted: _Wanted) -> FilterSet[str]:
         if not isinstance(wanted, Interest):

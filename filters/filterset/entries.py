@@ -158,10 +158,14 @@ class Group(Generic[Key]):
 class Contents(Generic[Key]):
     """The content expressions over one view."""
 
-    __slots__ = ("alone", "filed", "index")
+    __slots__ = ("alone", "changes", "filed", "index", "used")
 
     def __init__(self, index: Index) -> None:
         self.index = index
+        self.used = 0
+        """Expressions in use; one that several filters have counts as often."""
+        self.changes = 0
+        """How often the index has changed."""
         self.alone: list[Held[Key]] = []
         """By number of an expression: the keys whose whole filter it is."""
         self.filed: dict[int, dict[Entry[Key], None]] = {}

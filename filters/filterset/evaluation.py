@@ -29,7 +29,7 @@ SHARES = 8
 """The most shares with one filter that are asked for time to evaluate it."""
 
 
-class _Seen(Generic[Key]):
+class Seen(Generic[Key]):
     """The result of the document of one view for the expressions over it."""
 
     def __init__(
@@ -40,10 +40,16 @@ class _Seen(Generic[Key]):
         share_of: Callable[[Key], Hashable] | None,
     ) -> None:
         self.contents = contents
+        self.root = root
         self.found = contents.index.find(root)
         self._verification = verification
         self._share_of = share_of
         self._verdicts: dict[int, bool | None] | None = None
+
+    def begin_again(self, verification: Verification) -> None:
+        """Use the result for another event, whose time is that of *verification*. What was found
+        out stays."""
+        self._verification = verification
 
     def verdict(self, number: int, held: Held[Key]) -> bool | None:
         """Return True if an expression is true, None if it costs too much to find out. The time is
@@ -87,13 +93,20 @@ class Evaluation(Generic[Key]):
         self._share_of = share_of
         self._contents = contents
         self._verifier = verifier
-        self._seen: dict[View, _Seen[Key]] = {}
+        self._seen: dict[View, Seen[Key]] = {}
         self._deferred: dict[tuple[Number, ...], Deferred[Key]] = {}
 
-    def look(self, view: View, root: etree._Element) -> None:
+    def look(self, view: View, root: etree._Element) -> Seen[Key]:
         """Find the expressions that are true of *view*, the document of *root*."""
         verification = self._verifier.begin(root)
-        self._seen[view] = _Seen(self._contents[view], root, verification, self._share_of)
+        seen = Seen(self._contents[view], root, verification, self._share_of)
+        self._seen[view] = seen
+        return seen
+
+    def look_again(self, view: View, seen: Seen[Key]) -> None:
+        """Take *seen* for *view*, what `look` found in the same document."""
+        seen.begin_again(self._verifier.begin(seen.root))
+        self._seen[view] = seen
 
     def settle(self, groups: tuple[Group[Key], ...], matching: Matching[Key]) -> None:
         """Say which filters match, of those in *groups* that ask for more than a topic."""

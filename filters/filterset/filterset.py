@@ -7,7 +7,8 @@ several parts is filed under one of them, the one that fewer others have, and lo
 one holds.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
 from lxml import etree
@@ -30,7 +31,7 @@ from filters.filterset.entries import (
     leave,
     object_of,
 )
-from filters.filterset.evaluation import Evaluation
+from filters.filterset.evaluation import Evaluation, Seen
 from filters.filterset.reading import Reader
 from filters.matching.engines.choice import make_index
 from filters.matching.fallback.verification import Verifier
@@ -44,6 +45,15 @@ PayloadPaths: TypeAlias = Mapping[View, tuple[str, ...]]
 """The place of the payload in other views: the names (Clark notation) of the elements around it."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept(Generic[Key]):
+    """What was found in a lasting document, when the index of its view had changed so often."""
+
+    document: bytes
+    changes: int
+    seen: Seen[Key]
+
+
 class FilterSet(Generic[Key]):
     """Filters by key. Not for several threads at a time.
 
@@ -51,6 +61,8 @@ class FilterSet(Generic[Key]):
         compilers: As for `filters.compile`.
         payload_paths: Expressions over these views are evaluated over the payload where that is
             exact, so that the view is rarely made.
+        lasting: Views whose documents are the same for many events: what was found in the last one
+            is kept, and holds until another comes.
         engine: ``native`` or ``reference``; by default what `filters.engine` says.
         share_of: Whose time the filter of a key takes: those of one share have a part of what is
             evaluated on the spot together; None is bound by the time of all alone.
@@ -61,11 +73,14 @@ class FilterSet(Generic[Key]):
         *,
         compilers: Mapping[str, Compiler] | None = None,
         payload_paths: PayloadPaths | None = None,
+        lasting: Collection[View] = (),
         engine: str | None = None,
         share_of: Callable[[Key], Hashable] | None = None,
     ) -> None:
         self._compilers = compilers
         self._payload_paths = payload_paths or {}
+        self._lasting = frozenset(lasting)
+        self._kept: dict[View, _Kept[Key]] = {}
         self._engine = engine
         self._share_of = share_of
         self._places: dict[Key, Entry[Key] | Group[Key] | int] = {}
@@ -150,11 +165,20 @@ class FilterSet(Generic[Key]):
             return matching
         evaluation = Evaluation(event, self._contents, self._verifier, self._share_of)
         for view in views:
+            if view in self._lasting:
+                self._look_in_lasting(evaluation, event, view)
+                continue
             root = self._read(event, view)
             if root is not None:
                 evaluation.look(view, root)
         evaluation.settle(groups, matching)
         return matching
+
+    def lasting_views(self) -> Collection[View]:
+        """The lasting views that some filter needs."""
+        if not self._lasting:
+            return ()
+        return [view for view in self._lasting & self._contents.keys() if self._contents[view].used]
 
     def overlaps(self, expression: Expression) -> bool:
         """Return True if some filter may match some event on a topic that *expression* covers.
@@ -188,6 +212,20 @@ class FilterSet(Generic[Key]):
             del self._groups[group.topics]
             self._topics.remove(group)
 
+    def _look_in_lasting(self, evaluation: Evaluation[Key], event: Event, view: View) -> None:
+        """Look at a lasting view: at its document once, for all events that have the same."""
+        try:
+            document = event.view(view)
+        except LookupError:
+            return
+        kept, changes = self._kept.get(view), self._contents[view].changes
+        if kept is not None and kept.changes == changes and kept.document == document:
+            evaluation.look_again(view, kept.seen)
+            return
+        root = self._read(event, view)
+        if root is not None:
+            self._kept[view] = _Kept(document, changes, evaluation.look(view, root))
+
     def _read(self, event: Event, view: View) -> etree._Element | None:
         """Return the root element of *view*, None if the event lacks the view."""
         try:
@@ -208,6 +246,8 @@ class FilterSet(Generic[Key]):
                 if held is None:
                     held = self._contents[view] = Contents(make_index(self._engine))
                 number = held.index.add(expression)
+                held.used += 1
+                held.changes += 1
                 held.alone.extend([NOBODY] * (number + 1 - len(held.alone)))
                 numbers.append((view, number))
         except FilterError:
@@ -217,7 +257,12 @@ class FilterSet(Generic[Key]):
 
     def _let_go(self, numbers: tuple[Number, ...] | list[Number]) -> None:
         for view, number in numbers:
-            self._contents[view].index.remove(number)
+            held = self._contents[view]
+            held.index.remove(number)
+            held.used -= 1
+            held.changes += 1
+            if not held.used:
+                self._kept.pop(view, None)
 
     def _add_alone(self, key: Key, group: Group[Key], number: int) -> None:
         alone = self._contents[PAYLOAD].alone

@@ -1,6 +1,8 @@
 """The gateway itself, as producer and broker, as a WS-Resource."""
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from filters import topic_dialects
 from gateway.parsing import Parsing
@@ -29,15 +31,17 @@ class Producer:
         self._parsing = parsing
 
     async def properties(self, version: Version, now: datetime) -> PropertyDocument:
-        topics, fixed = self._topics.known(), self._topics.namespaces.fixed
-        return await self._parsing.run_off_loop(
-            OCTETS_OF_TOPIC * len(topics),
-            lambda: properties_in(version).of_producer(
-                topics,
-                topic_dialects(),
-                requires_registration=self._requires_registration,
-                fixed=fixed,
-            ),
+        octets = OCTETS_OF_TOPIC * len(self._topics.known())
+        return await self._parsing.run_off_loop(octets, self.describe(version))
+
+    def describe(self, version: Version) -> Callable[[], PropertyDocument]:
+        """What makes the properties that the producer has now, in any thread."""
+        return partial(
+            properties_in(version).of_producer,
+            self._topics.known(),
+            topic_dialects(),
+            requires_registration=self._requires_registration,
+            fixed=self._topics.namespaces.fixed,
         )
 
     async def set_termination_time(

@@ -8,17 +8,17 @@ processor time for all of them; what is dear is evaluated in turn with all other
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import structlog
 
 from adapters import Evaluated
-from filters import Deferred, Filter, FilterSet, Question, Reason, Refused
+from filters import Deferred, Filter, FilterSet, Question, Reason, Refused, View
 from gateway.parsing import OCTETS
 from gateway.security.quotas import QuotaExceeded
-from mediation import PAYLOAD_PATHS, Notification, event
+from mediation import PAYLOAD_PATHS, PRODUCER_VIEWS, Notification, event, of_producer
 
 MOST = 256
 """Current messages that are sent to one subscriber at a time."""
@@ -34,6 +34,8 @@ WAIT = 5.0
 
 Evaluate = Callable[[str, Sequence[Question]], Awaitable[Evaluated | None]]
 """`XPathFilterAdapter.evaluate`."""
+Documents = Callable[[Collection[View]], Awaitable[Mapping[View, bytes]]]
+"""`ProducerDocuments.of`."""
 _log = structlog.get_logger("dragoman.filters")
 
 
@@ -60,14 +62,22 @@ class Synchronizing:
 
     Args:
         evaluate: Evaluates what is dear, for the key of a subscription.
+        producer: Returns the documents of the producer that views name, as they are now; without
+            it no condition over them holds.
         seconds: Processor time for all messages, asked for by a stranger.
         at_a_time: Subscribers whose messages are looked for at a time.
     """
 
     def __init__(
-        self, evaluate: Evaluate, *, seconds: float = SECONDS, at_a_time: int = AT_A_TIME
+        self,
+        evaluate: Evaluate,
+        producer: Documents | None = None,
+        *,
+        seconds: float = SECONDS,
+        at_a_time: int = AT_A_TIME,
     ) -> None:
         self._evaluate = evaluate
+        self._producer = producer
         self._seconds = seconds
         self._turns = asyncio.Semaphore(at_a_time)
         self._busy: set[str] = set()
@@ -113,7 +123,9 @@ class Synchronizing:
         found = Found()
         budget = SECONDS_TRUSTED if trusted else self._seconds
         left, dear = budget, 0.0
-        matcher = _Matcher(filter_)
+        views = {one.view for one in filter_.contents if of_producer(one)}
+        documents = await self._producer(views) if views and self._producer is not None else {}
+        matcher = _Matcher(filter_, documents)
         try:
             for part in _slices(latest):
                 looked = await matcher.look(part)
@@ -158,8 +170,9 @@ class _Matcher:
     """Matches one filter in a thread, which is replaced when it has met much: libxml2 keeps the
     names that a thread parsed for as long as that lives (`gateway.parsing`)."""
 
-    def __init__(self, filter_: Filter) -> None:
+    def __init__(self, filter_: Filter, documents: Mapping[View, bytes]) -> None:
         self._filter = filter_
+        self._documents = documents
         self._begin()
 
     def _begin(self) -> None:
@@ -182,11 +195,11 @@ class _Matcher:
     def _look(self, part: Sequence[Notification]) -> _Looked:
         started = time.thread_time()
         if self._filters is None:
-            self._filters = FilterSet(payload_paths=PAYLOAD_PATHS)
+            self._filters = FilterSet(payload_paths=PAYLOAD_PATHS, lasting=PRODUCER_VIEWS)
             self._filters.add("", self._filter)
         candidates: list[tuple[Notification, Deferred[str] | None]] = []
         for notification in part:
-            matching = self._filters.begin(event(notification))
+            matching = self._filters.begin(event(notification, self._documents))
             if matching.keys:
                 candidates.append((notification, None))
             candidates += ((notification, costly) for costly in matching.deferred)

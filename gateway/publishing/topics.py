@@ -30,6 +30,8 @@ class TopicsSeen:
         self._most_octets = octets
         self._octets = 0
         self._current: OrderedDict[Topic, Notification] = OrderedDict()
+        self.changes = 0
+        """How often a topic came or went."""
 
     def see(self, notifications: Sequence[Notification]) -> None:
         """Remember each as its topic's current message."""
@@ -38,6 +40,8 @@ class TopicsSeen:
             previous = self._current.pop(topic, None)
             if previous is not None:
                 self._octets -= len(previous.payload)
+            else:
+                self.changes += 1
             if notification.attachments:  # Nobody is ever given those of a current message.
                 notification = replace(notification, attachments=())
             self._current[topic] = notification
@@ -45,6 +49,7 @@ class TopicsSeen:
             while len(self._current) > self._most_topics or self._octets > self._most_octets:
                 _, gone = self._current.popitem(last=False)
                 self._octets -= len(gone.payload)
+                self.changes += 1
 
     def current(self, topic: Topic) -> Notification | None:
         """The last message on *topic*."""

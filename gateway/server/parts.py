@@ -28,6 +28,7 @@ from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
 from gateway.publishing.event_copies import Copies
 from gateway.publishing.operations import PublishingOperations
+from gateway.publishing.producer_documents import ProducerDocuments
 from gateway.publishing.spool import Spool
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
@@ -165,6 +166,7 @@ class Answering:
     """The SOAP service, and the rooms behind it."""
 
     topics: TopicsSeen
+    producer_documents: ProducerDocuments
     intake: Intake
     deposits: Deposits
     publishing: PublishingOperations

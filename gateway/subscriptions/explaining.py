@@ -1,7 +1,7 @@
 """Why a subscription gets its messages or does not, step by step, for operators."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from functools import partial
 
 from lxml import etree
 
-from filters import Event, Filter, Topic, compile, parse_document, parse_topics
+from filters import Event, Filter, Topic, View, compile, parse_document, parse_topics
 from filters.dialects import TOPIC_CONCRETE
 from filters.explaining import explain as explain_filter
 from gateway.delivery import Dispatchers, Entry
@@ -23,7 +23,7 @@ from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import shown
 from gateway.store import Store, totals
 from gateway.store import held as rows
-from mediation import Notification, event
+from mediation import Notification, event, of_producer
 
 TOPICS = 2000
 """Topics, the latest, that are matched against a topic expression."""
@@ -85,6 +85,7 @@ class Explainer:
     Args:
         topics: Those that were published on.
         policy: Which addresses may be sent to.
+        producer: Returns the documents of the producer that views name, as they are now.
         proxied: Whether a proxy sends what goes out, and resolves names.
         delivered_by: Says which replica this one is, and the partitions that it holds; None where
             nothing is shared.
@@ -96,6 +97,7 @@ class Explainer:
         dispatchers: Dispatchers,
         topics: TopicsSeen,
         policy: AddressPolicy,
+        producer: Callable[[Collection[View]], Awaitable[Mapping[View, bytes]]],
         *,
         proxied: bool,
         delivered_by: Callable[[], str | None],
@@ -104,6 +106,7 @@ class Explainer:
         self._dispatchers = dispatchers
         self._topics = topics
         self._policy = policy
+        self._producer = producer
         self._proxied = proxied
         self._delivered_by = delivered_by
 
@@ -126,7 +129,10 @@ class Explainer:
         try:
             # What was published at channels with names is not among them.
             topics = None if channel else tuple(self._topics.topics()[-TOPICS:])
-            work = partial(_matched, subscription.filter, notification, topics)
+            filter_ = subscription.filter
+            views = {one.view for one in filter_.contents if of_producer(one)}
+            documents = await self._producer(views) if views else {}
+            work = partial(_matched, filter_, notification, topics, documents)
             steps += await asyncio.get_running_loop().run_in_executor(threads, work)
         finally:
             threads.shutdown(wait=False)
@@ -210,14 +216,20 @@ def _paused(entry: Entry) -> Step:
 
 
 def _matched(
-    filter_: Filter, notification: Notification | None, topics: tuple[Topic, ...] | None
+    filter_: Filter,
+    notification: Notification | None,
+    topics: tuple[Topic, ...] | None,
+    documents: Mapping[View, bytes],
 ) -> list[Step]:
     if notification is not None:
-        explained = explain_filter(filter_, event(notification))
+        explained = explain_filter(filter_, event(notification, documents))
         lines = tuple(line for child in explained.children for line in str(child).splitlines())
         text = _VERDICTS[explained.verdict]
         return [Step("filter", explained.verdict, text, lines[:_DETAILS])]
-    written = [one.text for one in (*filter_.topics, *filter_.contents, *filter_.others)]
+    written = [
+        f"{one.text} (over the producer's properties)" if of_producer(one) else one.text
+        for one in filter_.expressions
+    ]
     text = " and ".join(written) if written else "none: it gets everything"
     filtering = Step("filter", None if written else True, text)
     return [filtering] if topics is None else [filtering, _topics(filter_, topics)]

@@ -186,6 +186,8 @@ def _write_properties(response: Events) -> str:
             f"<tev:MessageContentFilterDialect>{uri}</tev:MessageContentFilterDialect>"
             for uri in (dialects.ITEM_FILTER, dialects.XPATH_1_0)
         )
+        + f"<tev:ProducerPropertiesFilterDialect>{dialects.XPATH_1_0}"
+        "</tev:ProducerPropertiesFilterDialect>"
         + f"<tev:MessageContentSchemaLocation>{_SCHEMA_AT}</tev:MessageContentSchemaLocation>"
     )
 

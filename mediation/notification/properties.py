@@ -6,7 +6,12 @@ from datetime import datetime
 
 from filters import Expression, Topic, dialects
 from mediation import names
-from mediation.filtering import CHANGED_ONLY, FILTER_ELEMENTS, write_kept_expression
+from mediation.filtering import (
+    CHANGED_ONLY,
+    FILTER_ELEMENTS,
+    of_producer,
+    write_kept_expression,
+)
 from mediation.model.messages import Subscription
 from mediation.model.requests import RegisterPublisher
 from mediation.model.specification import PropertyDocument
@@ -52,7 +57,9 @@ def write_filter(subscription: Subscription) -> str:
     filter_ = subscription.filter
     inner = [_expression("TopicExpression", expression) for expression in filter_.topics]
     inner += [
-        _expression("MessageContent", expression)
+        _expression(
+            "ProducerProperties" if of_producer(expression) else "MessageContent", expression
+        )
         for expression in (*filter_.contents, *filter_.others)
         if expression != CHANGED_ONLY
     ]

@@ -174,7 +174,7 @@ def test_a_query_of_ebrim_is_a_filter_as_it_is_written() -> None:
         ('<x:Geo xmlns:x="urn:x"/>', Reason.FILTER_UNKNOWN),
         ("<wsnt:Selector>//a</wsnt:Selector>", Reason.FILTER_UNKNOWN),
         ("<TopicExpression>a</TopicExpression>", Reason.FILTER_UNKNOWN),
-        ("<wsnt:ProducerProperties>true()</wsnt:ProducerProperties>", Reason.PRODUCER_PROPERTIES),
+        ("<wsnt:ProducerProperties>true(</wsnt:ProducerProperties>", Reason.PRODUCER_PROPERTIES),
     ],
 )
 def test_refused_children(inner: str, reason: Reason) -> None:

@@ -16,6 +16,7 @@ from gateway.mailboxes.resources import PullPointResources
 from gateway.model.channels import Channel
 from gateway.publishing.metadata import MetadataOperations
 from gateway.publishing.operations import PublishingOperations, look_rate
+from gateway.publishing.producer_documents import ProducerDocuments
 from gateway.publishing.resources import Producer
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topic_files import read_namespaces
@@ -113,7 +114,12 @@ def answer_requests(
         modes = {settings.wsrm, *settings.wsrm_at.values()}
         required = Sequenced.REQUIRED.value in modes
         step = SequenceStep(sequences, rules, required=required)
-    synchronizing = Synchronizing(messaging.adapter.evaluate)
+    producer = Producer(
+        topics, sending.parsing, requires_registration=settings.requires_registration
+    )
+    documents = ProducerDocuments(producer, topics)
+    messaging.adapter.producer = documents.of
+    synchronizing = Synchronizing(messaging.adapter.evaluate, documents.of)
     managing = SubscriptionOperations(
         subscribing.subscriptions,
         topics,
@@ -131,9 +137,7 @@ def answer_requests(
         RegistrationResources(registrations),
         PullPointResources(sending.mailboxes, feeds),
         SubscriptionResources(subscribing.subscriptions),
-        producer=Producer(
-            topics, sending.parsing, requires_registration=settings.requires_registration
-        ),
+        producer=producer,
         looks=looks,
         parsing=sending.parsing,
     )
@@ -196,7 +200,16 @@ def answer_requests(
     naming = _naming(settings, links, peers)
     holding = Holding(sources, keeper, registrations, demand, naming, links)
     return Answering(
-        topics, intake, deposits, publishing, holding, synchronizing, soap, sequences, channels
+        topics,
+        documents,
+        intake,
+        deposits,
+        publishing,
+        holding,
+        synchronizing,
+        soap,
+        sequences,
+        channels,
     )
 
 

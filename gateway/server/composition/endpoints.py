@@ -147,6 +147,7 @@ def _explainer(
         sending.dispatchers,
         answering.topics,
         peers.policy,
+        answering.producer_documents.of,
         proxied=settings.egress_proxy is not None,
         delivered_by=messaging.sharing.described,
     )

@@ -20,7 +20,7 @@ from gateway.web.events.subscriptions import Create, make, manager_of
 from gateway.web.parts import Parts, refuse_when_stopping
 from gateway.web.validation import JsonRoute
 from gateway.web.values import at_moment
-from mediation import DeliveryMode, End, Form, Soap, profiles_of
+from mediation import DeliveryMode, End, Form, Soap, of_producer, profiles_of
 
 EXPLAIN_BODY = 2 * HttpLimits().envelope + 2**16
 """Bytes of a request with a message that a gateway takes, whose quotes JSON escapes."""
@@ -99,6 +99,10 @@ class SubscriptionView(BaseModel, extra="forbid"):
     end_to: str | None
     topics: list[str]
     contents: list[str]
+    producer_properties: list[str] = Field(
+        description="Conditions over the properties of the producer: ProducerProperties of "
+        "WS-Notification 1.3, Precondition of its drafts."
+    )
     raw: bool
     mode: ModeView
     paused: bool
@@ -272,7 +276,8 @@ def _view(report: SubscriptionReport) -> SubscriptionView:
         manager=shown(manager_of(subscription)),
         end_to=shown(subscription.end_to.address) if subscription.end_to else None,
         topics=[one.text for one in filter_.topics],
-        contents=[one.text for one in (*filter_.contents, *filter_.others)],
+        contents=[one.text for one in (*filter_.contents, *filter_.others) if not of_producer(one)],
+        producer_properties=[one.text for one in filter_.contents if of_producer(one)],
         raw=subscription.policy.raw,
         mode=_mode(subscription.policy.delivery),
         paused=subscription.policy.paused,

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from filters import Expression, Topic
-from mediation.filtering import CHANGED_ONLY, write_kept_expression
+from mediation.filtering import CHANGED_ONLY, of_producer, write_kept_expression
 from mediation.model.messages import Subscription
 from mediation.model.requests import RegisterPublisher
 from mediation.model.specification import PropertyDocument
@@ -28,16 +28,20 @@ class DraftProperties:
         consumer = write_epr(subscription.consumer)
         uses_notify = "false" if subscription.policy.raw else "true"
         topics = "".join(self._expression("TopicExpression", each) for each in filter_.topics)
+        preconditions = "".join(
+            self._expression("Precondition", each) for each in filter_.contents if of_producer(each)
+        )
         selectors = "".join(
             self._expression("Selector", each)
             for each in (*filter_.contents, *filter_.others)
-            if each != CHANGED_ONLY
+            if each != CHANGED_ONLY and not of_producer(each)
         )
         own = {
             "ConsumerReference": f"<wsnt:ConsumerReference{declared}>{consumer}"
             "</wsnt:ConsumerReference>",
             "TopicExpression": topics,
             "UseNotify": f"<wsnt:UseNotify{declared}>{uses_notify}</wsnt:UseNotify>",
+            "Precondition": preconditions,
             "Selector": selectors,
             "CreationTime": write_time("wsnt:CreationTime", subscription.lease.created, declared),
         }

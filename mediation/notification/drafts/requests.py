@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from lxml import etree
 
 from filters import Filter, Reason
-from mediation.filtering import by_rules, read_content, read_topic_expression
+from mediation.filtering import (
+    by_rules,
+    check_producer_conditions,
+    read_content,
+    read_producer_condition,
+    read_topic_expression,
+)
 from mediation.model.errors import MediationError
 from mediation.model.expiry import Expiry
 from mediation.model.messages import EndpointReference, Subscription
@@ -26,6 +32,7 @@ from mediation.model.requests import (
     Unsubscribe,
 )
 from mediation.model.specification import Answer
+from mediation.model.versions import Version
 from mediation.notification.drafts.draft import Draft
 from mediation.notification.notify import read_notify
 from mediation.notification.subscribing import child_of, read_time
@@ -39,11 +46,17 @@ UNTIL_DESTROYED = Expiry(never=True, as_duration=False, best_effort=True)
 gets the longest that there is for it."""
 
 
+def _says(element: etree._Element) -> bool:
+    """Whether *element* has an expression: clients send what is optional as an empty element."""
+    return len(element) > 0 or bool(text_of(element))
+
+
 class DraftRequests:
     """The requests of one draft; those to resources are WSRF's."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, version: Version) -> None:
         self._draft = draft
+        self._version = version
         self.namespaces = frozenset({draft.namespace})
         self.elements: Mapping[str, Operation] = {
             f"{{{draft.namespace}}}{name}": operation for name, operation in draft.requests.items()
@@ -86,13 +99,8 @@ class DraftRequests:
         reference = self._child(element, "ConsumerReference")
         if reference is None:
             raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no ConsumerReference.")
-        condition = self._child(element, "Precondition")
-        if condition is not None and text_of(condition):
-            raise MediationError(
-                Reason.PRODUCER_PROPERTIES,
-                "Preconditions over the producer's properties are not offered.",
-            )
         filter_ = by_rules(self._read_filter(element), arrival.rules)
+        check_producer_conditions(filter_)
         time = self._child(element, "InitialTerminationTime")
         return Subscribe(
             read_epr(reference, forged="refuse"),
@@ -108,9 +116,11 @@ class DraftRequests:
         topic = self._child(element, "TopicExpression")
         selector = self._child(element, "Selector")
         topics = () if topic is None or not text_of(topic) else (read_topic_expression(topic),)
-        chosen = selector is not None and (len(selector) or text_of(selector))
-        contents = (read_content(selector),) if selector is not None and chosen else ()
-        return Filter(topics, contents)
+        contents = [read_content(selector)] if selector is not None and _says(selector) else []
+        condition = self._child(element, "Precondition")
+        if condition is not None and _says(condition):
+            contents.append(read_producer_condition(condition, self._version))
+        return Filter(topics, tuple(contents))
 
     def _uses_notify(self, element: etree._Element) -> bool:
         found = self._child(element, "UseNotify")

@@ -60,7 +60,9 @@ def draft_specification(
         Family.WSN,
         title,
         requests=CombinedRequests(
-            DraftRequests(draft), BrokeredRequests(draft.broker), ResourceRequests(draft.wsrf)
+            DraftRequests(draft, version),
+            BrokeredRequests(draft.broker),
+            ResourceRequests(draft.wsrf),
         ),
         faults=draft_faults(draft),
         notifications=DraftNotifications(draft),

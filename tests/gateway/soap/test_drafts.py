@@ -235,7 +235,8 @@ async def test_faults_of_subscribe(gateway: Running, consumer: Consumers, one: P
         (past, "SubscribeCreationFailedFault"),
         ("<n:Selector>///</n:Selector>", "SubscribeCreationFailedFault"),
         ('<n:Selector Dialect="urn:odd">a</n:Selector>', "SubscribeCreationFailedFault"),
-        ("<n:Precondition>/a</n:Precondition>", "SubscribeCreationFailedFault"),
+        ("<n:Precondition>/a[</n:Precondition>", "SubscribeCreationFailedFault"),
+        ('<n:Precondition Dialect="urn:odd">a</n:Precondition>', "SubscribeCreationFailedFault"),
         ("<n:UseNotify>perhaps</n:UseNotify>", "SubscribeCreationFailedFault"),
     ]
     for more, fault in rows:

@@ -21,6 +21,7 @@ from tests.rigs.envelopes import (
     WSA10,
     WSE,
     WSNT,
+    XPATH,
     Answer,
     Fault,
     R,
@@ -143,7 +144,15 @@ def policy(name: str) -> str:
 
 INITIAL, CREATION = "UnacceptableInitialTerminationTimeFault", "SubscribeCreationFailedFault"
 CONTENT = "InvalidMessageContentExpressionFault"
-PROPERTIES = f'<n:ProducerProperties xmlns:n="{WSNT}" Dialect="urn:x">x</n:ProducerProperties>'
+BAD_PROPERTIES = "InvalidProducerPropertiesExpressionFault"
+
+
+def properties(text: str, dialect: str = XPATH) -> str:
+    return (
+        f'<n:ProducerProperties xmlns:n="{WSNT}" Dialect="{dialect}">{text}</n:ProducerProperties>'
+    )
+
+
 WSN_FAULTS: dict[str, tuple[Body, str]] = {
     "no consumer": (lambda s: f'<n:Subscribe xmlns:n="{WSNT}"/>', CREATION),
     "empty consumer": (
@@ -173,9 +182,11 @@ WSN_FAULTS: dict[str, tuple[Body, str]] = {
         lambda s: subn(s, filter=message_content("a", dialect="urn:test:dialect")),
         CONTENT,
     ),
-    "properties": (
-        lambda s: subn(s, filter=PROPERTIES),
-        "InvalidProducerPropertiesExpressionFault",
+    "properties": (lambda s: subn(s, filter=properties("a[")), BAD_PROPERTIES),
+    "properties dialect": (lambda s: subn(s, filter=properties("a", "urn:x")), BAD_PROPERTIES),
+    "properties that take too long": (
+        lambda s: subn(s, filter=properties("/a" * 100)),
+        BAD_PROPERTIES,
     ),
     "policy": (lambda s: subn(s, policy=policy("Fast")), "UnrecognizedPolicyRequestFault"),
     "no current message": (

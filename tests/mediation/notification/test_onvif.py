@@ -301,7 +301,7 @@ SEEN = Events(
         (SEEN, Operation.GET_EVENT_PROPERTIES, EVENTS,
          ["TopicNamespaceLocation", "FixedTopicSet", "TopicSet", "TopicExpressionDialect",
           "TopicExpressionDialect", "MessageContentFilterDialect", "MessageContentFilterDialect",
-          "MessageContentSchemaLocation"]),
+          "ProducerPropertiesFilterDialect", "MessageContentSchemaLocation"]),
     ],
 )  # fmt: skip
 def test_answers(

@@ -160,7 +160,7 @@ def test_the_rest_is_refused_by_name(name: str) -> None:
         ("", Reason.MESSAGE_INVALID),
         ("<n:ConsumerReference/>", Reason.EPR_INVALID),
         (f"{CONSUMER}<n:UseNotify>perhaps</n:UseNotify>", Reason.MESSAGE_INVALID),
-        (f"{CONSUMER}<n:Precondition>/a</n:Precondition>", Reason.PRODUCER_PROPERTIES),
+        (f"{CONSUMER}<n:Precondition>/a[</n:Precondition>", Reason.PRODUCER_PROPERTIES),
     ],
 )
 def test_what_cannot_be_subscribed(inner: str, reason: Reason) -> None:
