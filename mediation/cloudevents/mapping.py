@@ -139,7 +139,7 @@ def event_of(notification: Notification, data: DataForm = DataForm.AS_PUBLISHED)
         attributes["datacontenttype"] = "application/json"
         attributes.pop("dataschema", None)
         return CloudEvent(attributes, write_projection(notification.payload))
-    _set_type(attributes, content)
+    _set_type(attributes, content, notification.payload)
     return CloudEvent(attributes, notification.payload if content is None else content.content)
 
 
@@ -188,7 +188,7 @@ def _json_as_it_came(text: str, notification: Notification) -> tuple[str, str] |
     ):
         return None
     media_type = str(came.get("datacontenttype", ""))
-    if not _stays(media_type):
+    if not _stays(media_type, notification.payload):
         return None
     topic = notification.topic
     if topic is not None:
@@ -234,24 +234,39 @@ def _written_topic(topic: Topic) -> tuple[str, str]:
 def write_attributes(notification: Notification) -> bytes:
     """The attributes that filters see: JSON, each as text."""
     attributes = attributes_of(notification)
-    _set_type(attributes, described(notification.payload))
+    _set_type(attributes, described(notification.payload), notification.payload)
     return json.dumps({name: text_of(value) for name, value in attributes.items()}).encode()
 
 
-def _set_type(attributes: dict[str, Value], content: Data | None) -> None:
-    """Set ``datacontenttype`` to that of data as it was published; None is XML."""
+def _set_type(attributes: dict[str, Value], content: Data | None, payload: bytes) -> None:
+    """Set ``datacontenttype`` to that of data as it was published; None: *payload* itself, XML."""
     if content is None:
-        if not _stays(str(attributes.get("datacontenttype", ""))):
+        if not _stays(str(attributes.get("datacontenttype", "")), payload):
             attributes["datacontenttype"] = _XML
     elif content.media_type is not None and content.content is not None:
         known = content.media_type if is_media_type(content.media_type) else UNTYPED
         attributes.setdefault("datacontenttype", known)
 
 
+def _stays(media_type: str, payload: bytes) -> bool:
+    """Whether XML that came as this media type is still of it as *payload*, which is in UTF-8."""
+    charset = _charset_of_xml(media_type)
+    return charset in _UTF_8 or (charset in _ASCII and payload.isascii())
+
+
 @lru_cache(maxsize=256)
-def _stays(media_type: str) -> bool:
-    """Whether XML that came as this media type is still of it, in UTF-8."""
-    return "charset" not in media_type.lower() and is_xml(media_type)
+def _charset_of_xml(media_type: str) -> str | None:
+    """The charset that a media type of XML names, in lower case; ``""`` where it names none, None
+    where it is not of XML."""
+    if not is_xml(media_type):
+        return None
+    found = _CHARSET.search(media_type)
+    return found[1].lower() if found is not None else ""
+
+
+_CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]*)', re.IGNORECASE)
+_UTF_8 = frozenset({"", "utf-8", "utf8"})
+_ASCII = frozenset({"us-ascii", "ascii"})
 
 
 def _write_came(attributes: Mapping[str, Value]) -> str:

@@ -19,7 +19,7 @@ from mediation.cloudevents import (
     read_message,
     write_event,
 )
-from mediation.cloudevents.mapping import ATTRIBUTES, GATEWAY, came_as
+from mediation.cloudevents.mapping import ATTRIBUTES, GATEWAY, came_as, json_of, write_attributes
 from mediation.cloudevents.v1_0 import EventShape
 from mediation.names import PUBLISHER
 from mediation.packaging.data import NO_DATA, Data, described, unwrap, wrap
@@ -121,6 +121,25 @@ class TestFromCloudEvents:
         event = CloudEvent({**SENT, "datacontenttype": "application/xml; charset=utf-16"}, wide)
         assert taken(event).payload == "<a>\u00e9</a>".encode()
         assert event_of(taken(event)).media_type == "application/xml"
+
+    @pytest.mark.parametrize(
+        ("media_type", "data", "sent"),
+        [
+            ("text/xml; charset=utf-8", "<a>\u00e9</a>", "text/xml; charset=utf-8"),
+            ('application/xml;charset="UTF-8"', "<a/>", 'application/xml;charset="UTF-8"'),
+            ("text/xml; charset=US-ASCII", "<a>e</a>", "text/xml; charset=US-ASCII"),
+            ("text/xml; charset=us-ascii", "<a>\u00e9</a>", "application/xml"),
+            ("text/xml; charset=iso-8859-1", "<a/>", "application/xml"),
+            ("image/svg+xml; a=b; charset=utf8", "<svg/>", "image/svg+xml; a=b; charset=utf8"),
+        ],
+    )
+    def test_charsets_of_xml(self, media_type: str, data: str, sent: str) -> None:
+        one = taken(CloudEvent({**SENT, "datacontenttype": media_type}, data.encode()))
+        assert event_of(one).media_type == sent
+        assert json.loads(write_attributes(one))["datacontenttype"] == sent
+        told = json_of(one)
+        if told is not None:
+            assert told[1] == json.loads(told[0])["datacontenttype"] == sent
 
     @pytest.mark.parametrize("data", [b"<a>", b"no", b"<!DOCTYPE a><a/>"])
     def test_broken_xml_is_refused(self, data: bytes) -> None:
