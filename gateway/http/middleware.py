@@ -6,12 +6,11 @@ from gateway.http.forwarded import HttpSettings, from_proxy, header, host_name, 
 from gateway.http.refusal import HttpRefusal, send_refusal
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-_LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
-_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 class HostMiddleware:
-    """Lets through requests for one of our own names, with a body whose end is known.
+    """Lets through requests for one of our own names. One without a length has an empty body
+    (RFC 9112, "Message Body Length"), which is for its route to judge.
 
     Our names are that of the public URL, the address that the connection came to, those of
     loopback, and what is configured. A page in somebody's browser that had its own name
@@ -34,11 +33,6 @@ class HostMiddleware:
     def _refusal(self, scope: Scope) -> HttpRefusal | None:
         if not self._is_ours(scope):
             return HttpRefusal(421, "This is not the host that was asked for.")
-        if scope["method"] in _WITH_BODY:
-            for name, _ in scope["headers"]:
-                if name in _LENGTHS:
-                    return None
-            return HttpRefusal(411, "The length of the message is required.")
         return None
 
     def _is_ours(self, scope: Scope) -> bool:

@@ -71,7 +71,8 @@ def check_texts(value: Any) -> None:
 
 
 def _check_media_type(request: Request) -> None:
-    if request.headers.get("content-length") == "0":
+    length, coding = (request.headers.get(name) for name in ("content-length", "transfer-encoding"))
+    if length == "0" or length is coding is None:
         return  # What is missing is said of the body.
     try:
         media_type = content_type(request.scope["headers"])

@@ -388,7 +388,7 @@ class TestRefusals:
             (b"GET / HTTP/1.1\r\nHost: localhost:1\r\nConnection: close\r\n\r\n", 200),
             (b"GET / HTTP/1.1\r\nHost: [::1]:8080\r\nConnection: close\r\n\r\n", 200),
             (get(b"Connection: close\r\n", target=b"http://127.0.0.1/x"), 200),
-            (post(b"Connection: close\r\n"), 411),
+            (post(b"Connection: close\r\n"), 200),
             (b"GET / HTTP/1.0\r\n\r\n", 200),
             (post(b"Content-Length: 4\r\n", body=b"<a/>", version=b"1.0"), 200),
             (post(b"Connection: close\r\n", CHUNKED, body=b"4;x=y\r\n<a/>\r\n0\r\n\r\n"), 200),

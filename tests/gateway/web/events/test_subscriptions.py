@@ -24,7 +24,7 @@ from tests.rigs.cloudevents import (
 )
 from tests.rigs.consumers import Connection, Consumers, status
 from tests.rigs.envelopes import Answer, Speaker
-from tests.rigs.gateways import Running, running
+from tests.rigs.gateways import Running, exchange, http_request, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 GATEWAY = {
@@ -391,7 +391,11 @@ class TestHandshake:
         assert other.status == 404
         assert (await subscribe(gateway, sink, address=stranger)).status == 400
         assert sink.received[1].headers["webhook-request-callback"] == callback
-        read(await gateway.request(method, path, source="127.0.0.8", webhook_allowed_rate="600"))
+        agreed = http_request(gateway.port, method, path, b"", {"WebHook-Allowed-Rate": "600"})
+        # As curl -X POST does, which says no length.
+        read(
+            await exchange(gateway.port, agreed.replace(b"Content-Length: 0\r\n", b""), "127.0.0.8")
+        )
         assert (await subscribe(gateway, sink, address="127.0.0.7")).status == 400, "another's"
         asked = len(sink.received)
         made = read(await subscribe(gateway, sink, address=stranger), 201)
