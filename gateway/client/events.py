@@ -143,10 +143,10 @@ class EventClient(Speaker):
     def _read(self, answer: Answer, url: str) -> Subscription:
         try:
             said = json.loads(answer.body)
-            expires = said["config"]["expires"]
+            expires = said["config"].get("expires")
             manager = f"{self._url}/events/subscriptions/{said['id']}"
             until = None if expires is None else datetime.fromisoformat(expires)
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise stranger(url, answer) from None
         return Subscription(EndpointReference(manager, Wsa.V2005_08), until)
 

@@ -4,6 +4,7 @@ Its ``id`` is the key of a subscription: who has it may do everything with it.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -11,7 +12,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from filters import Expression, Filter, prefixes_in
+from filters import Expression, Filter, prefixes_in, quoted
 from filters.dialects import ATTRIBUTE_FILTERS, XPATH_1_0
 from gateway.delivery.batching import MOST_ELEMENTS
 from gateway.exchange import Inbound, Result
@@ -116,13 +117,20 @@ class Create(BaseModel):
     config: Wanting = Wanting()
 
 
-class Extending(BaseModel, extra="forbid"):
+class Extending(BaseModel):
+    """What is wanted; members other than ``expires`` as they are."""
+
+    model_config = ConfigDict(extra="allow")
     expires: Expires = None
 
 
-class Extend(BaseModel, extra="forbid"):
-    """A new end of the lease, which is all that can be changed."""
+class Extend(BaseModel):
+    """A new end of the lease, which is all that can be changed. Other members of a subscription may
+    be there as they were shown."""
 
+    model_config = ConfigDict(
+        extra="allow", json_schema_extra={"example": {"config": {"expires": "PT2H"}}}
+    )
     config: Extending = Extending()
 
 
@@ -130,17 +138,19 @@ class SettingsView(BaseModel):
     method: str = "POST"
     mode: str
     data: str
-    batchsize: int | None
-    batchtime: float | None
+    batchsize: int | None = None
+    batchtime: float | None = None
     signed: bool = Field(description="Whether messages are signed with a secret.")
-    rate: int | None = Field(description="Messages a minute that the consumer allows; null is any.")
+    rate: int | None = Field(
+        None, description="Messages a minute that the consumer allows; without it any."
+    )
 
 
 class ConfigView(BaseModel):
-    topic: str | None
-    xpath: str | None
+    topic: str | None = None
+    xpath: str | None = None
     namespaces: dict[str, str]
-    expires: datetime | None
+    expires: datetime | None = Field(None, description="Without it the subscription has no end.")
 
 
 class View(BaseModel):
@@ -151,9 +161,9 @@ class View(BaseModel):
     sink: str
     protocol: str = "HTTP"
     protocolsettings: SettingsView
-    source: str | None
-    types: list[str] | None
-    filters: list[dict[str, Any]] | None
+    source: str | None = None
+    types: list[str] | None = None
+    filters: list[dict[str, Any]] | None = None
     config: ConfigView
 
 
@@ -165,7 +175,7 @@ router = APIRouter(
 )
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, response_model_exclude_none=True)
 async def create(wanted: Create, request: Request, response: Response, web: Parts) -> View:
     """Subscribe. The sink is asked whether it agrees (OPTIONS, `WebHook-Request-Origin`)."""
     base = public_base(request.scope, web.http)
@@ -218,17 +228,24 @@ def manager_of(subscription: Subscription) -> str:
     return f"{address.removesuffix(f'/subscriptions/{key}')}{PATH}/{key}"
 
 
-@router.get("/{key}")
+@router.get("/{key}", response_model_exclude_none=True)
 async def show(key: str, request: Request, web: Parts) -> View:
     """A subscription as it is now."""
     await _check(web, key)
     return _view(await _execute(web, request, GetStatus(), Operation.GET_STATUS))
 
 
-@router.put("/{key}")
+@router.put("/{key}", response_model_exclude_none=True)
 async def extend(key: str, wanted: Extend, request: Request, web: Parts) -> View:
-    """Move the end of a subscription's lease."""
+    """Move the end of a subscription's lease. The whole subscription may be sent, as it was shown,
+    with another `config.expires`, or the same."""
     await _check(web, key)
+    now = _view(await _execute(web, request, GetStatus(), Operation.GET_STATUS))
+    shown = now.model_dump(mode="json", exclude_none=True)
+    said = wanted.model_dump(mode="json", exclude_unset=True)
+    if said == shown:
+        return now
+    _check_unchanged(said, shown)
     renew = Renew(_expiry(wanted.config.expires))
     return _view(await _execute(web, request, renew, Operation.RENEW))
 
@@ -238,6 +255,48 @@ async def delete(key: str, request: Request, web: Parts) -> None:
     """Unsubscribe."""
     await _check(web, key)
     await web.service.execute(*_asked(web, request, Unsubscribe(), Operation.UNSUBSCRIBE))
+
+
+_METHODS = {"": "POST, OPTIONS", "/{key}": "GET, PUT, DELETE, OPTIONS"}
+"""The methods of the collection, and of a subscription."""
+
+
+def _offer_methods(path: str, allowed: str) -> None:
+    """Answer OPTIONS, and other methods than those that are *allowed*."""
+
+    @router.options(path, status_code=204, include_in_schema=False)
+    async def say_methods(response: Response) -> None:
+        response.headers["Allow"] = allowed
+
+    others = sorted({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} - set(allowed.split(", ")))
+
+    @router.api_route(path, methods=others, include_in_schema=False)
+    async def refuse_method() -> None:
+        raise HTTPException(405, "Method Not Allowed", {"Allow": allowed})
+
+
+for _path, _allowed in _METHODS.items():
+    _offer_methods(_path, _allowed)
+
+
+def _check_unchanged(said: Mapping[str, Any], shown: Mapping[str, Any], within: str = "") -> None:
+    """Refuse members that are not as they are *shown*, but for ``config.expires``; null is none.
+
+    Raises:
+        HTTPException: 422, naming one.
+    """
+    for name, value in said.items():
+        member, there = f"{within}{name}", shown.get(name)
+        if member == "config.expires" or value == there:
+            continue
+        if isinstance(value, dict) and isinstance(there, dict):
+            _check_unchanged(value, there, f"{member}.")
+            continue
+        raise HTTPException(
+            422,
+            f"{quoted(member)} is not as it is, and cannot be changed: config.expires alone can. "
+            "Make another subscription.",
+        )
 
 
 async def _check(web: Web, key: str) -> None:

@@ -210,7 +210,8 @@ async def test_management(gateway: Running, consumer: Consumers) -> None:
     assert answer.headers["location"] == f"{gateway.url}{path_of(made)}"
     assert made["id"] != "mine"
     assert (made["sink"], made["protocol"]) == (sink.url, "HTTP")
-    assert (made["types"], made["filters"], made["source"]) == (["a", "b"], filters, None)
+    assert (made["types"], made["filters"]) == (["a", "b"], filters)
+    assert b"null" not in answer.body and "source" not in made
     config = made["config"]
     assert config["topic"] == "w:storms//."
     assert (config["xpath"], config["namespaces"]) == ("/a", {"w": "urn:w"})
@@ -225,6 +226,60 @@ async def test_management(gateway: Running, consumer: Consumers) -> None:
     for method in ("GET", "DELETE"):
         gone = await gateway.request(method, path_of(made))
         assert read(gone, 404)["reason"] == "subscription-unknown"
+
+
+async def test_what_is_read_can_be_written_back(gateway: Running, consumer: Consumers) -> None:
+    sink = consumer.add()
+    path = path_of(
+        await subscribed(
+            gateway, sink, types=["a"], filters=[{"exact": {"subject": "b"}}],
+            protocolsettings={"mode": "batched", "batchsize": 2, "secret": SECRET},
+            config={"topic": "{urn:w}a", "xpath": "/b", "expires": 600},
+        )
+    )  # fmt: skip
+    shown = read(await gateway.request("GET", path))
+    assert read(await put(gateway, path, shown)) == shown
+    forever = path_of(await subscribed(gateway, consumer.add(), config={"topic": "a"}))
+    endless = read(await gateway.request("GET", forever))
+    assert read(await put(gateway, forever, endless)) == endless
+    nulls = {**shown, "source": None, "config": {**shown["config"], "expires": "PT1H"}}
+    longer = read(await put(gateway, path, nulls))
+    assert longer["config"]["expires"] > shown["config"]["expires"]
+    longer["config"]["expires"] = shown["config"]["expires"]
+    assert longer == shown
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"sink": "http://127.0.0.1:9/"}, "sink"),
+        ({"types": ["b"]}, "types"),
+        ({"source": "/s"}, "source"),
+        ({"types": None}, "types"),
+        ({"colour": "red"}, "colour"),
+        ({"protocolsettings": {"secret": SECRET}}, "protocolsettings.secret"),
+        ({"protocolsettings": {"mode": "binary"}}, "protocolsettings.mode"),
+        ({"config": {"topic": "b", "expires": "PT1H"}}, "config.topic"),
+        ({"config": {"namespaces": {"p": "urn:p"}}}, "config.namespaces.p"),
+    ],
+)
+async def test_what_cannot_be_changed(
+    gateway: Running, consumer: Consumers, change: dict[str, Any], named: str
+) -> None:
+    made = await subscribed(gateway, consumer.add(), types=["a"], config={"topic": "a"})
+    answer = await put(gateway, path_of(made), {**made, **change})
+    assert named in read(answer, 422)["detail"]
+    assert read(await gateway.request("GET", path_of(made))) == made
+
+
+async def test_methods(gateway: Running, consumer: Consumers) -> None:
+    made = await subscribed(gateway, consumer.add(), config={"topic": "a"})
+    rows = [("/events/subscriptions", "POST, OPTIONS", ["GET", "HEAD", "PUT", "PATCH", "DELETE"])]
+    rows += [(path_of(made), "GET, PUT, DELETE, OPTIONS", ["PATCH", "HEAD"])]
+    for path, allowed, others in rows:
+        for method, status_ in [("OPTIONS", 204), *((other, 405) for other in others)]:
+            answer = await gateway.request(method, path)
+            assert (answer.status, answer.headers["allow"]) == (status_, allowed), (path, method)
 
 
 async def put(gateway: Running, path: str, value: dict[str, Any]) -> Answer:
