@@ -16,7 +16,7 @@ from mediation.model.messages import Subscription
 from mediation.model.requests import RegisterPublisher
 from mediation.model.specification import PropertyDocument
 from mediation.notification.brokered import BROKERED_1_3, broker_properties, registration_properties
-from mediation.notification.topics import topic_set, written_topic
+from mediation.notification.topics import is_path, topic_set, written_topic
 from mediation.resources.wsrf import lifetime_properties, write_time
 from mediation.soap.addressing import write_epr
 from mediation.soap.envelopes import xml_text
@@ -92,9 +92,12 @@ def producer_properties(
 ) -> Mapping[str, bytes]:
     """The resource properties of the gateway as a producer and broker
     (WS-BrokeredNotification 1.3, NotificationBrokerRP); *topics* are those known so far, and all
-    that there can be where *fixed*."""
+    that there can be where *fixed*. A topic whose name is no NCName is in none of them: neither an
+    expression nor an element of the TopicSet can have it."""
     wsnt = f' xmlns:wsnt="{WSNT}"'
-    expressions = "".join(_topic_element("wsnt:TopicExpression", topic, wsnt) for topic in topics)
+    expressions = "".join(
+        _topic_element("wsnt:TopicExpression", topic, wsnt) for topic in filter(is_path, topics)
+    )
     offered = "".join(
         f"<wsnt:TopicExpressionDialect{wsnt}>{xml_text(uri)}</wsnt:TopicExpressionDialect>"
         for uri in topic_dialects

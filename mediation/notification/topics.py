@@ -1,5 +1,6 @@
 """Topics as elements (WS-Topics 1.3): read from messages, written into them, and as a TopicSet."""
 
+import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -7,6 +8,7 @@ from types import MappingProxyType
 from lxml import etree
 
 from filters import (
+    NCNAME,
     FilterError,
     Reason,
     Refused,
@@ -38,6 +40,7 @@ _CARRIED = _ONE_LEVEL | {
     dialects.TOPIC_CONCRETE_SET,
 }
 
+_NCNAME = re.compile(NCNAME)
 _LONG = 4096
 """Characters of a topic, its element's attributes and the namespaces in scope from which on it is
 read anew each time."""
@@ -114,6 +117,12 @@ def written_topic(topic: Topic) -> tuple[str, str]:
     return xml_text(topic_text(topic, prefixes)), scope
 
 
+def is_path(topic: Topic) -> bool:
+    """Whether *topic* has an expression in the dialects of paths: each step is an NCName (WS-Topics
+    1.3, "Topic Expressions"). A broker or WS-Messenger may have others, such as ``a b``."""
+    return all(_NCNAME.fullmatch(step.name) is not None for step in topic.steps)
+
+
 def read_one_topic(element: etree._Element) -> Topic:
     """Read the topic whose current message is asked for.
 
@@ -170,7 +179,7 @@ def topic_set(topics: Collection[Topic]) -> bytes:
     schema does not allow."""
     root = etree.Element(f"{{{names.WSTOP_1_3}}}TopicSet", nsmap={"wstop": names.WSTOP_1_3})
     nodes: dict[tuple[Step, ...], etree._Element] = {(): root}
-    for topic in topics:
+    for topic in filter(is_path, topics):
         try:
             for depth, step in enumerate(topic.steps, 1):
                 if topic.steps[:depth] not in nodes:
@@ -179,4 +188,5 @@ def topic_set(topics: Collection[Topic]) -> bytes:
         except ValueError:
             continue
         nodes[topic.steps].set(f"{{{names.WSTOP_1_3}}}topic", "true")
-    return etree.tostring(root)
+    # In ASCII a name with other letters would be written with references, which no name can have.
+    return etree.tostring(root, encoding="utf-8")

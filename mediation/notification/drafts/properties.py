@@ -10,6 +10,7 @@ from mediation.model.requests import RegisterPublisher
 from mediation.model.specification import PropertyDocument
 from mediation.notification.brokered import broker_properties, registration_properties
 from mediation.notification.drafts.draft import Draft
+from mediation.notification.topics import is_path
 from mediation.resources.wsrf import lifetime_properties, write_time
 from mediation.soap.addressing import write_epr
 from mediation.soap.envelopes import xml_text
@@ -63,9 +64,11 @@ class DraftProperties:
         offered = dict.fromkeys(self._draft.spelled.get(uri, uri) for uri in topic_dialects)
         name = "wsnt:TopicExpressionDialects"
         fixed_set = str(fixed).lower()
+        # A blind Simple takes any name, the dialects of paths NCNames alone.
+        written = topics if self._draft.simple_is_blind else filter(is_path, topics)
         own = {
             "Topic": "".join(
-                self._draft.write_topic("wsnt:Topic", topic, None, declared) for topic in topics
+                self._draft.write_topic("wsnt:Topic", topic, None, declared) for topic in written
             ),
             "FixedTopicSet": f"<wsnt:FixedTopicSet{declared}>{fixed_set}</wsnt:FixedTopicSet>",
             "TopicExpressionDialects": "".join(

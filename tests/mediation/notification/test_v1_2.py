@@ -58,6 +58,7 @@ from mediation import (
     write_subscribe,
     write_unsubscribe,
 )
+from mediation.filtering import producer_view
 from tests.rigs.draft_schemas import PAYLOAD, DraftValidator
 from tests.rigs.mediation import (
     NOW,
@@ -369,7 +370,10 @@ def test_answers_are_valid(soap: Soap, wsa: Wsa, drafts: DraftValidator) -> None
     consumer = EndpointReference("http://c", wsa, (KEY.encode(),))
     filter_ = Filter(
         (Expression("t:a", dialects.TOPIC_SIMPLE, (("t", "urn:t"), ("wsnt", "urn:mine"))),),
-        (Expression("/a", namespaces=(("t", "urn:t"),)),),
+        (
+            Expression("/a", namespaces=(("t", "urn:t"),)),
+            Expression("//b", view=producer_view(VERSION)),
+        ),
     )
     kept = subscription(VERSION, soap=soap, wsa=wsa, consumer=consumer, filter=filter_)
     own, producer = properties_in(VERSION), (parse_clark("{urn:t}a"), parse_clark("b/c"))
@@ -395,6 +399,18 @@ def test_answers_are_valid(soap: Soap, wsa: Wsa, drafts: DraftValidator) -> None
         action, octets = write_response(response, spoken, message_id="urn:r")
         assert action.endswith(f"/{operation.value}Response")
         drafts.check(octets, wsa)
+
+
+def test_topics_that_no_path_can_have_are_not_told() -> None:
+    topics = [Topic((Step(None, name),)) for name in ("a b", "/T1", "good")]
+    told = {
+        version: properties_in(version)
+        .of_producer(topics, ())
+        .values[f"{{{namespace}}}Topic"]
+        .count(b"</wsnt:Topic>")
+        for version, namespace in ((VERSION, names.WSN_2004_06), (Version.WSN_1_0, names.WSN_IBM))
+    }
+    assert told == {VERSION: 1, Version.WSN_1_0: 3}  # 1.0 takes any text behind a colon.
 
 
 def test_the_document_of_a_subscription_is_in_the_order_of_the_schema(

@@ -8,7 +8,16 @@ from urllib.parse import urljoin
 import pytest
 from lxml import etree
 
-from filters import EVERYTHING, Expression, Filter, Reason, topic_dialects
+from filters import (
+    EVERYTHING,
+    Expression,
+    Filter,
+    Reason,
+    Step,
+    Topic,
+    parse_expression,
+    topic_dialects,
+)
 from mediation import (
     NEVER,
     PRODUCER_DOCUMENT,
@@ -35,12 +44,13 @@ from mediation import (
     Subscribed,
     TerminationTime,
     Wsa,
+    names,
     producer_properties,
     read,
     subscription_properties,
     write_response,
 )
-from mediation.filtering import CHANGED_ONLY
+from mediation.filtering import CHANGED_ONLY, read_topic_expression
 from tests.rigs.mediation import (
     ARRIVAL,
     CONCRETE,
@@ -423,6 +433,18 @@ def test_the_properties_of_the_producer() -> None:
     ]
     marked = [str(node.tag) for node in topic_set.iter() if "true" in node.attrib.values()]
     assert marked == ["{urn:w}storms", "tropical", "Motion", "plain"]
+
+
+def test_topics_that_no_expression_can_have() -> None:
+    odd = [Topic((Step(None, name),)) for name in ("a b", "/T1", "a:b", "1st", "")]
+    below = Topic((Step("urn:w", "a"), Step(None, "b c")))
+    topics = [*odd, topic("{urn:w}caf\u00e9/b-1.c"), below]
+    produced = producer_properties(topics, topic_dialects())
+    octets = b"<a>" + produced[f"{{{WSNT}}}TopicExpression"] + b"</a>"
+    [told] = etree.fromstring(octets)
+    assert parse_expression(read_topic_expression(told)).matches(topics[-2])
+    (named,) = etree.fromstring(produced[f"{{{names.WSTOP_1_3}}}TopicSet"])
+    assert named.tag == "{urn:w}caf\u00e9"
 
 
 @pytest.mark.parametrize("count", [2, 5])
