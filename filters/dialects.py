@@ -2,6 +2,10 @@
 
 XPATH_1_0 = "http://www.w3.org/TR/1999/REC-xpath-19991116"
 
+XPATH_LEXICAL = "urn:dragoman:dialect:xpath-lexical:1"
+"""XPath 1.0 that is also true where it is with names compared as they are written
+(`filters.xpath.lexical`). Nobody writes this URI: an endpoint says that it means XPath so."""
+
 XPATH_1_0_EVENT = "http://www.w3.org/2011/03/ws-evt/Dialects/XPath10"
 """XPath 1.0 over the root of the event, as WS-Eventing 2011/03 says."""
 

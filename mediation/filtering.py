@@ -20,7 +20,7 @@ from filters import (
     topic_dialects,
     topic_text,
 )
-from filters.xpath import with_lexical_names
+from filters.xpath import as_lexical
 from mediation import names, profiles
 from mediation.model.errors import MediationError
 from mediation.model.requests import EndpointRules
@@ -40,7 +40,7 @@ from mediation.soap.envelopes import (
 _EVENT_ROOTS = frozenset({dialects.XPATH_1_0_EVENT, dialects.EVENT_ROOT_XPATH})
 """Dialects that are XPath over the event, whatever else the request has."""
 _ACTION_DIALECTS = frozenset({dialects.ACTION_DPWS_1_0, dialects.ACTION_DPWS_1_1})
-_CONDITION_DIALECTS = frozenset({dialects.XPATH_1_0})
+_CONDITION_DIALECTS = frozenset({dialects.XPATH_1_0, dialects.XPATH_LEXICAL})
 """Those of conditions over the producer's properties."""
 _CLARK = re.compile(r"\{([^{}]*)\}")
 _SEPARATORS = frozenset(":/")
@@ -213,7 +213,7 @@ def by_rules(filter_: Filter, rules: EndpointRules) -> Filter:
     """*filter_* as the endpoint that it came to means it."""
     if not rules.lexical_names:
         return filter_
-    return replace(filter_, contents=tuple(map(with_lexical_names, filter_.contents)))
+    return replace(filter_, contents=tuple(map(as_lexical, filter_.contents)))
 
 
 def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: bool) -> Filter:
@@ -264,7 +264,8 @@ def write_kept_expression(
         for prefix, uri in expression.namespaces
         if prefix not in ("xml", "n-")
     )
-    said = xml_attribute(dialect or expression.dialect)
+    own = dialects.XPATH_1_0 if expression.dialect == dialects.XPATH_LEXICAL else expression.dialect
+    said = xml_attribute(dialect or own)
     return (
         f'<n-:{name} xmlns:n-="{namespace}"{scope} Dialect={said}>'
         f"{xml_text(expression.text)}</n-:{name}>"

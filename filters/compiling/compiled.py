@@ -26,6 +26,7 @@ from filters.dialects import (
     EBRIM_QUERY,
     EVENT_QUERY,
     XPATH_1_0,
+    XPATH_LEXICAL,
 )
 from filters.documents import parse_own
 from filters.events import Event
@@ -33,7 +34,7 @@ from filters.filter import Expression, Filter
 from filters.reasons import FilterError, Reason, Refused, quoted
 from filters.topics.patterns import TopicPattern
 from filters.topics.topics import Topic
-from filters.xpath import compile_xpath
+from filters.xpath import compile_xpath, translate_lexical
 
 ENTRY_POINT_GROUP = "dragoman.filters"
 MAX_EXPRESSIONS = 16
@@ -164,7 +165,8 @@ def topic_dialects() -> tuple[str, ...]:
 
 def content_dialects(compilers: Mapping[str, Compiler] | None = None) -> tuple[str, ...]:
     """Return the URIs of all other supported dialects, the default one first."""
-    return (XPATH_1_0, *TRANSLATORS, *(installed_compilers() if compilers is None else compilers))
+    written = (dialect for dialect in TRANSLATORS if dialect != XPATH_LEXICAL)
+    return (XPATH_1_0, *written, *(installed_compilers() if compilers is None else compilers))
 
 
 @lru_cache(maxsize=1)
@@ -224,6 +226,7 @@ def _actions(expression: Expression) -> Condition:
 TRANSLATORS: Mapping[str, Callable[[Expression], Expression]] = {
     EBRIM_QUERY: translate_query,
     EVENT_QUERY: translate_event_query,
+    XPATH_LEXICAL: translate_lexical,
 }
 """Dialects whose expressions are written in XPath instead, so that they are indexed with it."""
 BUILT_IN: dict[str, Compiler] = {

@@ -8,7 +8,7 @@ from filters.xpath.admission import (
     names_payload_root,
     prefixes_in,
 )
-from filters.xpath.lexical import with_lexical_names
+from filters.xpath.lexical import as_lexical, translate_lexical
 from filters.xpath.limits import XPathLimits
 from filters.xpath.parser import UndeclaredPrefix, parse
 from filters.xpath.relocation import relocate
@@ -16,6 +16,7 @@ from filters.xpath.relocation import relocate
 __all__ = [
     "UndeclaredPrefix",
     "XPathLimits",
+    "as_lexical",
     "check",
     "compile_value",
     "compile_xpath",
@@ -24,5 +25,5 @@ __all__ = [
     "parse",
     "prefixes_in",
     "relocate",
-    "with_lexical_names",
+    "translate_lexical",
 ]

@@ -7,6 +7,7 @@ What it takes of XPath is a small part; expressions outside it have no lexical f
 
 from dataclasses import replace
 
+from filters.dialects import XPATH_1_0, XPATH_LEXICAL
 from filters.filter import Expression
 from filters.reasons import FilterError
 from filters.xpath.parser import UndeclaredPrefix, parse
@@ -18,7 +19,20 @@ _PLAIN = frozenset({"/", "//", "[", "]", "@", "*", "=", "!=", "<", "<=", ">", ">
 _CALLS = frozenset({"text", "position"})
 
 
-def with_lexical_names(expression: Expression) -> Expression:
+def as_lexical(expression: Expression) -> Expression:
+    """*expression* in the dialect `XPATH_LEXICAL`, its text as it is; unchanged where it has no
+    lexical form, or is no XPath."""
+    if expression.dialect != XPATH_1_0 or _with_lexical_names(expression) is expression:
+        return expression
+    return replace(expression, dialect=XPATH_LEXICAL)
+
+
+def translate_lexical(expression: Expression) -> Expression:
+    """The XPath that means what *expression* says in the dialect `XPATH_LEXICAL`."""
+    return _with_lexical_names(replace(expression, dialect=XPATH_1_0))
+
+
+def _with_lexical_names(expression: Expression) -> Expression:
     """*expression*, which is also true where it is with names taken lexically; as it is, where it
     has no lexical form, or is no XPath."""
     try:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from filters import Event, Expression, Filter, FilterError, FilterSet, compile
+from filters import Event, Expression, Filter, FilterError, FilterSet, compile, content_dialects
+from filters.dialects import XPATH_LEXICAL
 from filters.topics import DEFAULT_TOPIC
-from filters.xpath import with_lexical_names
+from filters.xpath import as_lexical
 
 TRUE = [
     ("/c/b/a", "<c><b><a> 123 </a></b></c>"),
@@ -39,7 +40,7 @@ SCOPE = (("p", "urn:p"),)
     [*((*row, True) for row in TRUE), *((*row, False) for row in FALSE)],
 )
 def test_verdicts(text: str, document: str, verdict: bool, path: str) -> None:
-    filter_ = Filter(contents=(with_lexical_names(Expression(text, namespaces=SCOPE)),))
+    filter_ = Filter(contents=(as_lexical(Expression(text, namespaces=SCOPE)),))
     event = Event(document.encode(), topic=DEFAULT_TOPIC)
     if path:
         filters: FilterSet[str] = FilterSet()
@@ -50,15 +51,21 @@ def test_verdicts(text: str, document: str, verdict: bool, path: str) -> None:
         assert compile(filter_).matches(event) is verdict
 
 
+def test_the_text_stays_as_it_was_written() -> None:
+    made = as_lexical(Expression("/p:x[a]"))
+    assert (made.text, made.dialect) == ("/p:x[a]", XPATH_LEXICAL)
+    assert XPATH_LEXICAL not in content_dialects()
+
+
 @pytest.mark.parametrize("text", OUTSIDE)
 def test_what_yfilter_does_not_have_is_left_alone(text: str) -> None:
-    assert with_lexical_names(Expression(text)).text == text
+    assert as_lexical(Expression(text)) == Expression(text)
 
 
 @pytest.mark.parametrize(
     "text", ["/a[", "", "/a/", "//", "/a[1", "a b", "/p:", "\x00", "/a" * 9000]
 )
 def test_what_is_no_expression_is_refused_when_it_is_compiled(text: str) -> None:
-    made = with_lexical_names(Expression(text))
+    made = as_lexical(Expression(text))
     with pytest.raises(FilterError):
         compile(Filter(contents=(made,)))

@@ -1,6 +1,7 @@
 """WS-BaseNotification 1.0 as WS-Messenger's clients (Apache Airavata 0.11) speak it at its
 NotificationService."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -370,6 +371,24 @@ async def test_the_root_of_a_selector_is_the_event_and_names_are_lexical(
     await client.publish(topic, event)
     await gateway.quiet()
     assert consumer.waiting(url) == match
+
+
+async def test_a_lexical_selector_is_shown_as_it_was_written(
+    gateway: Running, consumer: Consumers
+) -> None:
+    client, url = WsntClient(gateway), consumer.fresh()
+    await client.subscribe(url, fresh_topic(), "/c/b")
+    found = await gateway.api("GET", f"/subscriptions?consumer={url}")
+    [one] = json.loads(found.body)["subscriptions"]
+    assert one["contents"] == ["/c/b"]
+    management = "urn:dragoman:management:1"
+    body = (
+        f'<m:ListSubscriptions xmlns:m="{management}"><m:Selection><m:Consumer>{url}</m:Consumer>'
+        "</m:Selection></m:ListSubscriptions>"
+    )
+    answer = await gateway.ask(Speaker(), body)
+    [shown] = answer.message.root.iter(f"{{{WSNT}}}MessageContent")
+    assert (shown.text, shown.get("Dialect")) == ("/c/b", XPATH)
 
 
 async def test_paused_and_subscribed_after_a_restart(tmp_path: Path, consumer: Consumers) -> None:
