@@ -11,10 +11,10 @@ written; children of one name are an array; the text of an element that has attr
 ``#text``, and of one that has none is all that it is. Everything is text: no schema says what is a
 number. A declaration of a namespace is an attribute of the element that makes it.
 
-`unproject` is the inverse where an element has text or children, and children of one name stand
-together. What JSON has no place for is lost: comments, processing instructions, where text stands
-between children (it is joined), the order of children of different names in turn, and white space
-between children.
+`unproject`, for programs that get such JSON, is the inverse where an element has text or children,
+and children of one name stand together. What JSON has no place for is lost: comments, processing
+instructions, where text stands between children (it is joined), the order of children of different
+names in turn, and white space between children.
 """
 
 import json

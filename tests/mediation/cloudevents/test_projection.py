@@ -1,6 +1,8 @@
 """XML as JSON, and back where that can be."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -96,6 +98,18 @@ def test_rules(xml: str, value: object) -> None:
 )
 def test_namespaces_come_back(xml: str) -> None:
     assert canonical(unproject(project(xml.encode()))) == canonical(xml.encode())
+
+
+def test_the_example_of_the_documentation() -> None:
+    page = Path(__file__).parents[3] / "docs" / "cloudevents.md"
+    [section] = re.findall(
+        r"^### XML as JSON$(.*?)^## ", page.read_text(), re.DOTALL | re.MULTILINE
+    )
+    [xml] = re.findall(r"^```xml\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    [value] = re.findall(r"^```json\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    assert project(xml.strip().encode()) == json.loads(value)
+    [code] = re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    exec(compile(code, page.name, "exec"), {})  # noqa: S102 - it is our own page
 
 
 @pytest.mark.parametrize(
