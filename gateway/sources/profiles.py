@@ -48,6 +48,12 @@ PROFILES: Mapping[str, Profile] = {
         pauses=False,
         wsa=Wsa.V2005_08,
     ),
+    "dpws-1.0": Profile(
+        "devices of DPWS 1.0 (WSD), for wse-2004-08",
+        soap=Soap.V1_2,
+        pauses=False,
+        wsa=Wsa.V2004_08,
+    ),
     "wsman": Profile(
         "services of WS-Management, for wse-2004-08",
         soap=Soap.V1_2,

@@ -106,7 +106,8 @@ def write_subscribe(
         reliable: The version of WS-ReliableMessaging, such as 1.1, in whose sequence the
             notifications are to come; WS-Eventing and WS-Notification 1.3 alone can say it.
         actions: Events with one of these actions are wanted, by the action filter of DPWS, which
-            WS-Eventing alone has, and which goes with no other.
+            WS-Eventing alone has, and which goes with no other: that of DPWS 1.0 where
+            WS-Addressing 2004/08 is spoken, else that of 1.1.
         source: What to say to a source of WS-Management, which WS-Eventing 2004/08 alone has.
         blocks: More header blocks, each one element.
 
@@ -127,6 +128,7 @@ def write_subscribe(
         reliable,
         actions,
         source,
+        spec.wsa,
     )
     if source is not None:
         blocks += request_headers(source, spec.soap)

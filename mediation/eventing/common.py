@@ -215,6 +215,13 @@ def eventing_offers(
     )
 
 
+_ACTION_DIALECTS: Mapping[Wsa | None, str] = {
+    Wsa.V2004_08: dialects.ACTION_DPWS_1_0,
+    Wsa.V2005_08: dialects.ACTION_DPWS_1_1,
+}
+"""The filter of actions of the DPWS that goes with a version of WS-Addressing."""
+
+
 class EventingClient:
     """Requests of WS-Eventing as a client writes them; notifications are bare events."""
 
@@ -270,7 +277,7 @@ class EventingClient:
                     Reason.FILTER_DIALECT, "A filter of actions goes with no topic and no XPath."
                 )
             actions = xml_text(" ".join(wanted.actions))
-            dialect = xml_attribute(dialects.ACTION_DPWS_1_1)
+            dialect = xml_attribute(_ACTION_DIALECTS.get(wanted.wsa, dialects.ACTION_DPWS_1_1))
             return f"<wse:Filter Dialect={dialect}>{actions}</wse:Filter>"
         if topic and xpath:
             inner = write_topic_expression(names.WSN_1_3, "wsnt:TopicExpression", topic, scope)

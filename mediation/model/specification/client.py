@@ -25,7 +25,7 @@ class RequestParts(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SubscribeOptions:
     """The content of a Subscribe that a client of ours writes, as the arguments of
-    `mediation.client.write_subscribe`."""
+    `mediation.client.write_subscribe`; *wsa* is the version of WS-Addressing that is spoken."""
 
     consumer: EndpointReference
     topic: str | None = None
@@ -39,6 +39,7 @@ class SubscribeOptions:
     reliable: str = ""
     actions: tuple[str, ...] = ()
     source: SourceOptions | None = None
+    wsa: Wsa | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,8 +101,9 @@ def test_the_help_names_what_a_producer_may_speak(folder: Path) -> None:
     said = " ".join(run("sources", "add", "--help", cwd=folder).stdout.split())
     assert ", ".join(version.value for version in SPECS) in said
     assert "cloudevents" not in said
+    unbroken = said.replace(" ", "")  # A line may end behind any hyphen.
     for name, profile in PROFILES.items():
-        assert f"{name}: {profile.text}" in said
+        assert f"{name}: {profile.text}".replace(" ", "") in unbroken
 
 
 @pytest.mark.slow

@@ -15,11 +15,13 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
+from filters.dialects import ACTION_DPWS_1_0, ACTION_DPWS_1_1
 from gateway.model.sources import EndTold, Standing, State
 from gateway.store import Store
 from gateway.store import sources as rows
+from mediation import Wsa
 from tests.rigs.consumers import Consumers
-from tests.rigs.envelopes import S11, WSE, Speaker, fresh_id, topic_expression
+from tests.rigs.envelopes import S11, WSA10, WSE, Speaker, fresh_id, topic_expression
 from tests.rigs.gateways import Running, running
 from tests.rigs.producers import Producer, Producers, Script, Told, fault, producers, status
 from tests.rigs.waiting import until
@@ -332,6 +334,25 @@ async def test_apache_cxf_is_spoken_to_as_it_speaks(gateway: Running, some: Prod
     assert (told.message.soap, told.message.headers) == (S11, [])
     assert told.headers["soapaction"] == '""'
     await state(gateway, id_, "live")
+
+
+@pytest.mark.parametrize(
+    ("profile", "wsa", "dialect"),
+    [
+        ("standard", Wsa.V2004_08.value, ACTION_DPWS_1_0),
+        ("dpws-1.0", Wsa.V2004_08.value, ACTION_DPWS_1_0),
+        ("dpws", WSA10, ACTION_DPWS_1_1),
+    ],
+)
+async def test_a_device_is_asked_for_actions_as_its_dpws_says(
+    gateway: Running, some: Producers, profile: str, wsa: str, dialect: str
+) -> None:
+    producer = some.add(wse=True)
+    await add(gateway, producer, profile=profile, actions=["urn:a/b"])
+    told = await producer.asked("Subscribe")
+    [filter_] = told.message.root.iter(f"{{{WSE}}}Filter")
+    assert (filter_.get("Dialect"), filter_.text) == (dialect, "urn:a/b")
+    assert told.message.root.find(f".//{{{wsa}}}Action") is not None
 
 
 async def test_reference_parameters_of_a_manager_come_back(
