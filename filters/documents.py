@@ -112,6 +112,31 @@ def parse_document(
     return root
 
 
+def replace_forbidden(octets: bytes, charset: str | None = None) -> bytes | None:
+    """Replace every character that XML 1.0 forbids by U+FFFD, and every reference to a control
+    character, in a document that `parse_document` refuses as ``NOT_XML``; None where there is none
+    of them.
+
+    The document is decoded, searched and encoded once, in a time that grows with its length.
+
+    Raises:
+        FilterError: ``ENCODING``.
+    """
+    codec, body = _codec(octets, charset)
+    try:
+        text = body.decode(codec, "surrogatepass")
+    except UnicodeDecodeError:
+        return None
+    mended, replaced = _FORBIDDEN.subn("\ufffd", text)
+    return octets[: len(octets) - len(body)] + mended.encode(codec) if replaced else None
+
+
+_FORBIDDEN = re.compile(
+    "[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
+    "|&#0{0,9}(?:[0-8]|1[124-9]|2[0-9]|3[01]);|&#x0{0,9}(?:[0-8bcefBCEF]|1[0-9a-fA-F]);"
+)
+
+
 def parse_own(octets: bytes) -> etree._Element:
     """Parse a document that `parse_document` has passed, or that we made, with no limit but the
     parser's own.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from lxml import etree
 
 from filters import DocumentLimits, Reason, Refused, Topic, parse_document, quoted
-from filters.documents import DEFAULT_LIMITS
+from filters.documents import DEFAULT_LIMITS, replace_forbidden
 from mediation import names, profiles
 from mediation.eventing.management import channel_topic, read_management
 from mediation.grid_events.recurring import CallMoulds
@@ -181,7 +181,7 @@ def _read_whole(
     soap, headers, name, namespaces = soap_hint, NO_HEADERS, "", _NO_NAMESPACES
     specification = operation = managed = reliable = None
     try:
-        root = parse_document(octets, charset=charset, limits=limits, names=learnt)
+        root = _parse(octets, charset, limits, learnt)
         soap = soap_of(root)
         envelope = read_envelope(root)
         element = envelope.body[0] if envelope.body else None
@@ -241,6 +241,22 @@ def _read_whole(
         version = _version(specification)
         context = Context(soap, headers, version, operation, name, namespaces, reliable=reliable)
         raise Rejected(context, refused) from refused
+
+
+def _parse(
+    octets: bytes, charset: str | None, limits: DocumentLimits, learnt: set[str] | None
+) -> etree._Element:
+    """Parse an envelope, in a second try one of `profiles.MENDED`."""
+    try:
+        return parse_document(octets, charset=charset, limits=limits, names=learnt)
+    except Refused as refused:
+        mended = replace_forbidden(octets, charset) if refused.reason is Reason.NOT_XML else None
+        if mended is None:
+            raise
+        root = parse_document(mended, charset=charset, limits=limits, names=learnt)
+        if profiles.MENDED.isdisjoint([one.tag for part in elements(root) for one in part]):
+            raise
+        return root
 
 
 def _is_plain_event(name: str) -> bool:

@@ -74,6 +74,8 @@ class Profile:
         dialects: Topic dialects as they write them, and those that they mean.
         prefixes: Prefixes of topics that they do not declare, and their namespaces.
         signs: Topics that they do not say, and what they publish on them.
+        mended: Header blocks and contents of bodies, by their expanded names, in whose messages
+            each character that XML forbids is read as U+FFFD.
         fits: Whether a subscription was made so; None where that is not what tells.
         sending: For a consumer that an operator gives this profile.
     """
@@ -92,6 +94,7 @@ class Profile:
     dialects: Mapping[str, str] = field(default_factory=lambda: _NONE)
     prefixes: Mapping[str, str] = field(default_factory=lambda: _NONE)
     signs: tuple[Sign, ...] = ()
+    mended: frozenset[str] = frozenset()
     fits: Callable[[Subscription], bool] | None = None
     sending: Sending | None = None
 
@@ -284,6 +287,14 @@ _ROWS = (
         },
     ),
     Profile(
+        "forbidden-characters",
+        "Windows Event Forwarding",
+        "sends events with characters that XML forbids, such as U+0001",
+        "in deliveries of WS-Management, and in no other message, each of them is read as U+FFFD",
+        "elastic/beats, winlogbeat/sys/winevent/event_test.go",
+        mended=frozenset({f"{{{names.WSMAN}}}Events", f"{{{names.WSMAN}}}AckRequested"}),
+    ),
+    Profile(
         "answered-publications",
         "WS-Messenger's clients (Apache Airavata 0.11)",
         "wait for an envelope in answer to what they publish, and throw at 202",
@@ -358,6 +369,9 @@ ADDRESS_NAMESPACES = frozenset[str]().union(*(row.addresses for row in _ROWS))
 """Namespaces beside those of WS-Addressing in which peers write an address."""
 ANONYMOUS = frozenset({*(wsa.anonymous for wsa in Wsa)}).union(*(row.anonymous for row in _ROWS))
 """The anonymous addresses, in every spelling."""
+MENDED = frozenset[str]().union(*(row.mended for row in _ROWS))
+"""Header blocks and contents of bodies by which the messages are known in which each character
+that XML forbids is read as U+FFFD."""
 _SIGNS = tuple(sign for row in _ROWS for sign in row.signs)
 TOPIC_SIGNS: Mapping[str, tuple[Sign, ...]] = {
     content: tuple(sign for sign in _SIGNS if sign.content == content)

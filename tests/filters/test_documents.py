@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import DocumentLimits, FilterError, Reason, parse_document
-from filters.documents import _may_have_long_tag
+from filters.documents import _may_have_long_tag, replace_forbidden
 from tests.rigs.corpus import families, messages
 from tests.rigs.pace import pace, unit
 
@@ -541,3 +541,39 @@ def test_long_texts_are_no_long_tags() -> None:
     assert not _may_have_long_tag(text, 640)
     assert _may_have_long_tag(text + b">", 640)
     assert _may_have_long_tag(b"<a>" + b"x" * 100 + b"<b c='" + b"d" * 640 + b"'/></a>", 640)
+
+
+@pytest.mark.parametrize(
+    ("octets", "charset", "mended"),
+    [
+        pytest.param(b"<a>\x01</a>", None, "<a>\ufffd</a>".encode(), id="UTF-8"),
+        pytest.param(
+            "\ufeff<a>\x01\U0001f600</a>".encode("utf-16-be"),
+            "utf-16",
+            "\ufeff<a>\ufffd\U0001f600</a>".encode("utf-16-be"),
+            id="UTF-16 with its byte order mark",
+        ),
+        pytest.param(
+            "<a>\x01</a>".encode("utf-16-le"),
+            "UTF-16LE",
+            "<a>\ufffd</a>".encode("utf-16-le"),
+            id="by the charset",
+        ),
+        pytest.param(
+            b"&#0;&#9;&#x0000A;&#xb;&#31;&#32;&#xFFFD;",
+            None,
+            "\ufffd&#9;&#x0000A;\ufffd\ufffd&#32;&#xFFFD;".encode(),
+            id="references",
+        ),
+        pytest.param("<a>\t\r\n\ue000\ufffd\U0010ffff</b>".encode(), None, None, id="none"),
+        pytest.param(b"<a>\x01\xe9</a>", None, None, id="not in its encoding"),
+    ],
+)
+def test_forbidden_characters(octets: bytes, charset: str | None, mended: bytes | None) -> None:
+    assert replace_forbidden(octets, charset) == mended
+
+
+def test_forbidden_characters_are_looked_for_once() -> None:
+    few, many = b"&#000000000" * 10_000, b"&#000000000" * 40_000
+    assert replace_forbidden(few) is None
+    assert pace(lambda: replace_forbidden(many)) < 16 * pace(lambda: replace_forbidden(few))

@@ -229,6 +229,16 @@ def _misspelt_action() -> None:
         assert spelled.rpartition("/")[2][:4] == meant.rpartition("/")[2][:4]
 
 
+@row("forbidden-characters")
+def _forbidden_characters() -> None:
+    for name in PROFILES["forbidden-characters"].mended:
+        block = f"<m:{name.rpartition('}')[2]} xmlns:m='{names.WSMAN}'>"
+        block += f"<m:Event>\x01</m:Event></m:{name.rpartition('}')[2]}>"
+        event = "<a/>" if name.endswith("AckRequested") else ""
+        octets = envelope(event or block, block if event else "")
+        assert isinstance(incoming(octets).request, Publish)
+
+
 @row("answered-publications")
 def _answered() -> None:
     request = incoming(stored("ws-messenger-wse-2004-08-publish")).request

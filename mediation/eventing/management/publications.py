@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from lxml import etree
 
 from filters import Reason, Refused, Topic, parse_document
+from filters.documents import replace_forbidden
 from mediation import names
 from mediation.eventing.management.windows import channel_topic
 from mediation.model.errors import MediationError
@@ -94,8 +95,13 @@ def _document_in(text: str, learnt: set[str] | None) -> etree._Element | None:
     """The root of the document that *text* is; None where it is none that is taken."""
     if "<" not in text:
         return None
+    document = _DECLARATION.sub("", text.strip(), count=1).encode(errors="replace")
     try:
-        document = _DECLARATION.sub("", text.strip(), count=1)
-        return parse_document(document.encode(errors="replace"), names=learnt)
+        return parse_document(document, names=learnt)
+    except Refused as refused:
+        # What XML forbids may be referred to, which is but text where the event is text.
+        mended = replace_forbidden(document) if refused.reason is Reason.NOT_XML else None
+    try:
+        return parse_document(mended, names=learnt) if mended is not None else None
     except Refused:
         return None

@@ -91,6 +91,62 @@ def test_events_in_text(content: str, payload: bytes) -> None:
     assert found.payload == payload
 
 
+LOGGED = f'<Event xmlns="{WINDOWS_EVENTS}"><Data>{{}}</Data></Event>'
+FORBIDDEN = [
+    pytest.param("a\x01b", "a\ufffdb", id="U+0001"),
+    pytest.param("\0\x08\x0b\x1b\x1f", "\ufffd" * 5, id="five controls"),
+    pytest.param("a\ufffeb\uffff", "a\ufffdb\ufffd", id="U+FFFE, U+FFFF"),
+    pytest.param("\ud83d!", "\ufffd!", id="half a character"),
+    pytest.param("a&#x1;&#027;b", "a\ufffd\ufffdb", id="references"),
+]
+
+
+def in_bytes(octets: bytes, encoding: str, put: str) -> bytes:
+    """A message in *encoding*, with *put* for each ``%s``."""
+    mark = b"" if encoding == "utf-8" else b"\xff\xfe"
+    return mark + octets.decode().replace("%s", put).encode(encoding, "surrogatepass")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
+@pytest.mark.parametrize("member", ["<![CDATA[{}]]>", "{}"], ids=["in text", "an element"])
+@pytest.mark.parametrize(("written", "read"), FORBIDDEN)
+def test_characters_that_xml_forbids_are_replaced(
+    written: str, read: str, member: str, encoding: str
+) -> None:
+    bad, good = (member.format(LOGGED.format(content)) for content in ("%s", "fine\ufffd"))
+    octets = in_bytes(delivery(batch(event(bad), event(good)), in_header=ACK), encoding, written)
+    found = incoming(octets).request
+    assert isinstance(found, Publish) and found.acknowledged
+    payloads = [LOGGED.format(content).encode() for content in (read, "fine\ufffd")]
+    assert [one.payload for one in found.notifications] == payloads
+
+
+def test_characters_that_xml_forbids_are_replaced_in_an_event_by_itself() -> None:
+    octets = delivery(LOGGED.format("\x01"), action="Event", in_header=ACK)
+    assert [one.payload for one in events(octets)] == [LOGGED.format("\ufffd").encode()]
+
+
+NOT_MENDED = [
+    pytest.param(envelope("<a>\x01</a>"), id="an event of nobody's"),
+    pytest.param(
+        envelope(
+            "<wse:Renew><wse:Expires>PT1H</wse:Expires></wse:Renew>",
+            "<wsman:ResourceURI>urn:\x01</wsman:ResourceURI>",
+        ),
+        id="a request of WS-Management",
+    ),
+    pytest.param(delivery(batch(event("<a>\x01</b>"))), id="what is not well-formed anyway"),
+    pytest.param(
+        delivery(batch(event("<a>\xe9\x01</a>"))).decode().encode("latin-1"), id="Latin 1"
+    ),
+]
+
+
+@pytest.mark.parametrize("octets", NOT_MENDED)
+def test_no_other_message_may_have_what_xml_forbids(octets: bytes) -> None:
+    assert refused(octets).refused.reason is Reason.NOT_XML
+
+
 @pytest.mark.parametrize(
     ("channel", "topic"),
     [
