@@ -1,7 +1,7 @@
 """Faults on the wire: the envelope that tells a peer why its message is refused.
 
 The most specific row names the fault: the row of the specification's `faults` for the operation,
-its row for any operation, the row of `FAULTS`."""
+its row for any operation, the row of `FAULTS`. Its rows for peers of WS-Management go before."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -82,13 +82,21 @@ _HTTP_STATUS: Mapping[Reason, int] = {
 """Reasons that HTTP has a status for, whatever SOAP says."""
 
 
-def fault_of(reason: Reason, operation: Operation | None, version: Version | None) -> Fault:
-    """The fault for *reason*; a plain fault of the sender where no row names it."""
+def fault_of(
+    reason: Reason,
+    operation: Operation | None,
+    version: Version | None,
+    *,
+    managed: bool = False,
+) -> Fault:
+    """The fault for *reason*; a plain fault of the sender where no row names it. *managed*: the
+    request has header blocks of WS-Management."""
     if version is not None:
-        faults = SPECIFICATIONS[version].faults
-        for key in ((reason, operation), (reason, None)):
-            if key in faults:
-                return faults[key]
+        specification = SPECIFICATIONS[version]
+        for faults in (specification.managed, specification.faults)[not managed :]:
+            for key in ((reason, operation), (reason, None)):
+                if key in faults:
+                    return faults[key]
     return FAULTS.get(reason, SENDER)
 
 
@@ -112,7 +120,8 @@ def write_fault(
     """
     if isinstance(refused, RmRefused):
         return _reliable_fault(refused, context, to)
-    fault = fault_of(refused.reason, context.operation, context.version)
+    managed = names.WSMAN in context.header_namespaces
+    fault = fault_of(refused.reason, context.operation, context.version, managed=managed)
     if begin:
         fault = replace(fault, text=" ".join(filter(None, (begin, fault.text))))
     soap, wsa = context.soap, context.wsa
@@ -259,7 +268,7 @@ def _children(fault: Fault, refused: Refused, now: datetime, *, declared: bool =
             inner, _, local = fault.inner[1:].partition("}")
             return "".join(
                 f'<e:{local} xmlns:e="{inner}">{xml_text(name)}</e:{local}>'
-                for name in refused.names[: fault.most]
+                for name in (*fault.always, *refused.names)[: fault.most]
             )
         case Detail.QNAMES:
             listed = refused.names[: fault.most] or tuple(filter(None, (fault.otherwise,)))

@@ -55,6 +55,7 @@ from mediation.model.requests import (
 from mediation.model.specification import (
     Answer,
     Code,
+    Detail,
     EnvelopeParts,
     Faults,
     LeaseRules,
@@ -246,6 +247,8 @@ _INVALID = eventing_fault(
 _EXPIRATION = eventing_fault(
     NAMESPACE, "InvalidExpirationTime", "The expiration time requested is invalid."
 )
+_UNABLE = eventing_fault(NAMESPACE, "EventSourceUnableToProcess")
+_UNABLE_TO_RENEW = eventing_fault(NAMESPACE, "UnableToRenew")
 FAULTS: Faults = {
     (Reason.MESSAGE_INVALID, None): _INVALID,
     (Reason.EPR_INVALID, None): _INVALID,
@@ -267,12 +270,24 @@ FAULTS: Faults = {
     (Reason.TOPIC_DIALECT, None): _FILTERING,
     (Reason.TOPIC_INVALID, None): _FILTERING,
     (Reason.TOPIC_UNSUPPORTED, None): _FILTERING,
-    (Reason.QUOTA, None): eventing_fault(
-        NAMESPACE, "EventSourceUnableToProcess", code=Code.RECEIVER
-    ),
-    (Reason.QUOTA, Operation.RENEW): eventing_fault(NAMESPACE, "UnableToRenew", code=Code.RECEIVER),
+    (Reason.QUOTA, None): replace(_UNABLE, code=Code.RECEIVER),
+    (Reason.QUOTA, Operation.RENEW): replace(_UNABLE_TO_RENEW, code=Code.RECEIVER),
 }
 """The faults of section 6."""
+
+MANAGED_FAULTS: Faults = {
+    (Reason.QUOTA, None): _UNABLE,
+    (Reason.QUOTA, Operation.RENEW): _UNABLE_TO_RENEW,
+    (Reason.CONSUMER_ADDRESS, Operation.SUBSCRIBE): replace(
+        _UNABLE,
+        detail=Detail.TEXTS,
+        inner=f"{{{names.WSMAN}}}FaultDetail",
+        always=(f"{names.WSMAN_FAULT_DETAIL}UnusableAddress",),
+        most=1,
+    ),
+}
+"""Faults that WS-Management has otherwise (DSP0226 1.2, sections 10.2 and 14.6): what the source is
+unable to do is the sender's fault."""
 
 
 class EventingClient200408(EventingClient):
@@ -291,6 +306,7 @@ SPECIFICATION = Specification(
     "WS-Eventing 2004/08",
     requests=Requests200408(),
     faults=FAULTS,
+    managed=MANAGED_FAULTS,
     notifications=Notifications200408(),
     ending=SubscriptionEnd200408(),
     client=EventingClient200408(NAMESPACE, Soap.V1_2, Wsa.V2004_08),

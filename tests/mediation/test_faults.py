@@ -8,7 +8,7 @@ import pytest
 from lxml import etree
 
 from filters import Reason, Refused, topic_dialects
-from mediation import SPECIFICATIONS, Operation, Soap, Version, Wsa, fault_of, write_fault
+from mediation import SPECIFICATIONS, Operation, Soap, Version, Wsa, fault_of, names, write_fault
 from mediation.faults import ADDRESSING, FAULTS
 from mediation.model.specification import MAX_NAMES
 from tests.rigs.mediation import NOW, WSE, WSMAN, WSNT, body, context, headers, part, parts, text
@@ -86,6 +86,34 @@ def test_ws_eventing(
     assert text(answer, "//s:Reason/s:Text") == said
     expected = [(f"{{{WSE}}}{detail}", name) for name in offered] if detail else []
     assert [(child.tag, child.text) for child in parts(answer, "//s:Detail/*")] == expected
+
+
+UNUSABLE = f"{names.WSMAN_FAULT_DETAIL}UnusableAddress"
+WS_MANAGEMENT = [
+    pytest.param(Reason.QUOTA, SUBSCRIBE, "EventSourceUnableToProcess", [], id="quota"),
+    pytest.param(Reason.QUOTA, RENEW, "UnableToRenew", [], id="quota of Renew"),
+    pytest.param(
+        Reason.CONSUMER_ADDRESS, SUBSCRIBE, "EventSourceUnableToProcess", [UNUSABLE], id="address"
+    ),
+    pytest.param(Reason.MESSAGE_INVALID, SUBSCRIBE, "InvalidMessage", [], id="as in WS-Eventing"),
+]
+
+
+@pytest.mark.parametrize(("reason", "operation", "subcode", "details"), WS_MANAGEMENT)
+def test_ws_eventing_to_peers_of_ws_management(
+    reason: Reason, operation: Operation, subcode: str, details: list[str]
+) -> None:
+    """What WS-Eventing has as the receiver's faults are the sender's there."""
+    refused = Refused(reason, "What was wrong.", names=("urn:one",))
+    spoken = context(
+        operation, Version.WSE_2004_08, wsa=Wsa.V2004_08, header_namespaces=frozenset({WSMAN})
+    )
+    status, answer = write_fault(refused, spoken, now=NOW, message_id="urn:m")
+    assert (status, text(answer, "//s:Code/s:Value")) == (400, "s:Sender")
+    assert text(answer, "//wsa:Action") == f"{WSE}/fault"
+    assert _expanded(part(answer, "//s:Subcode/s:Value")) == f"{{{WSE}}}{subcode}"
+    found = [(child.tag, child.text) for child in parts(answer, "//s:Detail/*")]
+    assert found == [(f"{{{WSMAN}}}FaultDetail", detail) for detail in details]
 
 
 def _expanded(element: etree._Element) -> str:

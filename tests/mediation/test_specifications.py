@@ -33,7 +33,8 @@ SUBSCRIBING = {"notifications", "client", "services"}
 """Parts of a version in which one subscribes."""
 PARTS = {
     Version.WSE_2011_03: SUBSCRIBING | {"faults", "ending", "sequences"},
-    Version.WSE_2004_08: SUBSCRIBING | {"faults", "ending", "sequences", "identifiers", "repeats"},
+    Version.WSE_2004_08: SUBSCRIBING
+    | {"faults", "managed", "ending", "sequences", "identifiers", "repeats"},
     Version.WSN_1_3: SUBSCRIBING | {"faults", "properties", "termination", "sequences"},
     Version.WSN_1_2: SUBSCRIBING | {"faults", "properties", "identifiers", "termination"},
     # Of 1.0 there are no official schemas to describe it with.

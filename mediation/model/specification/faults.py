@@ -31,7 +31,7 @@ class Detail(Enum):
     URIS = "one element for each of the error's names that is a URI"
     QNAMES = "one element for each of the error's names, as a QName"
     TIMES = "the acceptable times"
-    TEXTS = "one element for each of the error's names, as text"
+    TEXTS = "one element for each of the error's names, as text, in any namespace"
     CHANGE = "that a change of a resource property failed, and nothing was changed"
 
 

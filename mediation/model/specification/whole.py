@@ -22,6 +22,7 @@ class Specification:
 
     Attributes:
         family: For metrics.
+        managed: Faults of requests with header blocks of WS-Management, where they are others.
         title: What people call it, in a refusal that lists what is offered.
         events: Actions of bare events that are publications in this specification, and answered.
         termination: The namespace of the WS-ResourceLifetime whose TerminationNotification a
@@ -44,6 +45,7 @@ class Specification:
     title: str
     requests: Requests
     faults: Faults = field(default_factory=dict)
+    managed: Faults = field(default_factory=dict)
     notifications: Notifications | None = None
     bodies: Bodies | None = None
     handshake: bool = False
