@@ -149,8 +149,11 @@ class Consequences:
                     timeouts=outbox.entry.timeouts,
                     seconds=seconds,
                 )
-            case GiveUp(text):
-                self._give_up(deliveries[0].outbox.entry, text)
+            case GiveUp(text, at_once):
+                outbox = deliveries[0].outbox
+                if at_once:
+                    outbox.wait_for_end(text, self._loop.time())
+                self._give_up(outbox.entry, text)
 
     def _bury(self, pending: PendingDelivery, reason: DeathReason, outcome: Outcome) -> None:
         death = self._backlog.bury(pending, reason, outcome)

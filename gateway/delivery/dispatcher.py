@@ -284,6 +284,11 @@ class Dispatcher:
         if self._wait(outbox) > 0:
             self._ready(outbox)
             return None
+        if outbox.entry.ending:  # It could not end until now.
+            outbox.wait_for_end(outbox.entry.ending, now)
+            self._give_up(outbox.entry, outbox.entry.ending)
+            self._ready(outbox)
+            return None
         if outbox.must_load:
             self._backlog.load(outbox)
             return None

@@ -14,7 +14,7 @@ class Entry:
 
     __slots__ = (
         "acknowledged", "allowed_at", "attempted", "delivery", "dropped", "ended",
-        "failing_attempts", "failing_since", "halted", "numbered", "rate", "recipient",
+        "ending", "failing_attempts", "failing_since", "halted", "numbered", "rate", "recipient",
         "rests_until", "subscription", "target", "timeouts", "trouble",
     )  # fmt: skip
 
@@ -29,6 +29,8 @@ class Entry:
         self.halted = False
         """Its lease is over, but it may still be renewed: nothing is sent."""
         self.ended = False
+        self.ending = ""
+        """Why it is to end before anything more is sent; empty: it is not."""
         self.failing_since: float | None = None
         """Since when, by the event loop's clock, every attempt failed."""
         self.failing_attempts = 0

@@ -23,10 +23,11 @@ from gateway.delivery.entry import Entry
 from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message, Pending
+from gateway.delivery.policy import UNTIL_ENDED
 from gateway.delivery.schedule import Outcome
 from gateway.delivery.states import TRANSITIONS, Event, State
 from gateway.egress import FailureKind, Lane
-from mediation import Notification
+from mediation import Notification, Oversize
 
 WINDOW = 32
 """Deliveries of one subscription in memory."""
@@ -76,8 +77,8 @@ class Outbox(Timed):
 
     __slots__ = (
         "ahead", "batched", "beats", "breaker", "destination", "entry", "gathers_until", "held",
-        "holding", "in_flight", "lane", "live", "loaded", "loading", "octets", "owner", "pace",
-        "queued", "smooth", "until", "width",
+        "holding", "in_flight", "lane", "live", "loaded", "loading", "octets", "one_by_one",
+        "owner", "pace", "queued", "smooth", "until", "width",
     )  # fmt: skip
 
     def __init__(
@@ -94,8 +95,14 @@ class Outbox(Timed):
         self.batched = entry.delivery.batched
         """One message has several deliveries."""
         delivery = entry.delivery
+        # An event that is too large ends the subscription: none behind it may overtake it.
+        self.one_by_one = delivery.oversize is Oversize.CANCEL
+        """None may be sent before it is known what became of the one before it."""
         in_turn = (
-            entry.subscription.policy.ordered or delivery.acknowledged or bool(delivery.reliable)
+            entry.subscription.policy.ordered
+            or delivery.acknowledged
+            or bool(delivery.reliable)
+            or self.one_by_one
         )
         self.width = 1 if in_turn else UNORDERED_WIDTH
         """How many may be in flight at a time, each by itself."""
@@ -188,7 +195,7 @@ class Outbox(Timed):
             return True
         return (
             self.lane is not None and in_flight < LANE_WIDTH and self.smooth and not self.stored
-            and not self.loaded
+            and not self.loaded and not self.one_by_one
         )  # fmt: skip
 
     # What comes.
@@ -410,6 +417,11 @@ class Outbox(Timed):
         """Send nothing for *seconds*, for which the subscription is black-listed."""
         self.entry.rests_until = now + seconds
         self.breaker.failed(now, at_least=seconds)
+
+    def wait_for_end(self, why: str, now: float) -> None:
+        """Send nothing for `UNTIL_ENDED`, in which the subscription is to end."""
+        self.entry.ending = why
+        self.breaker.failed(now, at_least=UNTIL_ENDED)
 
     def wait_for_row(self, pending: PendingDelivery, outcome: Outcome) -> None:
         """Keep the outcome of an attempt that ended before its row is there: until then *pending*

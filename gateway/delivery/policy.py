@@ -5,7 +5,8 @@ not delivered, its subscription has ended ----------> Done
 its consumer wants no more of its subscription -----> GiveUp, and Retry until it has ended
 its sequence is broken, or would be by a Bury ------> GiveUp, and Retry until it has ended
 rejected or too large, with others in its message --> Split
-rejected, gone, too large --------------------------> Bury (gone: and GiveUp)
+rejected, gone, too large --------------------------> Bury (gone: and GiveUp; too large for who
+                                                       wants none after it: and GiveUp at once)
 failed, and its attempts or its time are used up ---> Bury (forbidden address: and GiveUp)
 timed out, as those before it, and there is a list --> Bury, and Rest
 failed otherwise -----------------------------------> Retry
@@ -100,9 +101,10 @@ class Bury:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """The subscription ends."""
+    """The subscription ends; *at_once*: nothing more is sent until it has."""
 
     text: str
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def _steps(outcome: Outcome, history: History, schedule: Schedule, now: float) -
         too_large = outcome.failure is FailureKind.TOO_LARGE
         bury = Bury(DeathReason.TOO_LARGE if too_large else DeathReason.REJECTED)
         if too_large and history.cancels:
-            return (bury, GiveUp(TOO_LARGE))
+            return (bury, GiveUp(TOO_LARGE, at_once=True))
         return (bury, GiveUp(GONE)) if outcome.verdict is Verdict.GONE else (bury,)
     steps = _after_failure(outcome, history, schedule, now)
     if history.failing_for > HOPELESS and history.failing_attempts >= HOPELESS_ATTEMPTS:

@@ -354,6 +354,26 @@ async def test_what_is_too_large_ends_the_subscription(run: Engine, sinks: Consu
     assert sink.count == 0
 
 
+@pytest.mark.parametrize("mode", [Mode.PUSH, Mode.PUSH_WITH_ACK, Mode.EVENTS])
+async def test_nothing_is_sent_behind_what_ended_the_subscription(
+    mode: Mode, run: Engine, sinks: Consumers
+) -> None:
+    """However long it takes until the subscription has ended, which is tried again."""
+    sink = sinks.add(acknowledge)
+    wanted = DeliveryMode(mode, max_envelope_size=8192, oversize=Oversize.CANCEL)
+    entry = await run.subscribe(sink.url, delivery=wanted)
+    for number, filling in ((1, 0), (2, 9000), (3, 0), (4, 0)):
+        run.publish(number, filling=filling)
+    await until(lambda: len(run.given_up) == 1)
+    run.publish(5)
+    run.dispatcher.hasten(entry)
+    await until(lambda: len(run.given_up) == 2)
+    await run.end(entry)
+    await run.at_rest(delivered=1, dead=1, cancelled=3)
+    assert [number for receipt in sink.received for number in receipt.events] == ["1"]
+    assert set(run.given_up) == {(entry, TOO_LARGE)}
+
+
 async def test_connection_retry(run: Engine, sinks: Consumers) -> None:
     sink = sinks.add(status(503))
     wanted = events(retry_every=0.01, retries=2)

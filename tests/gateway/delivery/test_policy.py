@@ -21,6 +21,7 @@ from gateway.delivery.policy import (
     Step,
     decide,
 )
+from gateway.delivery.policy import TOO_LARGE as WANTS_NONE
 from gateway.delivery.schedule import DELIVERED, BlackList, Outcome, Schedule, Verdict
 from gateway.egress import FailureKind
 from gateway.model.deaths import DeathReason
@@ -122,6 +123,12 @@ CASES = [
     ),
     pytest.param(REJECTED, FIRST, [Bury(DeathReason.REJECTED)], id="rejected"),
     pytest.param(TOO_LARGE, FIRST, [Bury(DeathReason.TOO_LARGE)], id="too large"),
+    pytest.param(
+        TOO_LARGE,
+        replace(FIRST, cancels=True),
+        [Bury(DeathReason.TOO_LARGE), GiveUp(WANTS_NONE, at_once=True)],
+        id="too large for who wants none after it",
+    ),
     pytest.param(IS_GONE, FIRST, [Bury(DeathReason.REJECTED), GiveUp(GONE)], id="gone"),
     *[
         pytest.param(outcome, history, [Retry(NOW + 60.0), GiveUp(why)], id=f"in a sequence, {name}")
