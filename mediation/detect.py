@@ -208,7 +208,7 @@ def _read_whole(
                     raise refuse_soap(name.rpartition("}")[2])
         if reliable is not None:
             strange = (at for at in strange if _namespace_at(envelope, at) not in RM_BY_NAMESPACE)
-        check_understood(envelope, strange)
+        _check_understood(envelope, strange)
         if names.WSMAN in namespaces:
             managed = read_management(envelope)
         if specification is None:
@@ -257,6 +257,19 @@ def _parse(
         if profiles.MENDED.isdisjoint([one.tag for part in elements(root) for one in part]):
             raise
         return root
+
+
+def _check_understood(envelope: Envelope, strange: Iterable[int]) -> None:
+    """As `check_understood`, which says what is offered instead of a specification that is
+    known."""
+    try:
+        check_understood(envelope, strange)
+    except MediationError as refused:
+        known = (names.KNOWN_ELSEWHERE.get(name[1:].rpartition("}")[0]) for name in refused.names)
+        if (specification := next(filter(None, known), None)) is None:
+            raise
+        text = f"{refused.text} {specification} is not offered. Offered: {_OFFERED}."
+        raise MediationError(refused.reason, text, names=refused.names) from None
 
 
 def _is_plain_event(name: str) -> bool:

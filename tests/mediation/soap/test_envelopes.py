@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import Reason, parse_document
-from mediation import Rejected, Soap, Wsa, read, write_fault
+from mediation import SPECIFICATIONS, Rejected, Soap, Version, Wsa, read, write_fault
 from mediation.soap.envelopes import (
     elements,
     namespaces_of,
@@ -118,6 +118,17 @@ def test_a_mandatory_header_that_nobody_knows(soap: Soap, value: str) -> None:
         assert named is not None
         prefix, _, local = str(named.get("qname")).partition(":")
         assert (named.nsmap[prefix], local) == ("urn:x", "Mystery")
+
+
+def test_a_mandatory_header_of_a_specification_that_is_not_offered() -> None:
+    block = (
+        '<m:ResourceURI xmlns:m="http://schemas.xmlsoap.org/ws/2005/06/management" '
+        's:mustUnderstand="1">urn:r</m:ResourceURI>'
+    )
+    said = refused(envelope(EVENT, block)).refused
+    assert said.reason is Reason.NOT_UNDERSTOOD and len(said.names) == 1
+    assert "WS-Management, draft of 2005/06 is not offered. Offered: " in said.text
+    assert SPECIFICATIONS[Version.MANAGEMENT].title in said.text
 
 
 @pytest.mark.parametrize("soap", Soap)
