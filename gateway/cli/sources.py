@@ -19,6 +19,7 @@ from gateway.cli.options import (
 from gateway.cli.output import moment
 from gateway.cli.resources import delete_each, list_all, make_one, read_lease, show_each
 from gateway.client import Administration, Record
+from gateway.sources.asked_for import LEAST_SILENCE
 from gateway.sources.profiles import PROFILES
 from gateway.sources.requests import MODES
 from mediation import SPECS, Mode, Version
@@ -81,7 +82,8 @@ def add_(
         float,
         typer.Option(
             metavar="SECONDS",
-            help="Ask the producer when no event came for so long; 0: never.",
+            help="Ask the producer when no event came for so long; 0: never. "
+            f"With the profile wsman {LEAST_SILENCE:.0f} or more, or 0.",
         ),
     ] = 300.0,
     profile: Annotated[

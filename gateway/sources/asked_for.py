@@ -15,6 +15,8 @@ from mediation import LEASED, SPECS, EndpointReference, Mode, Spec, Version
 
 LONGEST_LEASE = 30 * 86400.0
 SHORTEST_LEASE = 1.0
+LEAST_SILENCE = 10.0
+"""Seconds, in the half of which a service of WS-Management is to send a heartbeat."""
 OPERATOR = Principal("", "operator", "urn:dragoman:operator", trusted=True)
 """The principal of sources that an operator adds."""
 
@@ -106,6 +108,9 @@ def _check_management(wanted: NewSource, profile: Profile) -> None:
         return
     if wanted.version is not profile.version or not wanted.resource:
         text = "The profile wsman goes with wse-2004-08, and with a resource."
+        raise Refused(Reason.MESSAGE_INVALID, text)
+    if wanted.mode is not Mode.PULL and 0 < wanted.silence < LEAST_SILENCE:
+        text = f"With the profile wsman, silence is {LEAST_SILENCE:.0f} seconds or more, or 0."
         raise Refused(Reason.MESSAGE_INVALID, text)
     if wanted.mode not in MODES:
         offered = ", ".join(mode.value for mode in MODES)

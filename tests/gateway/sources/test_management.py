@@ -71,6 +71,24 @@ async def test_who_is_never_asked_has_no_heartbeats(gateway: Running, some: Prod
     assert producer.last("Subscribe").text("Heartbeats") is None
 
 
+@pytest.mark.parametrize("mode", ["push", "events"])
+async def test_a_silence_that_is_too_short_for_heartbeats(
+    gateway: Running, some: Producers, mode: str
+) -> None:
+    """The refusal speaks of what was asked for, not of what would be made of it."""
+    producer = some.add(wse=True)
+    asked = {"url": producer.url, "spec": "wse-2004-08", "profile": "wsman", "mode": mode}
+    asked |= {"resource": RESOURCE, "publish_on": "alarms"}
+    for silence in (0.5, 6, 9.9):
+        body = json.dumps({**asked, "silence": silence}).encode()
+        answer = await gateway.api("POST", "/sources", body)
+        assert answer.status == 400
+        said = json.loads(answer.body)["detail"]
+        assert said == "With the profile wsman, silence is 10 seconds or more, or 0."
+    await live(gateway, producer, mode=mode, silence=10)
+    assert producer.last("Subscribe").text("Heartbeats") == "PT5S"
+
+
 async def test_requests_to_a_manager_name_the_resource(gateway: Running, some: Producers) -> None:
     producer = some.add(wse=True)
     id_ = await live(gateway, producer)
