@@ -137,6 +137,11 @@ _FORBIDDEN = re.compile(
 )
 
 
+def text_of(element: etree._Element) -> str:
+    """The text of *element* without comments, trimmed."""
+    return "".join([element.text or "", *(child.tail or "" for child in element)]).strip()
+
+
 def parse_own(octets: bytes) -> etree._Element:
     """Parse a document that `parse_document` has passed, or that we made, with no limit but the
     parser's own.

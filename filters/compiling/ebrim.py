@@ -19,7 +19,7 @@ from typing import NamedTuple, NoReturn
 from lxml import etree
 
 from filters.dialects import EBRIM_QUERY, XPATH_1_0
-from filters.documents import parse_document
+from filters.documents import parse_document, text_of
 from filters.filter import Expression
 from filters.reasons import FilterError, Reason, quoted
 from filters.xpath import check
@@ -267,7 +267,7 @@ def _values(slot: etree._Element) -> Iterator[str]:
     3.18.4.1.2.3.5, "Coding of query parameters")."""
     found = False
     for value in slot.iter(f"{{{EBRIM_QUERY}}}Value"):
-        text = (value.text or "").strip()
+        text = text_of(value)
         inner = _LIST.match(text)
         rest = inner[1] if inner else text
         while True:

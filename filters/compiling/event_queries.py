@@ -18,7 +18,7 @@ from functools import lru_cache
 from lxml import etree
 
 from filters.dialects import XPATH_1_0
-from filters.documents import parse_document
+from filters.documents import parse_document, text_of
 from filters.filter import Expression
 from filters.reasons import FilterError, Reason
 from filters.xpath import check, parse
@@ -93,7 +93,7 @@ def _any_of(conditions: list[str]) -> str:
 
 
 def _part(element: etree._Element, path: str | None) -> str:
-    return _select((element.text or "").strip(), element.get("Path", path))
+    return _select(text_of(element), element.get("Path", path))
 
 
 def _select(text: str, path: str | None) -> str:

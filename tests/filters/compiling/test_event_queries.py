@@ -56,6 +56,9 @@ SELECTS = [
     ("/Event/System", True),
     ("System", False),
     ("count(*/EventData/Data) = 2", True),
+    ("<!-- c -->*[System[EventID=4624]]", True),
+    ("*[System[EventID=<!-- a -->4625<!-- b -->]]<!-- c -->", False),
+    ("<![CDATA[*[System[EventID]]><!-- c --><![CDATA[>4600]]]]>", True),
 ]
 
 
