@@ -288,7 +288,9 @@ def _children(fault: Fault, refused: Refused, now: datetime, *, declared: bool =
 def _text(fault: Fault, refused: Refused) -> str:
     text = " ".join(filter(None, (fault.text, refused.text)))
     if refused.reason in _LISTING and refused.names:
-        offered = (*fault.always, *refused.names)[:MAX_NAMES]
+        spelled = dict(fault.spelled)
+        names_ = [spelled.get(name, name) for name in (*fault.always, *refused.names)]
+        offered = list(dict.fromkeys(names_))[:MAX_NAMES]
         text = f"{text.rstrip('.')}; offered: {', '.join(offered)}"
     return text
 

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from lxml import etree
 
-from filters import Reason, Refused, topic_dialects
+from filters import Reason, Refused, dialects, topic_dialects
 from mediation import SPECIFICATIONS, Operation, Soap, Version, Wsa, fault_of, names, write_fault
 from mediation.faults import ADDRESSING, FAULTS
 from mediation.model.specification import MAX_NAMES
@@ -86,6 +86,29 @@ def test_ws_eventing(
     assert text(answer, "//s:Reason/s:Text") == said
     expected = [(f"{{{WSE}}}{detail}", name) for name in offered] if detail else []
     assert [(child.tag, child.text) for child in parts(answer, "//s:Detail/*")] == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "beginning"),
+    [
+        (Version.WSN_1_2, "http://docs.oasis-open.org/wsn/2004/06/TopicExpression/"),
+        (
+            Version.WSN_1_0,
+            "http://www.ibm.com/xmlns/stdwip/web-services/WS-Topics/TopicExpression/",
+        ),
+    ],
+)
+@pytest.mark.parametrize("operation", [SUBSCRIBE, Operation.REGISTER_PUBLISHER])
+def test_a_draft_lists_topic_dialects_by_its_own_names(
+    operation: Operation, version: Version, beginning: str
+) -> None:
+    refused = Refused(Reason.TOPIC_DIALECT, "It is not offered.", names=topic_dialects())
+    _, answer = write_fault(refused, context(operation, version), now=NOW, message_id="urn:m")
+    said = text(answer, "//s:Reason/s:Text")
+    assert f"offered: {beginning}" in said
+    assert not {dialects.TOPIC_SIMPLE, dialects.TOPIC_CONCRETE, dialects.TOPIC_FULL} & set(
+        said.partition("offered: ")[2].split(", ")
+    )
 
 
 UNUSABLE = f"{names.WSMAN_FAULT_DETAIL}UnusableAddress"

@@ -1,5 +1,7 @@
 """The faults of a draft: elements without content of their own, over a draft of WS-BaseFaults."""
 
+from dataclasses import replace
+
 from filters import Reason
 from mediation.model.requests import Operation
 from mediation.model.specification import Fault, Faults
@@ -50,10 +52,14 @@ def draft_faults(draft: Draft) -> Faults:
     """The faults of *draft*, and of its WSRF. Their actions are those of WS-Addressing."""
 
     def fault(name: str) -> Fault:
-        return base_fault(draft.namespace, name, action="", base=draft.wsrf.base)
+        return in_namespace(draft.namespace, name)
 
     def broker_fault(name: str) -> Fault:
-        return base_fault(draft.brokered, name, action="", base=draft.wsrf.base)
+        return in_namespace(draft.brokered, name)
+
+    def in_namespace(namespace: str, name: str) -> Fault:
+        made = base_fault(namespace, name, action="", base=draft.wsrf.base)
+        return replace(made, spelled=tuple(draft.spelled.items()))
 
     creation_failed = fault("SubscribeCreationFailedFault")
     registering = Operation.REGISTER_PUBLISHER
