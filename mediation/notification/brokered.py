@@ -37,7 +37,7 @@ BROKER_ACTIONS = names.WSN_BR_1_3_ACTIONS + "NotificationBroker/"
 """The beginning of the actions of a broker, which has the operations of other port types, too."""
 MAX_TOPICS = 64
 """Topics that one publisher may register."""
-_TRUE = frozenset({"true", "1"})
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _TIMES = frozenset({"InitialTerminationTime", "RequestedLifetimeDuration"})
 """Local names of the elements in which publishers say for how long: the specification's, and that
 of 52 North's SES, which stands first and holds a date."""
@@ -151,7 +151,7 @@ def _read_register(element: etree._Element, version: BrokerNames) -> RegisterPub
                 if expression is not None:
                     topics.append(expression)
             case "Demand":
-                demand = text_of(child) in _TRUE
+                demand = _read_demand(child)
             case name if name in _TIMES:
                 expires = _read_time(child)
     if len(topics) > MAX_TOPICS:
@@ -173,6 +173,20 @@ def _read_topic(element: etree._Element, version: BrokerNames) -> Expression | N
         expression = replace(expression, dialect=version.simple)
     parse_expression(expression)
     return expression
+
+
+def _read_demand(element: etree._Element) -> bool:
+    """Read an xsd:boolean, in upper or lower case.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``: it is none.
+    """
+    word = text_of(element).lower()
+    if word not in _BOOLEANS:
+        raise MediationError(
+            Reason.MESSAGE_INVALID, "Demand is neither true nor false.", value=word[:100]
+        )
+    return _BOOLEANS[word]
 
 
 def _read_time(element: etree._Element) -> Expiry:

@@ -94,6 +94,10 @@ def test_a_dialect_in_lower_case_and_none_at_all() -> None:
 
 REFUSED = [
     pytest.param("<b:Demand>true</b:Demand>", Reason.MESSAGE_INVALID, id="demand of nobody"),
+    pytest.param(
+        REFERENCE + "<b:Demand>maybe</b:Demand>", Reason.MESSAGE_INVALID, id="a demand that is none"
+    ),
+    pytest.param(REFERENCE + "<b:Demand/>", Reason.MESSAGE_INVALID, id="an empty demand"),
     pytest.param("<b:Topic>a b</b:Topic>", Reason.TOPIC_INVALID, id="no topic"),
     pytest.param('<b:Topic Dialect="urn:x">a</b:Topic>', Reason.TOPIC_DIALECT, id="no dialect"),
     pytest.param("<b:PublisherReference/>", Reason.EPR_INVALID, id="no address"),
