@@ -50,6 +50,8 @@ class Reason(Enum):
     FILTER_DIALECT = "filter-dialect"
     FILTER_INVALID = "filter-invalid"
     FILTER_COSTLY = "filter-costly"
+    FILTER_ACTIONS = "filter-actions"
+    """A list of actions, in a dialect of DPWS, that is none."""
     FILTER_EMPTY = "filter-empty"
     """A filter that no event can pass."""
     PRODUCER_PROPERTIES = "producer-properties"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from filters import Reason, Refused
+from filters import Reason, Refused, dialects
 from mediation import names
 from mediation.eventing import management
 from mediation.model.expiry import format_seconds
@@ -28,6 +28,16 @@ from mediation.soap.addressing import reference_headers, write_headers
 from mediation.soap.envelopes import write_envelope, xml_attribute, xml_text
 from mediation.specifications import SPECIFICATIONS
 
+
+def _dpws_fault(namespace: str, prefix: str) -> Fault:
+    """The fault of a version of DPWS that has a filter of actions (DPWS 1.1, "Filtering")."""
+    return Fault(
+        subcode=f"{{{namespace}}}FilterActionNotSupported",
+        prefix=prefix,
+        action=f"{namespace}/fault",
+    )
+
+
 SENDER = Fault()
 RECEIVER = Fault(Code.RECEIVER)
 
@@ -39,6 +49,10 @@ FAULTS: Mapping[Reason, Fault] = {
     Reason.INTERNAL: RECEIVER,
     Reason.MAILBOX_FULL: RECEIVER,
     Reason.MAILBOX_BUSY: RECEIVER,
+    Reason.FILTER_ACTIONS: replace(
+        _dpws_fault(names.DPWS_1_1, "dpws"),
+        instead=((dialects.ACTION_DPWS_1_0, _dpws_fault(names.DPWS_1_0, "wsdp")),),
+    ),
     **management.FAULTS,
 }
 """Faults of messages in any specification, and in none."""
@@ -122,6 +136,7 @@ def write_fault(
         return _reliable_fault(refused, context, to)
     managed = names.WSMAN in context.header_namespaces
     fault = fault_of(refused.reason, context.operation, context.version, managed=managed)
+    fault = next((other for name, other in fault.instead if name in refused.names), fault)
     if begin:
         fault = replace(fault, text=" ".join(filter(None, (begin, fault.text))))
     soap, wsa = context.soap, context.wsa

@@ -17,6 +17,7 @@ from filters import (
     compile,
     dialects,
     names_payload_root,
+    quoted,
     topic_dialects,
     topic_text,
 )
@@ -42,6 +43,8 @@ _EVENT_ROOTS = frozenset({dialects.XPATH_1_0_EVENT, dialects.EVENT_ROOT_XPATH})
 _ACTION_DIALECTS = frozenset({dialects.ACTION_DPWS_1_0, dialects.ACTION_DPWS_1_1})
 _CONDITION_DIALECTS = frozenset({dialects.XPATH_1_0, dialects.XPATH_LEXICAL})
 """Those of conditions over the producer's properties."""
+_NO_URI = re.compile(r"[<>\"{}|\\^`\x00-\x20\x7f]")
+"""A character that no URI or IRI has (RFC 3986, RFC 3987)."""
 _CLARK = re.compile(r"\{([^{}]*)\}")
 _SEPARATORS = frozenset(":/")
 """Characters that the name of a topic cannot hold in a path."""
@@ -224,6 +227,9 @@ def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: b
         soap: The versions of the envelope that the subscriber will get.
         payload: The context of XPath is the payload, as WS-Management and WS-Eventing 2011/03 say,
             not the envelope.
+
+    Raises:
+        MediationError: ``FILTER_ACTIONS``.
     """
     payload = payload or _written_dialect(attributes_of(element)) in _EVENT_ROOTS
     dialect = dialect_of(element) or dialects.XPATH_1_0
@@ -231,13 +237,33 @@ def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: b
         return _combined(element)
     if dialect in topic_dialects():
         return Filter(topics=(read_topic_expression(element),))
-    expression = read_content(element)
     if dialect in _ACTION_DIALECTS:
-        return Filter(others=(expression,))
+        return Filter(others=(_read_actions(element, dialect),))
+    expression = read_content(element)
     if dialect == dialects.XPATH_1_0 and not payload and not names_payload_root(expression.text):
         view = envelope_view(soap, wsa)
         expression = Expression(expression.text, dialect, expression.namespaces, view)
     return Filter(contents=(expression,))
+
+
+def _read_actions(element: etree._Element, dialect: str) -> Expression:
+    """Read a list of actions. Which there will be is not known here: any URI may be one.
+
+    Raises:
+        MediationError: ``FILTER_ACTIONS`` naming the dialect.
+    """
+    text = text_of(element)
+    actions = text.split()
+    strange = next((action for action in actions if _NO_URI.search(action)), None)
+    if elements(element):
+        why = "The filter has an element in place of a list of actions."
+    elif not actions:
+        why = "The filter lists no action."
+    elif strange is not None:
+        why = f"{quoted(strange)} in the filter is no URI, so it is no action."
+    else:
+        return Expression(text, dialect, namespaces_of(element))
+    raise MediationError(Reason.FILTER_ACTIONS, why, value=text[:200], names=(dialect,))
 
 
 def _combined(element: etree._Element) -> Filter:

@@ -164,6 +164,8 @@ MEX_2011_03 = "http://www.w3.org/2011/03/ws-mex"
 TRANSFER_2004_09 = "http://schemas.xmlsoap.org/ws/2004/09/transfer"
 POLICY_1_5 = "http://www.w3.org/ns/ws-policy"
 POLICY_2004_09 = "http://schemas.xmlsoap.org/ws/2004/09/policy"
+DPWS_1_0 = "http://schemas.xmlsoap.org/ws/2006/02/devprof"
+DPWS_1_1 = "http://docs.oasis-open.org/ws-dd/ns/dpws/2009/01"
 EVENT_DESCRIPTIONS = "http://www.w3.org/2011/03/ws-evd"
 
 TDN = "urn:dragoman:tdn:1"

@@ -88,6 +88,26 @@ def test_ws_eventing(
     assert [(child.tag, child.text) for child in parts(answer, "//s:Detail/*")] == expected
 
 
+DPWS = "http://docs.oasis-open.org/ws-dd/ns/dpws/2009/01"
+DPWS_1_0 = "http://schemas.xmlsoap.org/ws/2006/02/devprof"
+
+
+@pytest.mark.parametrize("namespace", [DPWS, DPWS_1_0])
+@pytest.mark.parametrize("version", [Version.WSE_2004_08, Version.WSE_2011_03])
+def test_a_filter_of_actions_that_is_none(version: Version, namespace: str) -> None:
+    """The fault is that of the version of DPWS whose filter it is."""
+    refused = Refused(
+        Reason.FILTER_ACTIONS, "The filter lists no action.", names=(f"{namespace}/Action",)
+    )
+    status, answer = write_fault(refused, context(SUBSCRIBE, version), now=NOW, message_id="urn:m")
+    assert (status, text(answer, "//s:Code/s:Value")) == (400, "s:Sender")
+    assert text(answer, "//wsa:Action") == f"{namespace}/fault"
+    subcode = part(answer, "//s:Subcode/s:Value")
+    assert _expanded(subcode) == f"{{{namespace}}}FilterActionNotSupported"
+    assert text(answer, "//s:Reason/s:Text") == "The filter lists no action."
+    assert not parts(answer, "//s:Detail/*")
+
+
 @pytest.mark.parametrize(
     ("version", "beginning"),
     [

@@ -15,6 +15,7 @@ from filters import (
     compile,
 )
 from filters.dialects import (
+    ACTION_DPWS_1_0,
     ACTION_DPWS_1_1,
     EBRIM_QUERY,
     TOPIC_CONCRETE,
@@ -117,6 +118,33 @@ def test_dialects_of_ws_eventing() -> None:
     with pytest.raises(Refused) as caught:
         compile(Filter(contents=(unknown,)))
     assert caught.value.reason is Reason.FILTER_DIALECT and XPATH_1_0 in caught.value.names
+
+
+NO_ACTIONS = [
+    pytest.param("", "lists no action", id="empty"),
+    pytest.param(" <!-- urn:a --> ", "lists no action", id="a comment alone"),
+    pytest.param("<x/>", "has an element", id="an element"),
+    pytest.param("urn:a<x/>", "has an element", id="an element behind an action"),
+    pytest.param("urn:a {bad uri", '"{bad" in the filter is no URI', id="no URI"),
+    pytest.param("http://example.org/a|b", "is no URI", id="a bar"),
+]
+
+
+@pytest.mark.parametrize("dialect", [ACTION_DPWS_1_0, ACTION_DPWS_1_1])
+@pytest.mark.parametrize(("content", "why"), NO_ACTIONS)
+def test_what_is_no_list_of_actions(content: str, why: str, dialect: str) -> None:
+    subscribe = f'{PUSH}<wse:Filter Dialect="{dialect}">{content}</wse:Filter>'
+    rejected = refused(envelope(f"<wse:Subscribe>{subscribe}</wse:Subscribe>"))
+    assert rejected.refused.reason is Reason.FILTER_ACTIONS
+    assert rejected.refused.names == (dialect,) and why in rejected.refused.text
+
+
+@pytest.mark.parametrize(
+    "content", ["urn:a<!-- c -->:b", "Alarm", "http://example.org/é?a=%20&amp;b#c"]
+)
+def test_what_may_be_an_action(content: str) -> None:
+    (found,) = wse(f'<wse:Filter Dialect="{ACTION_DPWS_1_0}">{content}</wse:Filter>').others
+    assert found.text == content.replace("<!-- c -->", "").replace("&amp;", "&")
 
 
 def test_topics_in_the_url_of_a_subscribe() -> None:

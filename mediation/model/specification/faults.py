@@ -65,6 +65,8 @@ class Fault:
     """Whether the action is that of SOAP's own faults, although there is a subcode."""
     status: int = 0
     """That of HTTP, where it is not the usual one."""
+    instead: tuple[tuple[str, "Fault"], ...] = ()
+    """Faults that take its place where the error has one of these names."""
     spelled: tuple[tuple[str, str], ...] = ()
     """Names that its text lists, and what the specification calls them."""
 
