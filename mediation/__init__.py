@@ -170,6 +170,7 @@ from mediation.model.specification import (
     PropertyDocument,
     Specification,
 )
+from mediation.model.values import checked_dataclass
 from mediation.model.versions import DataForm, EventForm, Family, Form, Soap, Spec, Version, Wsa
 from mediation.names import WSA_NONE
 from mediation.notification.document_metadata import minimal_form
@@ -347,6 +348,7 @@ __all__ = [
     "bookmark_header",
     "bookmark_of",
     "check_number",
+    "checked_dataclass",
     "delivery_id",
     "delivery_id_of",
     "ending_in",

@@ -10,8 +10,7 @@ from gateway.reliability.rates import Rates
 from gateway.reliability.records import Wire
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.values import Application, Dead, Notice, Told
-from mediation import WSA_NONE, EndpointReference, Wsa, is_anonymous
-from mediation.model.values import checked_dataclass
+from mediation import WSA_NONE, EndpointReference, Wsa, checked_dataclass, is_anonymous
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 from mediation.reliable_messaging import IncompleteBehaviour, ReliableMessage
 from mediation.reliable_messaging.policy import Policy

@@ -11,8 +11,7 @@ from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire,
 from gateway.reliability.replies import replies_on_connections
 from gateway.reliability.steps import Step, due_now
 from gateway.reliability.values import NoticeKind, Told
-from mediation import EndpointReference, id_to_keep, is_anonymous
-from mediation.model.values import checked_dataclass
+from mediation import EndpointReference, checked_dataclass, id_to_keep, is_anonymous
 from mediation.reliable_messaging import (
     Kind,
     Ranges,

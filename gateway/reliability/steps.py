@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from gateway.reliability.party import Party
 from gateway.reliability.storage import StorageUnavailable, Transaction
 from gateway.reliability.values import Notice, NoticeKind
-from mediation.model.values import checked_dataclass
+from mediation import checked_dataclass
 
 
 class NotShared(Exception):

@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.storage import StorageUnavailable, Transaction
-from mediation import EndpointReference, http_headers
-from mediation.model.values import checked_dataclass
+from mediation import EndpointReference, checked_dataclass, http_headers
 from mediation.reliable_messaging import ReliableMessage
 
 

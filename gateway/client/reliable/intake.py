@@ -10,8 +10,7 @@ from gateway.client.reliable.workers import Workers
 from gateway.reliability.crowds import Arrived
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Outgoing
-from mediation import Context, Soap, http_headers, write_fault
-from mediation.model.values import checked_dataclass
+from mediation import Context, Soap, checked_dataclass, http_headers, write_fault
 
 AT_A_TIME = 128
 """Messages that are taken at the same time."""

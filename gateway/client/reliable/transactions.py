@@ -13,8 +13,7 @@ from gateway.client.reliable.deliveries import InTransaction
 from gateway.reliability.party import Channel
 from gateway.reliability.source import Message
 from gateway.reliability.storage import Transaction
-from mediation import EndpointReference
-from mediation.model.values import checked_dataclass
+from mediation import EndpointReference, checked_dataclass
 from mediation.reliable_messaging import read_message
 
 
