@@ -24,7 +24,7 @@ EARLY = 16
 def block_of(step: Step, sequence: IncomingSequence) -> bytes:
     """The header block that acknowledges all that is committed of *sequence*, or nothing where the
     version has no word for it."""
-    room, received = None, sequence.received
+    room, received, final = None, sequence.received, True
     if step.party.tells_room and sequence.ended_at is None:
         buffer = step.tx.invoker.find(sequence.identifier)
         waiting = 0 if buffer is None else buffer.count
@@ -32,7 +32,8 @@ def block_of(step: Step, sequence: IncomingSequence) -> bytes:
     if step.party.after_delivery:
         taken = step.tx.invoker.find(sequence.identifier)
         received = received.upto(received.highest if taken is None else taken.delivered)
-    return _written(sequence, received, room)
+        final = taken is None or not taken.count  # What waits may be acknowledged yet.
+    return _written(sequence, received, room, final)
 
 
 def nack_of(sequence: IncomingSequence, number: int) -> bytes:
@@ -49,16 +50,18 @@ def nack_of(sequence: IncomingSequence, number: int) -> bytes:
 
 def block_upto(sequence: IncomingSequence, highest: int) -> bytes:
     """The header block that acknowledges what is committed of *sequence*, up to a number."""
-    return _written(sequence, sequence.received.upto(highest), None)
+    final = highest + 1 >= sequence.received.first_gap
+    return _written(sequence, sequence.received.upto(highest), None, final)
 
 
-def _written(sequence: IncomingSequence, received: Ranges, room: int | None) -> bytes:
+def _written(sequence: IncomingSequence, received: Ranges, room: int | None, final: bool) -> bytes:
+    """The block; it is the last word, where *final*, on a sequence that takes no number more."""
     return acknowledgement_block(
         sequence.wire.rm,
         Acknowledgement(
             sequence.identifier,
             received,
-            final=sequence.closed or sequence.ended_at is not None,
+            final=final and (sequence.closed or sequence.ended_at is not None),
             buffer_remaining=room,
         ),
         nothing=None if sequence.wire.rm.rules.closes else Nothing.ZERO_RANGE,

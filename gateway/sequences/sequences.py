@@ -36,7 +36,8 @@ from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.sequences import register
 from gateway.sequences.contents import MEDIA_TYPE
-from gateway.sequences.delivering import LEASE, Progress, Turn, is_busy
+from gateway.sequences.delivering import LEASE, Progress, Turn
+from gateway.sequences.ending import end_sequence
 from gateway.sequences.listing import SequenceState, find, page
 from gateway.sequences.storage import free_leases, next_due, postpone, run_in
 from gateway.sequences.tails import Tail
@@ -78,6 +79,7 @@ COUNTED = 5.0
 SHORTEST, LONGEST, LONGEST_SHARED = 0.05, 60.0, 5.0
 """Seconds from one round to the next. Of gateways that share a store each looks after what another
 one left, which nobody tells it of."""
+WAITS = "Messages of the sequence wait for the messaging system."
 _log = structlog.get_logger("dragoman.sequences")
 
 
@@ -274,26 +276,19 @@ class Sequences:
     async def end(
         self, identifier: str, last: int | None, principal: Principal, *, terminate: bool
     ) -> Acknowledged:
-        """Close or terminate a sequence. What can be published soon is, before.
+        """Close or terminate a sequence. What can be published soon is, before; of what then is
+        left nobody knows whether the messaging system has it, so that there is no last word on it.
 
         Raises:
             RmRefused: It is no sequence of *principal*.
             Refused: ``UNAVAILABLE``: something of it waits for the messaging system.
         """
         self._requests.take(principal)
-        now, owner = time.time(), owner_of(principal)
+        change = destination.terminate if terminate else destination.close
 
         def work(storage: StorageManager) -> destination.Outcome | None:
             party = self._party(storage, principal)
-            with begin(party, now) as step:
-                before = destination.find(step, identifier, owner)
-                if before is not None and not terminate and is_busy(step, identifier):
-                    return None
-            change = destination.terminate if terminate else destination.close
-            outcome = change(party, identifier, last, now, owner=owner)
-            with begin(party, now) as step:
-                register.follow(step, before)
-            return outcome
+            return end_sequence(party, identifier, last, owner_of(principal), change)
 
         deadline = time.monotonic() + self._settled
         for _ in range(3):
@@ -301,7 +296,7 @@ class Sequences:
             outcome = await run_in(self._store, work, identifier)
             if outcome is not None:
                 return self._answered(outcome)
-        raise AdapterUnavailable("Messages of the sequence wait for the messaging system.")
+        raise AdapterUnavailable(WAITS)
 
     def _answered(self, outcome: destination.Outcome) -> Acknowledged:
         if outcome.fault is not None:
@@ -417,23 +412,24 @@ class Sequences:
 
     async def terminate(self, state: SequenceState) -> None:
         """End a sequence for its maker, who may be sending without a pause: it takes nothing more
-        while what it has is published. What takes long is published after the end."""
+        while what it has is published.
+
+        Raises:
+            Refused: ``UNAVAILABLE``: something of it waits for the messaging system. It takes
+                nothing more, and can be ended later.
+        """
         identifier, owner = state.sequence.identifier, state.sequence.owner
 
         def close(storage: StorageManager) -> None:
-            party = self._party(storage)
-            with begin(party, time.time()) as step:
-                before = step.tx.incoming.find(identifier)
-            destination.close(party, identifier, None, time.time(), owner=owner)
-            with begin(party, time.time()) as step:
-                register.follow(step, before)
+            end_sequence(self._party(storage), identifier, None, owner, destination.close, waits=True)
 
-        def terminate(storage: StorageManager) -> None:
-            destination.terminate(self._party(storage), identifier, None, time.time(), owner=owner)
+        def terminate(storage: StorageManager) -> destination.Outcome | None:
+            return end_sequence(self._party(storage), identifier, None, owner, destination.terminate)
 
         await run_in(self._store, close, identifier)
         await self._turns.settle(identifier, self._settled)
-        await run_in(self._store, terminate, identifier)
+        if await run_in(self._store, terminate, identifier) is None:
+            raise AdapterUnavailable(WAITS)
         _log.info("sequence.terminated", sequence=state.id)
         self._woken.set()
 

@@ -14,11 +14,19 @@ import pytest
 from gateway.sequences.contents import MEDIA_TYPE, named, write_content
 from mediation import Notification
 from mediation.names import PUBLISHER
-from mediation.reliable_messaging import CreateSequenceResponse
+from mediation.reliable_messaging import (
+    CreateSequenceResponse,
+    ReliableMessage,
+    TerminateSequence,
+    TerminateSequenceResponse,
+    write_message,
+)
 from tests.rigs.consumers import consumers
+from tests.rigs.envelopes import fresh_id
 from tests.rigs.gateways import exchange, http_request
 from tests.rigs.processes import GatewayProcess, gateway_process
-from tests.rigs.reliable_publishers import ReliablePublisher, numbers_in
+from tests.rigs.reliable_publishers import ReliablePublisher, numbers_in, upto
+from tests.rigs.stores import outage
 from tests.rigs.waiting import until
 
 ENVIRONMENT = {"DRAGOMAN_WSRM": "offered"}
@@ -66,6 +74,14 @@ class Pump(ReliablePublisher):
         said = self.read(await self.post_now(self.message(number, body)))
         for each in said.acknowledgements if said is not None else ():
             self.acknowledged |= each.ranges
+
+    async def end(self, last: int) -> ReliableMessage:
+        """Send TerminateSequence, and return what comes back."""
+        body = TerminateSequence(self.identifier, last)
+        _, octets = write_message(self.spec, body, to=self.to, message_id=fresh_id())
+        said = self.read(await self.post_now(octets))
+        assert said is not None
+        return said
 
 
 def ids_in_journal(data: Path) -> list[str]:
@@ -141,6 +157,38 @@ async def test_killed_between_publishing_and_noting_it(tmp_path: Path, published
         await gateway.at_rest()
         numbers = numbers_in(receipt.body for receipt in consumer.received)
         assert numbers == ([1, 2, 3, 4] if published else [1, 2, 3, 3, 4])
+
+
+@pytest.mark.slow
+async def test_killed_while_the_end_is_refused(tmp_path: Path) -> None:
+    """What the messaging system does not take is neither said to be lost nor published twice."""
+    data = tmp_path / "data"
+    async with consumers() as some, gateway_process(data, ENVIRONMENT) as gateway:
+        consumer = some.add()
+        await gateway.subscribe(consumer.url)
+        pump = Pump(None)  # type: ignore[arg-type]
+        pump.aim_at(gateway)
+        await pump.begin()
+        await pump.send_all(lambda: 1)
+        with outage(f"sqlite:///{data / 'journal.db'}"):
+            for number in (2, 3):
+                await pump.send_one(number)
+            assert pump.acknowledged == upto(1)
+            said = await pump.end(3)
+            assert said.fault is not None
+            assert said.acknowledgements == ()
+            await gateway.kill()
+        await gateway.start()
+        while (said := await pump.end(3)).fault is not None:
+            await asyncio.sleep(0.05)
+        assert isinstance(said.body, TerminateSequenceResponse)
+        [told] = said.acknowledgements
+        assert (told.ranges, told.final) == (upto(3), True)
+        await gateway.at_rest()
+        numbers = numbers_in(receipt.body for receipt in consumer.received)
+        assert sorted(set(numbers)) == [1, 2, 3]
+        ids = ids_in_journal(data)
+        assert len(ids) == len(set(ids))
 
 
 def _buffer(store: sqlite3.Connection) -> tuple[object, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
+from adapters import AdapterUnavailable
 from filters import Reason, Refused
 from gateway.reliability.party import anonymous
 from gateway.reliability.stores.tables import invoker_messages
@@ -181,21 +182,72 @@ async def test_the_end_does_not_wait_for_a_maker_who_goes_on(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("by", ["its maker", "an operator"])
-async def test_the_end_does_not_wait_for_a_messaging_system_that_is_never_done(
+async def test_the_end_is_refused_while_the_messaging_system_is_never_done(
     tmp_path: Path, by: str
 ) -> None:
+    """Whoever believes that a number was not received sends that message in another sequence."""
     async with a_desk(tmp_path, settled=0.1) as desk:
         desk.takes.clear()
         desk.send(1)
         await until(lambda: bool(desk.begun))
+
+        async def terminate() -> None:
+            if by == "an operator":
+                await desk.terminate()
+            else:
+                await desk.sequences.end(desk.identifier, 1, OWNER, terminate=True)
+
+        with pytest.raises(AdapterUnavailable):
+            await terminate()
+        told = await desk.sequences.ask(desk.identifier, OWNER)
+        assert b"Final" not in told.block
         if by == "an operator":
-            await desk.terminate()
-        else:
-            await desk.sequences.end(desk.identifier, 1, OWNER, terminate=True)
-        assert await desk.waiting() == 1
+            with pytest.raises(RmRefused) as refused:
+                await desk.take(2)
+            assert refused.value.fault.name is FaultName.SEQUENCE_CLOSED
+            assert b"Final" not in b"".join(refused.value.blocks)
         desk.takes.set()
         await until(lambda: _waits(desk, 0))
-        assert desk.begun == [[1]], "it is published after the end, once"
+        await terminate()
+        told = await desk.sequences.ask(desk.identifier, OWNER)
+        assert (b'Upper="1"' in told.block, b"Final" in told.block) == (True, True)
+        assert desk.begun == [[1]]
+
+
+async def test_the_end_is_refused_while_another_gateway_publishes(tmp_path: Path) -> None:
+    async with a_desk(tmp_path, settled=0.1) as desk:
+        other = Desk(desk.store, settled=0.1)
+        other.identifier = desk.identifier
+        other.takes.clear()
+        other.send(1)
+        await until(lambda: bool(other.begun))
+        with pytest.raises(AdapterUnavailable):
+            await desk.sequences.end(desk.identifier, 1, OWNER, terminate=True)
+        other.takes.set()
+        await asyncio.gather(*other.sending)
+        told = await desk.sequences.end(desk.identifier, 1, OWNER, terminate=True)
+        assert (b'Upper="1"' in told.block, b"Final" in told.block) == (True, True)
+        assert (other.begun, desk.begun) == ([[1]], [])
+
+
+async def test_a_sequence_that_expires_while_something_waits(tmp_path: Path) -> None:
+    """There is a last word on it when the messaging system has what waited."""
+    async with a_desk(tmp_path, settled=0.1, policy=replace(DEFAULT, inactivity=0.0)) as desk:
+        desk.takes.clear()
+        desk.send(1)
+        await until(lambda: bool(desk.begun))
+        running = asyncio.create_task(desk.sequences.run())
+
+        async def ended() -> bool:
+            [state] = await desk.sequences.listed()
+            return state.sequence.ended_at is not None
+
+        await until(ended)
+        assert b"Final" not in (await desk.sequences.ask(desk.identifier, OWNER)).block
+        desk.takes.set()
+        await until(lambda: _waits(desk, 0))
+        running.cancel()
+        assert b"Final" in (await desk.sequences.ask(desk.identifier, OWNER)).block
 
 
 async def test_a_lease_that_ends_under_its_own_holder(tmp_path: Path) -> None:

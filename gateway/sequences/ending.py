@@ -1,0 +1,44 @@
+"""The end of a publisher's sequence, whose answer is the last word on what was received."""
+
+import time
+from collections.abc import Callable
+
+from gateway.reliability import destination
+from gateway.reliability.party import Party
+from gateway.reliability.steps import begin
+from gateway.sequences import register
+from gateway.sequences.delivering import is_busy
+
+
+def end_sequence(
+    party: Party,
+    identifier: str,
+    last: int | None,
+    owner: str | None,
+    change: Callable[..., destination.Outcome],
+    *,
+    waits: bool = False,
+) -> destination.Outcome | None:
+    """Close or terminate a sequence, by *change* of `destination`, in one transaction with the look
+    at what of it waits.
+
+    What waits may be with the messaging system already, whose confirmation was lost, or be published
+    by another gateway: neither can it be dropped, nor may the publisher be told that it was not
+    received (Final), who would send it in another sequence. 1.0 has no Final.
+
+    Args:
+        waits: Change it even though something waits: nothing is answered.
+
+    Returns:
+        None where nothing is changed, because something waits.
+    """
+    now = time.time()
+    with begin(party, now) as step:
+        before = destination.find(step, identifier, owner)
+        final = before is not None and before.wire.rm.rules.closes
+        if final and not waits and is_busy(step, identifier):
+            return None
+    outcome = change(party, identifier, last, now, owner=owner)
+    with begin(party, now) as step:
+        register.follow(step, before)
+    return outcome
