@@ -24,6 +24,7 @@ from mediation.reliable_messaging import (
     RmSpec,
     write_rm_fault,
 )
+from mediation.reliable_messaging.faults import status_of
 from mediation.soap.addressing import reference_headers, write_headers
 from mediation.soap.envelopes import write_envelope, xml_attribute, xml_text
 from mediation.specifications import SPECIFICATIONS
@@ -124,10 +125,11 @@ def write_fault(
     to: EndpointReference | None = None,
     begin: str = "",
     status_of_calls: int = 500,
-) -> tuple[int, bytes]:
-    """Write a fault in the versions that the peer spoke: the HTTP status and the envelope. *to* is
-    where the peer wants faults, if not in the answer; *begin* is what its text begins with;
-    *status_of_calls* stands for 500 where a method was called.
+) -> tuple[int, str, bytes]:
+    """Write a fault in the versions that the peer spoke: the HTTP status, the action (empty without
+    WS-Addressing) and the envelope. *to* is where the peer wants faults, if not in the answer;
+    *begin* is what its text begins with; *status_of_calls* stands for 500 where a method was
+    called.
 
     SOAP 1.1 faults are 500 always; in SOAP 1.2 the sender's are 400 (WS-I Basic Profile;
     SOAP 1.2 Part 2, section 7.5.2).
@@ -168,12 +170,12 @@ def write_fault(
     called = context.version is not None and SPECIFICATIONS[context.version].calls
     usual = 400 if sender else status_of_calls if called else 500
     status = fault.status or _HTTP_STATUS.get(refused.reason, usual)
-    return status, write_envelope(soap, wsa, headers, body)
+    return status, action if wsa is not None else "", write_envelope(soap, wsa, headers, body)
 
 
 def _reliable_fault(
     refused: RmRefused, context: Context, to: EndpointReference | None
-) -> tuple[int, bytes]:
+) -> tuple[int, str, bytes]:
     """Write a fault of WS-ReliableMessaging, in the version that the message spoke."""
     said, fault, operation = context.reliable, refused.fault, context.operation
     rm = said.rm if isinstance(said, ReliableMessage) and said.rm is not None else None
@@ -183,7 +185,7 @@ def _reliable_fault(
     if rm not in RM_FAULTS[fault.name].versions:
         rm = Rm.V1_1
     wsa = context.wsa or rm.rules.wsa[0]
-    _, envelope = write_rm_fault(
+    action, envelope = write_rm_fault(
         RmSpec(rm, context.soap, wsa),
         fault,
         about_header=operation not in _PROTOCOL,
@@ -191,8 +193,7 @@ def _reliable_fault(
         relates_to=context.headers.message_id,
         blocks=refused.blocks,
     )
-    sender = (fault.code or RM_FAULTS[fault.name].code) is Code.SENDER
-    return 400 if sender and context.soap is Soap.V1_2 else 500, envelope
+    return status_of(fault, context.soap), action, envelope
 
 
 _PROTOCOL = frozenset(

@@ -17,7 +17,7 @@ from gateway.reliability.records import (
 from gateway.reliability.source import accepted
 from gateway.reliability.steps import Step, begin, due_now
 from gateway.reliability.storage import Taken
-from mediation import EndpointReference, id_to_keep
+from mediation import WSA_NONE, EndpointReference, id_to_keep
 from mediation.reliable_messaging import (
     CONNECTION_LIMIT_REACHED,
     CreateSequence,
@@ -117,6 +117,8 @@ def _refusal(
     peer: str | None,
 ) -> RmFault | None:
     party, incoming = step.party, step.tx.incoming
+    if request.acks_to.address == WSA_NONE:  # WS-ReliableMessaging 1.1, section 3.4.
+        return _refuse("Nothing can be acknowledged at the address that AcksTo has.")
     of_peer = 0
     if owner:
         of_peer = incoming.count(owner)
@@ -243,7 +245,7 @@ def _receive(
     owner: str | None,
 ) -> Outcome:
     sequence = find(step, header.identifier, owner)
-    if sequence is None or sequence.wire.rm is not message.rm:
+    if sequence is None or not _is_spoken(sequence, message):
         return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, header.identifier))
     if sequence.ended_at is not None:
         return _late(step, sequence, header)
@@ -263,8 +265,9 @@ def _receive(
         )  # A number above that which is said to be the last came before.
     match verdict:
         case Verdict.ROLLOVER:
-            ending.terminate(step, sequence, None)
-            return Outcome(RmFault(FaultName.MESSAGE_NUMBER_ROLLOVER, header.identifier))
+            ended = ending.terminate(step, sequence, None)
+            fault = RmFault(FaultName.MESSAGE_NUMBER_ROLLOVER, header.identifier)
+            return Outcome(fault, sequence=ended)
         case Verdict.AFTER_LAST if sequence.wire.rm.rules.closes:
             return Outcome(
                 RmFault(FaultName.SEQUENCE_CLOSED, header.identifier),
@@ -301,6 +304,13 @@ def _receive(
         return outcome
     here = nack if outcome.acknowledgement else b""
     return replace(outcome, nack=nack, acknowledgement=here)
+
+
+def _is_spoken(sequence: IncomingSequence, message: ReliableMessage) -> bool:
+    """Whether a message speaks the versions of its sequence, which are those of CreateSequence up
+    to its end; one without WS-Addressing has the version of none."""
+    wire = sequence.wire
+    return message.rm is wire.rm and message.wsa in (None, wire.wsa)
 
 
 def _relate(step: Step, sequence: IncomingSequence, message: ReliableMessage) -> None:

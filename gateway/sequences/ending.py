@@ -22,9 +22,9 @@ def end_sequence(
     """Close or terminate a sequence, by *change* of `destination`, in one transaction with the look
     at what of it waits.
 
-    What waits may be with the messaging system already, whose confirmation was lost, or be published
-    by another gateway: neither can it be dropped, nor may the publisher be told that it was not
-    received (Final), who would send it in another sequence. 1.0 has no Final.
+    What waits may be with the messaging system already, whose confirmation was lost, or be
+    published by another gateway: neither can it be dropped, nor may the publisher be told that it
+    was not received (Final), who would send it in another sequence. 1.0 has no Final.
 
     Args:
         waits: Change it even though something waits: nothing is answered.

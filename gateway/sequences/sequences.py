@@ -200,8 +200,7 @@ class Sequences:
             self._requests.take(principal)  # Events were counted already.
         outcome, turn, progress = await self._store_message(said, header, content, principal)
         if outcome.fault is not None:
-            blocks = (outcome.acknowledgement,) if outcome.acknowledgement else ()
-            raise RmRefused(outcome.fault, blocks=blocks)
+            raise _refused(outcome.fault, outcome)
         sequence = outcome.sequence
         if sequence is None or not (outcome.taken or outcome.known):
             self.messages["dropped"] += 1
@@ -421,10 +420,14 @@ class Sequences:
         identifier, owner = state.sequence.identifier, state.sequence.owner
 
         def close(storage: StorageManager) -> None:
-            end_sequence(self._party(storage), identifier, None, owner, destination.close, waits=True)
+            end_sequence(
+                self._party(storage), identifier, None, owner, destination.close, waits=True
+            )
 
         def terminate(storage: StorageManager) -> destination.Outcome | None:
-            return end_sequence(self._party(storage), identifier, None, owner, destination.terminate)
+            return end_sequence(
+                self._party(storage), identifier, None, owner, destination.terminate
+            )
 
         await run_in(self._store, close, identifier)
         await self._turns.settle(identifier, self._settled)
@@ -471,6 +474,15 @@ class Sequences:
             nacks=self._nacks,
             after_delivery=True,
         )
+
+
+def _refused(fault: RmFault, outcome: destination.Outcome) -> RmRefused:
+    """The refusal of a message for its Sequence header."""
+    blocks = (outcome.acknowledgement,) if outcome.acknowledgement else ()
+    sequence = outcome.sequence
+    elsewhere = sequence is not None and is_callable(sequence.acks_to)
+    acks_to = sequence.acks_to if sequence is not None and elsewhere else None
+    return RmRefused(fault, blocks=blocks, acks_to=acks_to)
 
 
 def _new_id() -> str:

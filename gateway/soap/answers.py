@@ -156,7 +156,7 @@ class Answers:
             elsewhere = self._replies.address_of_fault(refused, context, principal)
             if elsewhere is not None and not self._replies.may_send(elsewhere, FAULT, principal):
                 elsewhere = None
-        status, body = write_fault(
+        status, action, body = write_fault(
             refused,
             context,
             now=datetime.now(UTC),
@@ -167,7 +167,7 @@ class Answers:
             status_of_calls=status_of_calls,
         )
         if elsewhere is not None:
-            self._replies.send(elsewhere, context.soap, "", body)
+            self._replies.send(elsewhere, context.soap, action, body)
             return ACCEPTED[context.soap]
         return Reply(
             status=status,

@@ -25,6 +25,7 @@ from gateway.soap.endpoint_rules import endpoint_named
 from mediation import Context, EndpointRules, Incoming, Publish
 from mediation import Sequences as Mode
 from mediation.reliable_messaging import (
+    AckRequestedAlone,
     FaultName,
     LastMessage,
     ReliableMessage,
@@ -47,6 +48,9 @@ class ReliableStep(Protocol):
     def __call__(self, inbound: Inbound, incoming: Incoming, proceed: Proceed) -> Awaitable[Reply]:
         """The reply to *incoming*."""
 
+    def hushes(self, principal: Principal, refused: Refused) -> bool:
+        """Whether *principal* is not told what is *refused*: it was told just now."""
+
     def refused(
         self, inbound: Inbound, context: Context, refused: Refused, reply: Reply
     ) -> Awaitable[Reply]:
@@ -58,6 +62,9 @@ class PassOn:
 
     def __call__(self, inbound: Inbound, incoming: Incoming, proceed: Proceed) -> Awaitable[Reply]:
         return proceed(inbound, incoming)  # Not awaited here: a coroutine less for each event.
+
+    def hushes(self, principal: Principal, refused: Refused) -> bool:
+        return False
 
     async def refused(
         self, inbound: Inbound, context: Context, refused: Refused, reply: Reply
@@ -134,9 +141,11 @@ class SequenceStep:
         self, principal: Principal, said: ReliableMessage | None, reply: Reply
     ) -> Reply:
         """*reply* with acknowledgements of the sequences that a message asks about besides."""
-        if said is None or said.body is not None:
+        if said is None or not isinstance(said.body, AckRequestedAlone | None):
             return reply
         own = said.sequence.identifier if said.sequence is not None else ""
+        if isinstance(said.body, AckRequestedAlone) and said.ack_requested:
+            own = said.ack_requested[0].identifier  # It is answered already.
         for asked in said.ack_requested[:MOST_ASKED]:
             if asked.identifier != own:
                 try:
@@ -152,7 +161,7 @@ class SequenceStep:
         """A message that is refused for good has had its turn: no other waits for it."""
         said = context.reliable
         if isinstance(refused, RmRefused):
-            return self._silenced(inbound.principal, refused, context, reply)
+            return reply
         if not isinstance(said, ReliableMessage) or said.sequence is None:
             return reply
         if passes(refused.reason):
@@ -163,16 +172,15 @@ class SequenceStep:
             return reply
         return _with(told, reply)
 
-    def _silenced(
-        self, principal: Principal, refused: RmRefused, context: Context, reply: Reply
-    ) -> Reply:
-        """Tell a stranger now and then that it names no sequence: who guesses learns little."""
-        if refused.fault.name is FaultName.UNKNOWN_SEQUENCE:
+    def hushes(self, principal: Principal, refused: Refused) -> bool:
+        """Who guesses identifiers of sequences is told now and then that it names none, and learns
+        little."""
+        if isinstance(refused, RmRefused) and refused.fault.name is FaultName.UNKNOWN_SEQUENCE:
             try:
                 self._unknown.take(principal)
             except Refused:
-                return ACCEPTED[context.soap]
-        return reply
+                return True
+        return False
 
 
 def _with(told: Acknowledged, reply: Reply) -> Reply:

@@ -30,6 +30,7 @@ from mediation import (
     is_anonymous,
 )
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
+from mediation.reliable_messaging import RmRefused
 
 REPLIES_AT_A_TIME = 64
 REPLIED, REPLIED_AT_ONCE = 64 * 1024.0, 2 * 2**20
@@ -87,12 +88,14 @@ class Replies:
     ) -> EndpointReference | None:
         """The address that the fault about *refused* is sent to; None for the connection.
 
-        A refusal that HTTP has a status for, or of an event, is always told on the connection.
+        A refusal that HTTP has a status for, or of an event, is always told on the connection, but
+        for one about the sequence that the event is in.
         """
         headers, operation = context.headers, context.operation
-        if operation in _NEVER_ELSEWHERE or refused.reason in _ON_THE_CONNECTION:
+        sequence = isinstance(refused, RmRefused) and refused.fault.identifier is not None
+        if refused.reason in _ON_THE_CONNECTION or (operation in _NEVER_ELSEWHERE and not sequence):
             return None
-        to = headers.fault_to
+        to = (refused.acks_to if isinstance(refused, RmRefused) else None) or headers.fault_to
         if to is None and operation is not Operation.SUBSCRIBE:  # It may be agsh/onvif's.
             to = headers.reply_to
         try:

@@ -93,6 +93,8 @@ class SoapService:
             _log.exception("soap.internal-error")
             refused = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
         context = context or Context(inbound.hint)
+        if context.reliable is not None and self._reliable.hushes(inbound.principal, refused):
+            return ACCEPTED[context.soap]
         rules = self._rules(inbound.path)
         reply = self._answers.refuse(
             refused,

@@ -13,6 +13,7 @@ from lxml import etree
 from filters import Reason
 from mediation import names
 from mediation.model.errors import MediationError
+from mediation.model.messages import EndpointReference
 from mediation.model.specification import Code
 from mediation.model.versions import Soap
 from mediation.reliable_messaging.values import MAX_IDENTIFIER
@@ -137,15 +138,31 @@ class RmRefused(MediationError):
 
     Attributes:
         blocks: Acknowledgements that travel with the fault.
+        acks_to: The address of its sequence, to which a fault about it goes.
     """
 
-    def __init__(self, fault: RmFault, text: str = "", *, blocks: tuple[bytes, ...] = ()) -> None:
+    def __init__(
+        self,
+        fault: RmFault,
+        text: str = "",
+        *,
+        blocks: tuple[bytes, ...] = (),
+        acks_to: EndpointReference | None = None,
+    ) -> None:
         super().__init__(Reason.MESSAGE_INVALID, text or FAULTS[fault.name].text)
         self.fault = fault
         self.blocks = blocks
+        self.acks_to = acks_to
 
 
 # Writing.
+
+
+def status_of(fault: RmFault, soap: Soap) -> int:
+    """The status of HTTP that a fault is answered with: in SOAP 1.2 that of the sender is 400
+    (SOAP 1.2 Part 2, section 7.5.2), in SOAP 1.1 all are 500 (WS-I Basic Profile)."""
+    sender = (fault.code or FAULTS[fault.name].code) is Code.SENDER
+    return 400 if sender and soap is Soap.V1_2 else 500
 
 
 def write_fault_parts(fault: RmFault, spec: Spoken, *, about_header: bool) -> tuple[str, str]:

@@ -435,7 +435,7 @@ def _answered(octets: bytes) -> None:
     try:
         incoming_ = read(octets, ARRIVAL)
     except Rejected as rejected:
-        _, answer = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
+        _, _, answer = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
         etree.fromstring(answer)
         return
     assert isinstance(incoming_, Incoming)

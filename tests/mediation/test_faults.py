@@ -63,7 +63,7 @@ def test_ws_eventing(
 ) -> None:
     refused = Refused(reason, "What was wrong.", names=("urn:one", "urn:two"))
     spoken = context(operation, Version.WSE_2004_08, soap=soap, wsa=wsa)
-    status, answer = write_fault(refused, spoken, now=NOW, message_id="urn:m")
+    status, _, answer = write_fault(refused, spoken, now=NOW, message_id="urn:m")
     assert text(answer, "//wsa:Action") == f"{wsa.value}/fault"
     assert text(answer, "//wsa:RelatesTo") == "urn:uuid:request"
     assert text(answer, "//wsa:To") == wsa.anonymous
@@ -233,7 +233,7 @@ def test_ws_notification(
 ) -> None:
     names = ("{urn:filters}Geo", "Plain") if "Time" not in "".join(further) else ()
     refused = Refused(reason, "What was wrong.", names=names)
-    status, answer = write_fault(
+    status, _, answer = write_fault(
         refused, context(operation, soap=soap), now=NOW, message_id="urn:m"
     )
     assert status == (500 if soap is S11 else 400)
@@ -252,7 +252,7 @@ def test_ws_notification(
 
 def test_the_longest_time_is_named() -> None:
     refused = Refused(Reason.EXPIRY_TOO_LONG, "Too long.", names=("2026-02-01T10:00:00Z",))
-    _, answer = write_fault(refused, context(), now=NOW, message_id="urn:m")
+    _, _, answer = write_fault(refused, context(), now=NOW, message_id="urn:m")
     assert text(answer, "//wsnt:MinimumTime") == "2026-01-31T10:00:00Z"
     assert text(answer, "//wsnt:MaximumTime") == "2026-02-01T10:00:00Z"
 
@@ -285,7 +285,7 @@ def test_ws_addressing(
     final = wsa is Wsa.V2005_08
     refused = Refused(reason, "What was wrong.", names=("wsa:ReplyTo",))
     spoken = context(None, version, soap=soap, wsa=wsa)
-    status, answer = write_fault(refused, spoken, now=NOW, message_id="urn:m", retry_after=2.5)
+    status, _, answer = write_fault(refused, spoken, now=NOW, message_id="urn:m", retry_after=2.5)
     assert text(answer, "/s:Envelope/s:Header/wsa:Action") == f"{wsa.value}/fault"
     name = subcode if final else before
     receiver = reason is Reason.UNAVAILABLE
@@ -315,7 +315,7 @@ def test_ws_addressing(
 @pytest.mark.parametrize("soap", Soap)
 def test_without_addressing_there_are_no_headers(soap: Soap) -> None:
     for reason in Reason:
-        _, answer = write_fault(
+        _, _, answer = write_fault(
             Refused(reason, "What was wrong."),
             context(soap=soap, wsa=None),
             now=NOW,
@@ -354,7 +354,7 @@ def test_what_http_has_a_status_for(reason: Reason, status: int, soap: Soap) -> 
 )
 def test_fault_actions(reason: Reason, version: Version | None, suffix: str, wsa: Wsa) -> None:
     spoken = context(RENEW, version, wsa=wsa)
-    _, answer = write_fault(Refused(reason, "What."), spoken, now=NOW, message_id="m")
+    _, _, answer = write_fault(Refused(reason, "What."), spoken, now=NOW, message_id="m")
     soap = suffix == "soap" and wsa is Wsa.V2005_08
     assert text(answer, "//wsa:Action") == f"{wsa.value}/{'soap/' if soap else ''}fault"
 
@@ -363,7 +363,7 @@ def test_ws_management_has_an_action_of_its_own() -> None:
     spoken = context(
         RENEW, Version.WSE_2004_08, wsa=Wsa.V2004_08, header_namespaces=frozenset({WSMAN})
     )
-    _, answer = write_fault(
+    _, _, answer = write_fault(
         Refused(Reason.SUBSCRIPTION_UNKNOWN, "Gone."), spoken, now=NOW, message_id="m"
     )
     assert text(answer, "//wsa:Action") == f"{WSE}/fault"
@@ -382,7 +382,8 @@ def _fault(
     if times and names:
         refused.names = ("2026-02-01T10:00:00Z",)
     spoken = context(operation, version, soap=soap, wsa=wsa)
-    return soap, *write_fault(refused, spoken, now=NOW, message_id="urn:m", retry_after=1)
+    status, _, answer = write_fault(refused, spoken, now=NOW, message_id="urn:m", retry_after=1)
+    return soap, status, answer
 
 
 def _every_fault() -> Iterator[tuple[Soap, int, bytes]]:
@@ -472,11 +473,11 @@ def test_every_reason_has_words_somewhere() -> None:
 )
 def test_a_fault_lists_no_thousands(reason: Reason, soap: Soap) -> None:
     refused = Refused(reason, "Many.", names=tuple(f"{{urn:x}}n{n}" for n in range(5000)))
-    _, answer = write_fault(refused, context(soap=soap), now=NOW, message_id="m")
+    _, _, answer = write_fault(refused, context(soap=soap), now=NOW, message_id="m")
     assert answer.count(b"x:n") <= MAX_NAMES
 
 
 def test_times_are_those_of_the_caller() -> None:
     later = datetime.fromisoformat("2030-01-01T00:00:00+00:00")
-    _, answer = write_fault(Refused(Reason.QUOTA, "Full."), context(), now=later, message_id="m")
+    _, _, answer = write_fault(Refused(Reason.QUOTA, "Full."), context(), now=later, message_id="m")
     assert text(answer, "//bf:Timestamp") == "2030-01-01T00:00:00Z"

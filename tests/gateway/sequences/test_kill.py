@@ -179,8 +179,7 @@ async def test_killed_while_the_end_is_refused(tmp_path: Path) -> None:
             assert said.acknowledgements == ()
             await gateway.kill()
         await gateway.start()
-        while (said := await pump.end(3)).fault is not None:
-            await asyncio.sleep(0.05)
+        said = await pump.end(3)  # It publishes what it can, before.
         assert isinstance(said.body, TerminateSequenceResponse)
         [told] = said.acknowledgements
         assert (told.ranges, told.final) == (upto(3), True)

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from mediation import Soap, Wsa
-from mediation.names import WSMAN
+from mediation.names import WSA_NONE, WSMAN
 from mediation.reliable_messaging import (
     NO_NUMBERS,
+    AckRequested,
+    AckRequestedAlone,
     CloseSequenceResponse,
     CreateSequence,
     FaultName,
@@ -21,6 +23,8 @@ from mediation.reliable_messaging import (
     Rm,
     SequenceHeader,
     TerminateSequenceResponse,
+    ack_requested_block,
+    write_message,
 )
 from tests.rigs.consumers import Consumer, consumers
 from tests.rigs.envelopes import Answer, Speaker, fresh_id
@@ -248,6 +252,83 @@ async def test_acknowledgements_go_elsewhere(tmp_path: Path) -> None:
             assert await publisher.send(number) is None
         await run.until(lambda: any(b'Upper="2"' in each.body for each in mine.received))
         await arrived(run, consumer, 1, 2)
+
+
+async def test_a_fault_about_a_sequence_goes_where_its_acknowledgements_go(
+    tmp_path: Path,
+) -> None:
+    async with consumers() as some, a_gateway(tmp_path) as (run, consumer):
+        mine = some.add()
+        publisher = ReliablePublisher(run, acks_to=mine.url)
+        await publisher.create()
+        await publisher.send(1)
+        await publisher.close(1)
+        answer = await publisher.post(publisher.message(2, event(2)))
+        assert (answer.status, answer.body) == (202, b"")
+        await run.until(lambda: any(b"SequenceClosed" in each.body for each in mine.received))
+        [told] = [each for each in mine.received if b"SequenceClosed" in each.body]
+        assert b"Final" in told.body
+        assert f'action="{Rm.V1_1.namespace}/fault"' in told.headers["content-type"]
+        await arrived(run, consumer, 1)
+
+
+@pytest.mark.parametrize("soap", list(Soap))
+@pytest.mark.parametrize("name", ["FaultTo", "ReplyTo"])
+async def test_an_unknown_sequence_is_told_where_the_message_says(
+    tmp_path: Path, name: str, soap: Soap
+) -> None:
+    async with consumers() as some, a_gateway(tmp_path) as (run, _):
+        mine = some.add()
+        publisher = ReliablePublisher(run, soap=soap)
+        wsa = publisher.spec.wsa.value
+        block = f'<w:{name} xmlns:w="{wsa}"><w:Address>{mine.url}</w:Address></w:{name}>'
+        message = publisher.message(1, event(1), identifier="urn:nobody")
+        message = message.replace(b"</s:Header>", block.encode() + b"</s:Header>", 1)
+        answer = await publisher.post(message)
+        assert (answer.status, answer.body) == (202, b"")
+        await run.until(lambda: bool(mine.received))
+        [told] = mine.received
+        assert b"UnknownSequence" in told.body
+        action = f'"{Rm.V1_1.namespace}/fault"'
+        if soap is Soap.V1_1:
+            assert told.headers["soapaction"] == action
+        else:
+            assert f"action={action}" in told.headers["content-type"]
+
+
+@pytest.mark.parametrize("rm", list(Rm))
+async def test_several_sequences_are_asked_about_at_once(tmp_path: Path, rm: Rm) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        made = []
+        for count in (1, 2, 3):
+            publisher = ReliablePublisher(run, rm)
+            made.append(await publisher.create())
+            for number in range(1, count + 1):
+                await publisher.send(number)
+        blocks = [ack_requested_block(rm, AckRequested(each)) for each in made]
+        to = publisher.to
+        _, octets = write_message(publisher.spec, AckRequestedAlone(), to=to, blocks=blocks)
+        said = publisher.read((await publisher.post(octets)).body)
+        assert said is not None
+        told = {each.identifier: each.ranges for each in said.acknowledgements}
+        assert told == {each: upto(count) for each, count in zip(made, (1, 2, 3), strict=True)}
+
+
+async def test_acknowledgements_go_somewhere(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run, acks_to=WSA_NONE)
+        assert fault_of(await publisher.ask_to_create()).name is FaultName.CREATE_SEQUENCE_REFUSED
+
+
+async def test_a_sequence_has_one_version_of_ws_addressing(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher = ReliablePublisher(run, Rm.V1_0, wsa=Wsa.V2004_08)
+        await publisher.create()
+        publisher.wsa = Wsa.V2005_08
+        assert fault_of(await publisher.send(1)).name is FaultName.UNKNOWN_SEQUENCE
+        publisher.wsa = Wsa.V2004_08
+        await publisher.send(1)
+        await arrived(run, consumer, 1)
 
 
 async def test_an_event_without_a_sequence_where_one_is_required(tmp_path: Path) -> None:

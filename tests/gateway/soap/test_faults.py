@@ -439,12 +439,29 @@ async def test_replies_go_elsewhere(gateway: Running, wsa: Wsa) -> None:
         for more, where in ((headers, replies), (headers + reply_to(faults, "FaultTo"), faults)):
             answer = await gateway.ask(speaker, renew, path, headers=more)
             assert (answer.status, answer.body) == (202, b"")
-            fault = (await consumer.next(where)).message
+            sent = await consumer.next(where)
+            fault = sent.message
             assert fault.wsa("To", wsa) == where
+            assert sent.headers["soapaction"] == f'"{fault.wsa("Action", wsa)}"'
             assert Fault.of(fault).code == f"{{{WSE}}}InvalidMessage"
         end = f'<e:Unsubscribe xmlns:e="{WSE}"/>'
         assert (await gateway.ask(speaker, end, path)).status == 200
     await nothing_happened(gateway)
+
+
+async def test_the_action_of_a_fault_that_goes_elsewhere(gateway: Running) -> None:
+    """In SOAP 1.2 it is a parameter of the media type."""
+    async with Consumers() as consumer:
+        faults = consumer.fresh()
+        answer = await gateway.ask(
+            Speaker(),
+            Speaker().wse_subscribe(consumer.fresh(), expires="bad"),
+            headers=reply_to(faults, "FaultTo"),
+        )
+        assert (answer.status, answer.body) == (202, b"")
+        sent = await consumer.next(faults)
+        action = sent.message.wsa("Action")
+        assert f'action="{action}"' in sent.headers["content-type"]
 
 
 async def test_a_consumer_that_waits_on_the_connection(gateway: Running) -> None:

@@ -493,7 +493,7 @@ def test_answers_of_others(inner: str, granted: Granted) -> None:
 def test_faults_are_raised(version: Version, soap: Soap) -> None:
     refused = Refused(Reason.SUBSCRIPTION_UNKNOWN, "There is no such subscription.")
     spoken = context(Operation.RENEW, version, soap=soap)
-    _, octets = write_fault(refused, spoken, now=NOW, message_id="urn:m")
+    _, _, octets = write_fault(refused, spoken, now=NOW, message_id="urn:m")
     for reader in (read_granted, read_answer, read_received):
         with pytest.raises(AnsweredFault) as caught:
             reader(octets)

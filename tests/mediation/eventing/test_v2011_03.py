@@ -475,7 +475,7 @@ def test_faults(
 ) -> None:
     error = Refused(reason, "What was wrong.", names=("urn:one", "urn:two"))
     spoken = context(Operation.SUBSCRIBE, VERSION, soap=soap)
-    status, octets = write_fault(error, spoken, now=NOW, message_id="urn:m")
+    status, _, octets = write_fault(error, spoken, now=NOW, message_id="urn:m")
     assert status == (500 if soap is Soap.V1_1 else 400)
     assert text(octets, "//s:Header/wsa:Action") == f"{WSE11}/fault"
     said = "//faultcode" if soap is Soap.V1_1 else "//s:Subcode/s:Value"
@@ -499,7 +499,7 @@ def test_faults(
 @pytest.mark.parametrize("soap", Soap)
 def test_what_has_no_fault_is_a_plain_one(soap: Soap) -> None:
     rejected = refused(envelope("<wse11:Subscribe/>", soap=soap))
-    _, octets = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
+    _, _, octets = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
     if soap is Soap.V1_1:
         assert text(octets, "//faultcode") == "s:Client"
     else:

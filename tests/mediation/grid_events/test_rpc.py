@@ -58,7 +58,7 @@ def test_soap_1_2_is_refused_in_1_1() -> None:
     octets = sample("event").replace(Soap.V1_1.value.encode(), Soap.V1_2.value.encode())
     rejected = refused(octets)
     assert rejected.refused.reason is Reason.VERSION_MISMATCH
-    status, fault = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:f")
+    status, _, fault = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:f")
     assert status == 500
     root = etree.fromstring(fault)
     assert etree.QName(root).namespace == Soap.V1_1.value
@@ -132,7 +132,7 @@ def test_calls_that_are_none(octets: bytes) -> None:
     rejected = refused(octets)
     assert rejected.refused.reason is Reason.MESSAGE_INVALID
     assert rejected.context.version is Version.GRID_EVENTS
-    _, fault = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:f")
+    _, _, fault = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:f")
     assert (etree.fromstring(fault).findtext(".//faultcode") or "").endswith(":Client")
 
 
@@ -230,7 +230,7 @@ def test_the_fault_of_an_unknown_type() -> None:
     octets = handle("", "v:Volcano").replace(b"xmlns:m=", b"xmlns:v='urn:types' xmlns:m=")
     rejected = refused(octets, replace(ARRIVAL, rules=rules))
     for status in (500, 200):
-        told, fault = write_fault(
+        told, _, fault = write_fault(
             rejected.refused,
             rejected.context,
             now=NOW,

@@ -65,7 +65,7 @@ SELECTIONS = [
 def test_faults(soap: Soap, inner: str, reason: Reason, unknown: list[str]) -> None:
     rejected = refused(connect(inner, soap=soap))
     assert rejected.refused.reason is reason
-    status, octets = write_fault(
+    status, _, octets = write_fault(
         rejected.refused, rejected.context, now=NOW, message_id="urn:uuid:answer"
     )
     assert status == 500  # The receiver's, section 4.

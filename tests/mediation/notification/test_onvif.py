@@ -253,7 +253,7 @@ def test_seek(soap: Soap, wsa: Wsa | None, validator: Validator) -> None:
     rejected = refused(request("Seek", "<tev:UtcTime>2026-01-31T10:00:00Z</tev:UtcTime>"))
     asked = context(Operation.SEEK, soap=soap, wsa=wsa)
     assert isinstance(rejected.refused, MediationError)
-    status, octets = write_fault(rejected.refused, asked, now=NOW, message_id="urn:m")
+    status, _, octets = write_fault(rejected.refused, asked, now=NOW, message_id="urn:m")
     validator.check(octets)
     assert (status, rejected.context.operation) == (500, Operation.SEEK)
     if soap is Soap.V1_2:

@@ -113,7 +113,7 @@ def test_all_else_is_not_implemented(asked: str, soap: Soap, wsa: Wsa | None) ->
     octets = octets.replace(b"<s:Body>", f'<s:Body xmlns:d="{ONVIF_DEVICE}">'.encode())
     rejected = refused(octets)
     assert rejected.refused.reason is Reason.ACTION_UNSUPPORTED
-    status, fault = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
+    status, _, fault = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
     assert status == 500
     value = text(fault, "//s:Subcode/s:Value" if soap is Soap.V1_2 else "//faultcode")
     assert value == "f:ActionNotSupported" and ONVIF_ERRORS.encode() in fault

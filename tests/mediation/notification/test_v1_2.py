@@ -537,7 +537,7 @@ def test_faults_are_those_of_the_draft(
 ) -> None:
     spoken = context(operation, VERSION, soap=soap, wsa=wsa)
     error = MediationError(reason, "Because.", names=("{urn:x}y",))
-    _, octets = write_fault(error, spoken, now=NOW, message_id="urn:f")
+    _, _, octets = write_fault(error, spoken, now=NOW, message_id="urn:f")
     root = etree.fromstring(octets)
     [found] = root.iter(element)
     assert [part.tag for part in found] == [
@@ -566,7 +566,7 @@ def test_those_of_1_0_are_the_same_in_its_own_names(
     ):
         spoken = context(operation, Version.WSN_1_0, soap=soap, wsa=wsa)
         error = MediationError(reason, "Because.", names=("{urn:x}y",))
-        _, octets = write_fault(error, spoken, now=NOW, message_id="urn:f")
+        _, _, octets = write_fault(error, spoken, now=NOW, message_id="urn:f")
         [found] = etree.fromstring(octets).iter(f"{{{ours[namespace]}}}{local}")
         assert found[0].tag == f"{{{names.WSRF_BF_IBM}}}Timestamp"
         assert text(octets, "//wsa:Action") == action

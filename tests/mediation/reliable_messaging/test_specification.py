@@ -135,7 +135,7 @@ def test_faults(name: FaultName, rm: Rm, soap: Soap) -> None:
     context = arrived(envelope(sequence("1"), "<a/>", rm=rm, soap=soap)).context
     block = b'<x:extra xmlns:x="urn:x"/>'
     error = RmRefused(RmFault(name, "urn:s"), blocks=(block,))
-    status, octets = write_fault(error, context, now=NOW, message_id="urn:m")
+    status, _, octets = write_fault(error, context, now=NOW, message_id="urn:m")
     found = read_message(octets)
     assert isinstance(found.fault, RmFault)
     assert (found.fault.name, found.fault.identifier, found.rm) == (name, "urn:s", rm)
@@ -148,7 +148,7 @@ def test_faults(name: FaultName, rm: Rm, soap: Soap) -> None:
 def test_a_fault_about_a_message_that_says_nothing_of_sequences(soap: Soap) -> None:
     context = arrived(envelope("", "<a/>", soap=soap)).context
     error = RmRefused(RmFault(FaultName.WSRM_REQUIRED))
-    _, octets = write_fault(error, context, now=NOW, message_id="urn:m")
+    _, _, octets = write_fault(error, context, now=NOW, message_id="urn:m")
     found = read_message(octets)
     assert isinstance(found.fault, RmFault)
     assert (found.fault.name, found.rm) == (FaultName.WSRM_REQUIRED, Rm.V1_1)
@@ -157,5 +157,5 @@ def test_a_fault_about_a_message_that_says_nothing_of_sequences(soap: Soap) -> N
 def test_a_number_that_is_too_large() -> None:
     rejected = refused(envelope(sequence(str(2**63))))
     assert isinstance(rejected.refused, RmRefused)
-    _, octets = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
+    _, _, octets = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
     assert b"MessageNumberRollover" in octets

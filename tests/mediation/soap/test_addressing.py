@@ -296,7 +296,7 @@ class TestHeaders:
             block += "<wsa:MessageID>urn:1</wsa:MessageID>"
         rejected = refused(envelope(EVENT, block, wsa=wsa))
         assert rejected.refused.reason is Reason.HEADER_REPEATED
-        status, answer = write_fault(
+        status, _, answer = write_fault(
             rejected.refused, rejected.context, now=NOW, message_id="urn:m"
         )
         assert status == 400
@@ -373,7 +373,9 @@ def test_faults_go_back_with_the_headers_of_who_wants_them(soap: Soap, wsa: Wsa)
     to = EndpointReference("http://a.example.org/faults", wsa, (), (PARAMETER,))
     message = envelope("<wse:Nothing/>", "<wsa:MessageID>urn:1</wsa:MessageID>", soap=soap, wsa=wsa)
     rejected = refused(message)
-    _, answer = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:2", to=to)
+    _, _, answer = write_fault(
+        rejected.refused, rejected.context, now=NOW, message_id="urn:2", to=to
+    )
     assert text(answer, "//wsa:To") == to.address
     assert text(answer, "//wsa:RelatesTo") == "urn:1"
     assert any(block.tag == "{urn:k}Q" for block in headers(answer))

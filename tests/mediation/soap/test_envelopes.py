@@ -50,7 +50,7 @@ def test_shapes_that_are_none(shape: str, soap: Soap) -> None:
     rejected = refused(octets)
     assert rejected.refused.reason is Reason.ENVELOPE
     assert rejected.context.soap is soap
-    status, answer = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
+    status, _, answer = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
     assert status == (500 if soap is S11 else 400)
     code = "//faultcode" if soap is S11 else "//s:Code/s:Value"
     assert text(answer, code) == ("s:Client" if soap is S11 else "s:Sender")
@@ -70,7 +70,7 @@ def test_versions_that_nobody_speaks(namespace: str, reason: Reason, hint: Soap)
     with pytest.raises(Rejected) as caught:
         read(octets, ARRIVAL, soap_hint=hint)
     assert caught.value.refused.reason is reason
-    status, answer = write_fault(
+    status, _, answer = write_fault(
         caught.value.refused, caught.value.context, now=NOW, message_id="urn:m"
     )
     assert status == 500
@@ -92,7 +92,7 @@ def test_what_is_no_document_is_answered_in_the_likely_version(octets: bytes, hi
     with pytest.raises(Rejected) as caught:
         read(octets, ARRIVAL, soap_hint=hint)
     assert caught.value.context.soap is hint
-    status, answer = write_fault(
+    status, _, answer = write_fault(
         caught.value.refused, caught.value.context, now=NOW, message_id="urn:m"
     )
     assert status == (500 if hint is S11 else 400)
@@ -108,7 +108,7 @@ def test_a_mandatory_header_that_nobody_knows(soap: Soap, value: str) -> None:
     block = MANDATORY.format(attributes=f's:mustUnderstand="{value}"')
     rejected = refused(envelope(EVENT, block, soap=soap))
     assert rejected.refused.reason is Reason.NOT_UNDERSTOOD
-    status, answer = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
+    status, _, answer = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
     assert status == 500
     if soap is S11:
         assert text(answer, "//faultcode") == "s:MustUnderstand"

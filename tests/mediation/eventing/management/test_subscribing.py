@@ -107,7 +107,7 @@ def test_what_is_not_offered(
     """A collector that asked for heartbeats declares a silent source dead."""
     rejected = refused(managed(in_delivery, in_subscribe, in_header, soap))
     assert rejected.refused.reason is Reason.FEATURE_UNSUPPORTED
-    status, octets = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
+    status, _, octets = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
     assert status == (400 if soap is Soap.V1_2 else 500)
     assert text(octets, "//wsa:Action") == "http://schemas.dmtf.org/wbem/wsman/1/wsman/fault"
     assert text(octets, "//wsa:RelatesTo") == "urn:uuid:r"
@@ -275,7 +275,7 @@ def test_events_that_are_pulled_wait_behind_no_bookmark() -> None:
 def test_what_is_no_bookmark(bookmark: str) -> None:
     rejected = refused(managed("", f"<wsman:Bookmark>{bookmark}</wsman:Bookmark>"))
     assert rejected.refused.reason is Reason.BOOKMARK_INVALID
-    status, octets = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
+    status, _, octets = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
     assert status == 400
     assert text(octets, "//s:Subcode/s:Value").endswith(":InvalidBookmark")
 
@@ -307,7 +307,7 @@ def test_headers_that_are_refused(
 ) -> None:
     rejected = refused(managed(in_header=in_header))
     assert rejected.refused.reason is reason
-    status, octets = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
+    status, _, octets = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
     assert status == 400
     assert text(octets, "//s:Subcode/s:Value").partition(":")[2] == subcode
     assert WSMAN_FAULT_DETAIL + detail in octets.decode()
