@@ -7,9 +7,9 @@ from typing import Any
 
 from filters import Refused
 from gateway.reliability.heard import acknowledged_all
-from gateway.reliability.party import Party, requests_of
+from gateway.reliability.party import Manners, Party, requests_of
 from gateway.reliability.reading import read_again
-from gateway.reliability.receiving import Exchange, receive
+from gateway.reliability.receiving import Exchange, hushed, receive
 from gateway.reliability.sending import Work, act, act_beside, sends_messages
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import Transaction, in_key_order
@@ -44,9 +44,14 @@ class Acknowledging:
     octets: bytes
 
 
-def receive_all(party: Party, arrived: Sequence[Arrived], now: float) -> list[Reply | Exception]:
+def receive_all(
+    party: Party, arrived: Sequence[Arrived], now: float, manners: Manners | None = None
+) -> list[Reply | Exception]:
     """Take messages that came at the same time: those that only have a place in a sequence, in one
     transaction; others as `receive` does.
+
+    Args:
+        manners: How often those who say where they are hear that nobody knows their sequence.
 
     Returns:
         The reply to each, or what `receive` raises.
@@ -73,6 +78,9 @@ def receive_all(party: Party, arrived: Sequence[Arrived], now: float) -> list[Re
     _say_once([(key, taken) for (key, _, _), taken in zip(plain, done, strict=True)])
     for (_, at, _), taken in zip(plain, done, strict=True):
         replies[at] = taken if isinstance(taken, Exception) else outcome(party, taken.finish)
+        peer, reply = arrived[at].peer, replies[at]
+        if peer and isinstance(taken, Exchange) and isinstance(reply, Reply):
+            replies[at] = hushed(taken, reply, manners, peer, now)
     for at, each in enumerate(arrived):
         if at not in replies:
             take = partial(receive, party, each.octets, now, owner=each.owner, peer=each.peer)

@@ -99,7 +99,7 @@ class Endpoint:
         Returns:
             The reply to each, or the exception that `received` raises.
         """
-        return receive_all(self.party, arrived, now)
+        return receive_all(self.party, arrived, now, self._manners)
 
     def acknowledged_all(
         self, answers: Sequence[Acknowledging], now: float

@@ -8,12 +8,16 @@ from functools import lru_cache
 
 from gateway.reliability.rates import Rates
 from gateway.reliability.records import Wire
+from gateway.reliability.refusals import Refusals
 from gateway.reliability.storage import StorageManager
-from gateway.reliability.values import Application, Dead, Notice, Told
+from gateway.reliability.values import Application, Dead, Notice, NoticeKind, Told
 from mediation import WSA_NONE, EndpointReference, Wsa, checked_dataclass, is_anonymous
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 from mediation.reliable_messaging import IncompleteBehaviour, ReliableMessage
 from mediation.reliable_messaging.policy import Policy
+
+COMPLAINED_EVERY = 600.0
+"""Seconds after which people are told once more what a peer goes on doing."""
 
 
 class Offers(Enum):
@@ -31,6 +35,10 @@ def _everywhere(address: str) -> bool:
 
 def _silent(notice: Notice) -> None:
     pass
+
+
+def _complaints() -> Rates:
+    return Rates(1 / COMPLAINED_EVERY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,8 @@ class Party:
         nacks: What is missing is asked for (Nack) when the first message behind it comes.
         after_delivery: What is acknowledged is what the application took, not what is stored.
         pause: Waits, so many seconds, before something runs again that was in another's way.
+        complaints: How often people are told the same of a sequence.
+        refusals: What destinations answered last that took nothing.
     """
 
     storage: StorageManager
@@ -74,6 +84,15 @@ class Party:
     nacks: bool = False
     after_delivery: bool = False
     pause: Callable[[float], None] = time.sleep
+    complaints: Rates = field(default_factory=_complaints, compare=False)
+    refusals: Refusals = field(default_factory=Refusals, compare=False)
+
+    def refused(self, key: str, words: str, now: float, *, definite: bool) -> None:
+        """Note that a destination answers, and takes nothing; people are told now and then, where
+        that is *definite*: it will not take it later either."""
+        new = self.refusals.note(key, words)
+        if definite and new and self.complaints.allows(key, now):
+            self.notify(Notice(NoticeKind.REFUSED, key, words))
 
 
 class Manners:

@@ -3,6 +3,7 @@ then it is answered."""
 
 from dataclasses import dataclass, field, replace
 
+from filters import Reason, Refused
 from gateway.reliability import destination, ending, heard, source
 from gateway.reliability.fetching import alone, fetch, may_answer, reply_to
 from gateway.reliability.invoker import deliver
@@ -17,11 +18,15 @@ from gateway.reliability.party import (
 )
 from gateway.reliability.records import IncomingSequence, Wire
 from gateway.reliability.sending import pending_told
-from gateway.reliability.steps import begin, telling
+from gateway.reliability.steps import Step, begin, telling
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Awaited, Delivered, NoticeKind, Outgoing, Reply
 from mediation import EndpointReference, id_to_keep, is_anonymous
-from mediation.mailboxes.make_connection import with_pending
+from mediation.mailboxes.make_connection import (
+    is_make_connection,
+    selected_address,
+    with_pending,
+)
 from mediation.reliable_messaging import (
     Acknowledgement,
     Body,
@@ -46,9 +51,10 @@ from mediation.reliable_messaging import (
 )
 from mediation.reliable_messaging.application import (
     MAKE_CONNECTION_ACTION,
-    selected_address,
     spoken_in,
 )
+from mediation.reliable_messaging.faults import status_of
+from mediation.soap.answers import PeerFault
 
 ACKNOWLEDGEMENT, NACK = "Acknowledgement", "Nack"
 
@@ -88,30 +94,59 @@ def receive(
             # 1.1 may go on with what it has.
             destination.terminate(party, fault.identifier or "", None, now, owner=owner)
         return Reply(_fault(Wire(rm, wsa, soap), fault, message_id), fault=True)
+    if message.sequence is not None and isinstance(message.body, _NEVER_IN_SEQUENCE):
+        raise Refused(
+            Reason.MESSAGE_INVALID, "A message that makes or ends a sequence is sent in none."
+        )
     if back is not None and message.message_pending:
         pending_told(party, back, now)
-    if message.headers.action == MAKE_CONNECTION_ACTION and back is None:
+    if back is None and _asks_for_messages(message, octets):
         return _fetched(party, octets, now, owner)
     hurries = manners is not None and isinstance(message.body, CreateSequence)
     if manners is not None and hurries and not manners.creations.allows(peer, now):
         rm = message.rm or Rm.V1_1
         wire = Wire(rm, message.wsa or rm.rules.wsa[0], message.soap)
         refused_now = RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason="Too many at once.")
-        answer = _fault(wire, refused_now, message.headers.message_id, about_header=False)
-        return Reply(answer, fault=True)
+        hurried = _fault(wire, refused_now, message.headers.message_id, about_header=False)
+        return Reply(hurried, fault=True)
     exchange = Exchange(party, message, octets, now, owner, content_type, service, back, peer)
-    reply = exchange.run()
-    unknown = reply.fault and exchange.knows_nothing
-    if manners is not None and unknown and not manners.unknowns.allows(peer, now):
-        return replace(reply, answer=None, fault=False)
-    return reply
+    return hushed(exchange, exchange.run(), manners, peer, now)
+
+
+def hushed(
+    exchange: "Exchange", reply: Reply, manners: Manners | None, peer: str, now: float
+) -> Reply:
+    """The reply to a message, without the fault that says once more that nobody knows its sequence:
+    who guesses learns little."""
+    unknown = (reply.fault or exchange.away is not None) and exchange.knows_nothing
+    if manners is None or not unknown or manners.unknowns.allows(peer, now):
+        return reply
+    others = tuple(each for each in reply.outgoing if each is not exchange.away)
+    answer = None if reply.fault else reply.answer
+    return replace(reply, answer=answer, fault=False, outgoing=others)
+
+
+_NEVER_IN_SEQUENCE = (
+    CreateSequence,
+    CreateSequenceResponse,
+    CloseSequence,
+    CloseSequenceResponse,
+    TerminateSequence,
+    TerminateSequenceResponse,
+)
+
+
+def _asks_for_messages(message: ReliableMessage, octets: bytes) -> bool:
+    """Whether a message is a MakeConnection: its action says so, or its body where it has none."""
+    if message.headers.action is not None:
+        return message.headers.action == MAKE_CONNECTION_ACTION
+    if message.sequence is not None or message.body is not None or message.fault is not None:
+        return False
+    return is_make_connection(octets)
 
 
 def _fetched(party: Party, octets: bytes, now: float, owner: str | None) -> Reply:
-    address = selected_address(octets)
-    if address is None:
-        return Reply()
-    found, more = fetch(party, address, now, owner=owner)
+    found, more = fetch(party, selected_address(octets), now, owner=owner)
     if found is None:
         return Reply()
     return Reply(replace(found, envelope=with_pending(found.envelope, more)))
@@ -135,7 +170,9 @@ def _fault(
         relates_to=relates_to,
         blocks=blocks or (),
     )
-    return Outgoing(to, envelope, action, wire, fault.name.value)
+    return Outgoing(
+        to, envelope, action, wire, fault.name.value, status=status_of(fault, wire.soap)
+    )
 
 
 @dataclass(slots=True)
@@ -148,6 +185,7 @@ class Exchange:
         blocks: Acknowledgements that go back on the connection.
         sequence: What they are of.
         ready: The reply of an application.
+        away: The fault that answers it, where it goes to an address.
     """
 
     party: Party
@@ -168,6 +206,7 @@ class Exchange:
     misread: RmFault | None = None
     ready: Outgoing | None = None
     awaited: Awaited | None = None
+    away: Outgoing | None = None
     label: str = ACKNOWLEDGEMENT
 
     @property
@@ -227,6 +266,11 @@ class Exchange:
         if self.back is not None:
             if headers.relates_to is not None and self._replied(self.back, headers.relates_to):
                 return Reply()
+            if isinstance(self.message.fault, PeerFault):
+                said = self.message.fault
+                words = f"a fault, {said.code or 'without a code'}: {said.reason}"
+                definite = said.code not in ("Server", "Receiver")
+                self.party.refused(self.back, words, self.now, definite=definite)
         elif self.party.requires:
             wire = Wire(Rm.V1_1, headers.wsa or Rm.V1_1.rules.wsa[0], self.message.soap)
             fault = RmFault(FaultName.WSRM_REQUIRED)
@@ -278,12 +322,22 @@ class Exchange:
         fault = None
         with telling(self.party, self.now) as step:
             fault = heard.acknowledged(step, said, self.owner)
+            if fault is not None and fault.name is FaultName.INVALID_ACKNOWLEDGEMENT:
+                self._complain(step, said)
         if fault is None or self.message.rm is None:
             return
         if fault.name is FaultName.INVALID_ACKNOWLEDGEMENT:
             shown = Acknowledgement(said.identifier, said.ranges, said.final)
             fault = replace(fault, detail=acknowledgement_block(self.message.rm, shown))
         self.misread = fault
+
+    def _complain(self, step: Step, said: Acknowledgement) -> None:
+        """Tell people, now and then, that a destination acknowledges what was never sent: all that
+        it says so is for nothing."""
+        if self.party.complaints.allows(said.identifier, self.now):
+            numbers = ", ".join(map(str, said.nacks)) if said.nacks else str(said.ranges)
+            text = f"it speaks of numbers that were never sent: {numbers[:100]}"
+            step.tell(NoticeKind.REFUSED, said.identifier, text)
 
     def _faulted(self, fault: RmFault) -> None:
         relates_to = self.message.headers.relates_to
@@ -446,6 +500,7 @@ class Exchange:
         answer, failed = self._answer(wire)
         if answer is not None and is_callable(answer.to):
             self.outgoing.append(answer)
+            self.away = answer if failed else None
             answer, failed = None, False
         if self.misread is not None:
             # It must not replace what answers the message.
@@ -453,9 +508,24 @@ class Exchange:
             if answer is None:
                 answer, failed = misread, True
         if self.back is not None:
+            if self.misread is not None:
+                self._refuse_answer(wire, self.back, self.misread)
             answer, failed = None, False
         awaited = self.awaited if self.ready is None else None
         return Reply(answer, failed, tuple(self.outgoing), awaited)
+
+    def _refuse_answer(self, wire: Wire, key: str, fault: RmFault) -> None:
+        """Send the fault about what came back on a connection of ours, where no answer to it can
+        go, to the destination."""
+        if fault.name is not FaultName.INVALID_ACKNOWLEDGEMENT:
+            return
+        with begin(self.party, self.now) as step:
+            sequence = step.tx.outgoing.find(key)
+        if sequence is None or sequence.identifier != fault.identifier:
+            return
+        if is_callable(sequence.target):
+            relates_to = self.message.headers.message_id
+            self.outgoing.append(_fault(wire, fault, relates_to, to=sequence.target))
 
     def _answer(self, wire: Wire) -> tuple[Outgoing | None, bool]:
         """What answers the message, and whether it is a fault."""
@@ -464,8 +534,8 @@ class Exchange:
             to = None
             if self.about_header and sequence is not None and is_callable(sequence.acks_to):
                 to = sequence.acks_to
-            elif not self.about_header:
-                to = self._callable_reply_to()
+            else:
+                to = self._callable_fault_to()
             fault = _fault(
                 wire,
                 self.fault,
@@ -492,8 +562,14 @@ class Exchange:
             return replace(found, to=to), False
         return None, False
 
+    def _callable_fault_to(self) -> EndpointReference | None:
+        """Where a fault goes that has no place of its own (WS-Addressing 1.0, section 3.4)."""
+        fault_to = self.message.headers.fault_to
+        return self._callable_reply_to() if fault_to is None else self._callable(fault_to)
+
     def _callable_reply_to(self) -> EndpointReference | None:
         reply_to = self.message.headers.reply_to
-        if reply_to is None or not is_callable(reply_to):
-            return None
-        return reply_to if self.party.allows(reply_to.address) else None
+        return None if reply_to is None else self._callable(reply_to)
+
+    def _callable(self, to: EndpointReference) -> EndpointReference | None:
+        return to if is_callable(to) and self.party.allows(to.address) else None

@@ -19,6 +19,7 @@ from gateway.reliability.records import (
     OutgoingSequence,
     changed,
 )
+from gateway.reliability.refusals import SILENT
 from gateway.reliability.replies import awaiting
 from gateway.reliability.source import finish, give_up
 from gateway.reliability.steps import Step, begin, put_off, soonest
@@ -350,7 +351,7 @@ class _Look:
                 finish(self.step, sequence)  # Only its end was never answered.
                 self.sequence = replace(sequence, ended_at=now)
             else:
-                self._give_up("the destination does not answer")
+                self._give_up(SILENT)
             return False
         tries = sequence.tries + 1
         next_at = now + policy.retry_after(tries, self.step.party.random())
@@ -359,6 +360,7 @@ class _Look:
 
     def _give_up(self, why: str) -> None:
         self.work.outgoing.clear()
+        why = self.step.party.refusals.reason(self.sequence.key, why)
         told = abandon(self.step, self.sequence, why, blocks=self.acknowledgement)
         self.work.outgoing.extend(told)
         self.sequence = replace(self.sequence, ended_at=self.step.now)

@@ -21,6 +21,7 @@ class Outgoing:
         label: What it is, for people.
         key: The sequence whose worker sent it, or None.
         ends: The sequence has ended once it was handed over (TerminateSequence of 1.0).
+        status: That of HTTP, where it is an answer.
     """
 
     to: EndpointReference
@@ -30,6 +31,7 @@ class Outgoing:
     label: str
     key: str | None = None
     ends: bool = False
+    status: int = 200
 
     @property
     def http_headers(self) -> tuple[tuple[str, str], ...]:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from lxml import etree
 
 from filters import Reason
-from filters.documents import parse_own
+from filters.documents import parse_document, parse_own
 from mediation import names
 from mediation.mailboxes.kept import action
 from mediation.model.errors import MediationError
 from mediation.model.requests import Arrival, Context, Operation, Request, Response, TakeFor, Taken
 from mediation.model.specification import NOTHING, Answer, Code, Detail, Fault, Specification
 from mediation.model.versions import Family, Soap, Version
-from mediation.soap.envelopes import elements, soap_of, text_of
+from mediation.soap.envelopes import elements, read_envelope, soap_of, text_of
 from mediation.soap.splicing import add_header_blocks
 
 _ACTION = names.MAKE_CONNECTION_1_1 + "/MakeConnection"
@@ -32,17 +32,7 @@ class MakeConnectionRequests:
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
     ) -> Request:
-        addresses = [child for child in elements(element) if child.tag == _ADDRESS]
-        others = [child for child in elements(element) if child.tag != _ADDRESS]
-        unknown = tuple(str(child.tag) for child in (*others, *addresses[1:]))
-        if unknown:
-            raise MediationError(
-                Reason.SELECTION_UNSUPPORTED, "One wsmc:Address selects.", names=unknown
-            )
-        address = text_of(addresses[0]) if addresses else ""
-        if not address:
-            raise MediationError(Reason.SELECTION_MISSING, "There is no wsmc:Address.")
-        return TakeFor(address)
+        return TakeFor(_selected(element))
 
     def write(self, response: Response, context: Context) -> Answer:
         match response:
@@ -50,6 +40,41 @@ class MakeConnectionRequests:
                 return Answer(action(envelope) or "", envelope=with_pending(envelope, more))
             case _:
                 return NOTHING
+
+
+def is_make_connection(envelope: bytes) -> bool:
+    """Whether the body of an envelope is a MakeConnection, whatever its action is.
+
+    Raises:
+        Refused: It is no envelope.
+    """
+    body = read_envelope(parse_document(envelope)).body
+    return bool(body) and body[0].tag == _ELEMENT
+
+
+def selected_address(envelope: bytes) -> str:
+    """The address whose messages a MakeConnection asks for.
+
+    Raises:
+        MediationError: ``SELECTION_MISSING``, ``SELECTION_UNSUPPORTED``.
+        Refused: It is no envelope.
+    """
+    body = read_envelope(parse_document(envelope)).body
+    return _selected(body[0] if body and body[0].tag == _ELEMENT else etree.Element(_ELEMENT))
+
+
+def _selected(element: etree._Element) -> str:
+    addresses = [child for child in elements(element) if child.tag == _ADDRESS]
+    others = [child for child in elements(element) if child.tag != _ADDRESS]
+    unknown = tuple(str(child.tag) for child in (*others, *addresses[1:]))
+    if unknown:
+        raise MediationError(
+            Reason.SELECTION_UNSUPPORTED, "One wsmc:Address selects.", names=unknown
+        )
+    address = text_of(addresses[0]) if addresses else ""
+    if not address:
+        raise MediationError(Reason.SELECTION_MISSING, "There is no wsmc:Address.")
+    return address
 
 
 def _fault(name: str, text: str) -> Fault:

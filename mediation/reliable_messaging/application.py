@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from filters.documents import parse_document
 from mediation import names
-from mediation.model.messages import EndpointReference
+from mediation.model.messages import EndpointReference, MessageHeaders
 from mediation.model.specification import Code
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging.versions import RM_BY_NAMESPACE, Rm
@@ -19,11 +19,9 @@ from mediation.soap.addressing import (
 from mediation.soap.envelopes import (
     ENVELOPE_END,
     ENVELOPE_MIDDLE,
-    elements,
     envelope_start,
     namespace_of,
     read_envelope,
-    text_of,
     xml_text,
 )
 from mediation.soap.layout import layout_of
@@ -106,19 +104,15 @@ def body_of(envelope: bytes) -> bytes:
     return payload_of(body[0]) if body else b""
 
 
-def selected_address(envelope: bytes) -> str | None:
-    """The address whose messages a MakeConnection asks for; None: it selects none.
+def related_in(envelope: bytes) -> tuple[Soap, MessageHeaders]:
+    """The version of SOAP of an envelope whose header is refused, and what a fault about it is to
+    relate to.
 
     Raises:
         Refused: It is no envelope.
     """
-    body = read_envelope(parse_document(envelope)).body
-    if not body or body[0].tag != f"{{{names.MAKE_CONNECTION_1_1}}}MakeConnection":
-        return None
-    for child in elements(body[0]):
-        if child.tag == f"{{{names.MAKE_CONNECTION_1_1}}}Address":
-            return text_of(child) or None
-    return None
+    read = read_envelope(parse_document(envelope))
+    return read.soap, first_message_id(read, layout_of(read.names).wsa)
 
 
 def spoken_in(envelope: bytes) -> tuple[Rm, Soap, Wsa, str | None]:

@@ -8,6 +8,8 @@ from mediation.reliable_messaging.ranges import Ranges
 from mediation.reliable_messaging.values import MAX_RANGES
 from mediation.reliable_messaging.versions import LARGEST_NUMBER
 
+TRIES = 10
+
 
 class Verdict(Enum):
     """What a destination does with a number that came."""
@@ -29,7 +31,8 @@ class Policy:
         factor: By which that grows each time.
         jitter: The part of it that is random, either way.
         ceiling: The longest it gets, before jitter.
-        tries: How often something is sent before the sequence is given up.
+        tries: How often something is sent before the sequence is given up; None: `TRIES`, or,
+            in a program's queue (`gateway.client.reliable`), until the sequence expires.
         reply_tries: How often a request is sent whose reply comes back on its connection, when it
             is acknowledged and has none: about a day.
         reply_within: How long a request that is acknowledged waits for its reply before the
@@ -55,7 +58,7 @@ class Policy:
     factor: float = 2.0
     jitter: float = 0.2
     ceiling: float = 120.0
-    tries: int = 10
+    tries: int | None = None
     reply_tries: int = 720
     reply_within: float | None = None
     ack_after: float = 0.2
@@ -86,7 +89,7 @@ class Policy:
 
     def gives_up(self, tries: int) -> bool:
         """Whether what was sent *tries* times without an answer is given up."""
-        return tries >= self.tries
+        return tries >= (TRIES if self.tries is None else self.tries)
 
     def lifetime(self, asked: float | None) -> float:
         """The life of a sequence, where *asked* was; None or 0 asks for one without an end."""

@@ -30,7 +30,12 @@ from gateway.reliability.source import SourceFull
 from gateway.reliability.storage import InDoubt, StorageUnavailable
 from gateway.reliability.stores.database import DatabaseStore
 from gateway.reliability.stores.memory import MemoryStore
-from gateway.reliability.stores.participants import EngineConnections, PsycopgConnections
+from gateway.reliability.stores.participants import (
+    ConnectionManager,
+    EngineConnections,
+    LastResource,
+    PsycopgConnections,
+)
 from gateway.reliability.stores.two_phase import TwoPhaseStore
 from gateway.reliability.values import Answer
 from gateway.reliability.values import ApplicationFault as Fault
@@ -41,12 +46,14 @@ __all__ = [
     "Answer",
     "ClientTransaction",
     "Completed",
+    "ConnectionManager",
     "DatabaseStore",
     "Delivery",
     "EngineConnections",
     "Fault",
     "GivenUp",
     "InDoubt",
+    "LastResource",
     "MemoryStore",
     "Policy",
     "PsycopgConnections",

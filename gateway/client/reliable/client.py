@@ -22,7 +22,6 @@ from gateway.client.reliable.deliveries import (
     called_back,
 )
 from gateway.client.reliable.ends import (
-    PATIENT,
     End,
     Endings,
     completed,
@@ -30,6 +29,7 @@ from gateway.client.reliable.ends import (
     given_up,
     jitter,
     new_id,
+    patient,
     say,
 )
 from gateway.client.reliable.gathering import TOGETHER, Gathering
@@ -142,7 +142,7 @@ class ReliableClient(End):
             back = own
         super().__init__(store)
         self._wire = Wire(rm, wsa or rm.rules.wsa[0], soap)
-        rules = policy or PATIENT
+        rules = patient(policy)
         if reply_within is not None:
             rules = replace(rules, reply_within=reply_within)
         self._acks_to = EndpointReference(back, self._wire.wsa) if back else None

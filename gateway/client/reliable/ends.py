@@ -4,11 +4,14 @@ import asyncio
 import logging
 import os
 import random
+import re
 import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Self
+from urllib.parse import unquote
 
 from gateway.client.reliable.deliveries import (
     PAGE,
@@ -27,6 +30,13 @@ from mediation.reliable_messaging.policy import Policy
 
 PATIENT = Policy(tries=10_000)
 """A queue waits for a destination that is away until its sequence expires, a day later."""
+
+
+def patient(policy: Policy | None) -> Policy:
+    """The policy of a queue: what a program does not say is as `PATIENT` has it."""
+    if policy is None:
+        return PATIENT
+    return replace(policy, tries=PATIENT.tries) if policy.tries is None else policy
 
 
 def new_id() -> str:
@@ -61,7 +71,23 @@ def say(notice: Notice) -> None:
     quiet = notice.kind in (NoticeKind.UNANSWERED, NoticeKind.DECLINED)
     number = f" message {notice.number}:" if notice.number is not None else ""
     level = logging.INFO if quiet else logging.WARNING
-    log.log(level, "%s: %s:%s %s", notice.sequence, notice.kind.value, number, notice.text)
+    log.log(
+        level, "%s: %s:%s %s", in_words(notice.sequence), notice.kind.value, number, notice.text
+    )
+
+
+_KEY = re.compile(r"to (\S+) as ([^\s>]*)>?(\S*)(?: \(\d+\))?")
+
+
+def in_words(sequence: str) -> str:
+    """A sequence for people: its identifier, or, while it has none, what is sent where."""
+    found = _KEY.fullmatch(sequence)
+    if found is None:
+        return sequence
+    address, key, callbacks = found[1], unquote(found[2]), unquote(found[3])
+    words = f"{'requests' if callbacks else 'messages'} to {address}"
+    words += f" with the key {key!r}" if key else ""
+    return words + (f" and callbacks {callbacks!r}" if callbacks else "")
 
 
 class End:
@@ -189,7 +215,9 @@ __all__ = [
     "completed",
     "dead",
     "given_up",
+    "in_words",
     "jitter",
     "new_id",
+    "patient",
     "say",
 ]

@@ -1,16 +1,28 @@
 """What comes over HTTP, without any server: octets in, a status, headers and octets out."""
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime
+from functools import lru_cache
 
-from filters import Refused
+from filters import Reason, Refused
 from gateway.client.reliable.ends import new_id
 from gateway.client.reliable.logs import log
 from gateway.client.reliable.workers import Workers
 from gateway.reliability.crowds import Arrived
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Outgoing
-from mediation import Context, Soap, checked_dataclass, http_headers, write_fault
+from mediation import (
+    NO_HEADERS,
+    Context,
+    Soap,
+    Version,
+    checked_dataclass,
+    http_headers,
+    write_fault,
+)
+from mediation.packaging.mime import MimeError, parse_media_type
+from mediation.reliable_messaging.application import related_in
 
 AT_A_TIME = 128
 """Messages that are taken at the same time."""
@@ -35,6 +47,28 @@ def plain(status: int, text: str, *headers: tuple[str, str]) -> HttpReply:
 
 
 LATER = plain(503, "It cannot be stored now.", ("Retry-After", "2"))
+
+
+@lru_cache(256)
+def unreadable(content_type: str, content_encoding: str = "") -> HttpReply | None:
+    """The answer to a message of another media type than envelopes have: a page on the web may
+    post plain text to any address, and no package and no compressed body is opened here."""
+    if content_encoding.strip().lower() not in ("", "identity"):
+        return plain(415, "No compressed message is taken here.", ("Accept-Encoding", "identity"))
+    try:
+        media_type = parse_media_type(content_type)
+    except MimeError:
+        return plain(415, "A message needs a Content-Type, such as application/soap+xml.")
+    if media_type.name not in _ENVELOPES and not media_type.name.endswith("+xml"):
+        return plain(415, "Messages are application/soap+xml or text/xml, without attachments.")
+    charset = media_type.charset
+    if charset is not None and charset not in _CHARSETS:
+        return plain(415, "Messages are in UTF-8 or UTF-16.")
+    return None
+
+
+_ENVELOPES = frozenset({"text/xml", "application/xml"})
+_CHARSETS = frozenset({"utf-8", "utf-16", "utf-16le", "utf-16be", "us-ascii"})
 
 
 class Intake:
@@ -91,15 +125,26 @@ class Intake:
             return plain(400, "Only messages of WS-ReliableMessaging are taken here.")
         if answer is None:
             return HttpReply(202)
-        return _answered(answer, 500 if reply.fault else 200)
+        return _answered(answer)
 
 
-def _answered(answer: Outgoing, status: int) -> HttpReply:
-    return HttpReply(status, answer.http_headers, answer.envelope)
+def _answered(answer: Outgoing) -> HttpReply:
+    return HttpReply(answer.status, answer.http_headers, answer.envelope)
 
 
 def _refused(octets: bytes, refused: Refused) -> HttpReply:
-    """The fault for what is no message."""
+    """The fault for what is no message, or none that can be taken, in the versions that it speaks,
+    as far as that can be told."""
     soap = Soap.V1_1 if Soap.V1_1.value.encode() in octets[:4096] else Soap.V1_2
-    status, fault = write_fault(refused, Context(soap), now=datetime.now(UTC), message_id=new_id())
-    return HttpReply(status, http_headers(soap, ""), fault)
+    headers = NO_HEADERS
+    with contextlib.suppress(Refused):  # It may be no envelope.
+        soap, headers = related_in(octets)
+    version = Version.MAKE_CONNECTION_1_1 if refused.reason in _SELECTION else None
+    context = Context(soap, headers, version)
+    status, action, fault = write_fault(
+        refused, context, now=datetime.now(UTC), message_id=new_id()
+    )
+    return HttpReply(status, http_headers(soap, action), fault)
+
+
+_SELECTION = frozenset({Reason.SELECTION_MISSING, Reason.SELECTION_UNSUPPORTED})

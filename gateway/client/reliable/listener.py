@@ -8,7 +8,14 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from gateway.client.errors import GatewayError
-from gateway.client.reliable.intake import BODY_TIME, MAX_OCTETS, HttpReply, Intake, plain
+from gateway.client.reliable.intake import (
+    BODY_TIME,
+    MAX_OCTETS,
+    HttpReply,
+    Intake,
+    plain,
+    unreadable,
+)
 from gateway.client.reliable.logs import log
 
 PORTS = {"http": 80, "https": 443}
@@ -68,12 +75,15 @@ async def listening(
 
 
 async def _take(request: web.Request, intake: Intake) -> HttpReply:
+    content_type = request.headers.get("Content-Type", "")
+    refusal = unreadable(content_type)  # What is compressed is opened, within bounds, by aiohttp.
+    if refusal is not None:
+        return refusal
     try:
         async with asyncio.timeout(BODY_TIME):
             octets = await request.read()
     except TimeoutError:
         return plain(408, "The message came too slowly.", ("Connection", "close"))
-    content_type = request.headers.get("Content-Type", "")
     return await intake.take(octets, content_type=content_type, owner=None, service="")
 
 

@@ -177,9 +177,15 @@ class Posts:
         """What came back, where the message was taken. Only an envelope is an answer: others in
         between have pages."""
         said = answer.body if answer.body and "xml" in answer.content_type else None
+        key, party = outgoing.key, self._workers.endpoint.party
         if said is None and not 200 <= answer.status < 300:
             log.info("%s: %s", outgoing.label, answer.words)
+            if key is not None:
+                definite = 400 <= answer.status < 500 and answer.status not in _PASSING
+                party.refused(key, answer.words, time.time(), definite=definite)
             return None
+        if key is not None and answer.status < 300:
+            party.refusals.forget(key)
         return Came(outgoing, said, answer.content_type)
 
     async def _sent(self, came: Came) -> None:
@@ -236,6 +242,10 @@ class Posts:
                     found.extend(reply.outgoing)
         self._took = time.thread_time() - began
         return found
+
+
+_PASSING = frozenset({408, 425, 429})
+"""What HTTP says of requests of which the same one may be taken later."""
 
 
 @lru_cache(256)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from gateway.client.reliable.deliveries import Applications, GivenUp, Service, served
-from gateway.client.reliable.ends import PATIENT, End, Endings, dead, jitter, new_id, say
+from gateway.client.reliable.ends import End, Endings, dead, jitter, new_id, patient, say
 from gateway.client.reliable.intake import (
     BODY_TIME,
     LATER,
@@ -15,6 +15,7 @@ from gateway.client.reliable.intake import (
     HttpReply,
     Intake,
     plain,
+    unreadable,
 )
 from gateway.client.reliable.workers import Workers
 from gateway.reliability.endpoint import Endpoint
@@ -89,7 +90,7 @@ class Receiver(End):
             new_id,
             jitter,
             address=address,
-            policy=policy or PATIENT,
+            policy=patient(policy),
             applications=self._applications,
             given_up=Endings(),
             completed=Endings(),
@@ -160,6 +161,10 @@ class Receiver(End):
         if scope["method"] != "POST":
             return plain(405, "Messages are sent with POST.", ("Allow", "POST"))
         headers = {name.lower(): value for name, value in scope["headers"]}
+        content_type = headers.get(b"content-type", b"").decode("latin-1")
+        refusal = unreadable(content_type, headers.get(b"content-encoding", b"").decode("latin-1"))
+        if refusal is not None:
+            return refusal
         length = headers.get(b"content-length", b"0")
         if not length.isdigit():
             return plain(400, "Content-Length is no number.", ("Connection", "close"))
@@ -180,7 +185,7 @@ class Receiver(End):
                 return LATER
         return await self._intake.take(
             octets,
-            content_type=headers.get(b"content-type", b"").decode("latin-1"),
+            content_type=content_type,
             owner=self._identify(scope),
             service=path,
             peer=side_of(self._address_of(scope)),

@@ -2,6 +2,7 @@
 
 import http.client
 import threading
+import uuid
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -114,10 +115,110 @@ async def test_a_server_that_lets_any_length_through(length: bytes, status: int)
         "type": "http",
         "path": "/orders",
         "method": "POST",
-        "headers": [(b"Content-Length", length)],
+        "headers": [(b"Content-Length", length), (b"Content-Type", b"text/xml")],
     }
     await receiver(scope, receive, send)
     assert sent[0]["status"] == status
+
+
+ANSWERED = "http://docs.oasis-open.org/ws-rx/wsmc/200702/fault"
+SELECTIONS = [
+    pytest.param("", "MissingSelection", id="nothing"),
+    pytest.param("<c:Address> </c:Address>", "MissingSelection", id="an empty address"),
+    pytest.param("<r:Identifier>urn:x</r:Identifier>", "UnsupportedSelection", id="a sequence"),
+]
+
+
+def make_connection(content: str, *, soap: Soap = Soap.V1_2, action: bool = True) -> bytes:
+    namespace = "http://docs.oasis-open.org/ws-rx/wsmc/200702"
+    said = f"<a:Action>{namespace}/MakeConnection</a:Action>" if action else ""
+    return (
+        f'<s:Envelope xmlns:s="{soap.value}" xmlns:a="{Wsa.V2005_08.value}" xmlns:c="{namespace}"'
+        f' xmlns:r="{Rm.V1_1.namespace}"><s:Header>{said}<a:MessageID>urn:example:7</a:MessageID>'
+        f"</s:Header><s:Body><c:MakeConnection>{content}</c:MakeConnection></s:Body></s:Envelope>"
+    ).encode()
+
+
+@pytest.mark.parametrize("action", [True, False])
+@pytest.mark.parametrize("soap", list(Soap))
+@pytest.mark.parametrize(("content", "fault"), SELECTIONS)
+def test_make_connection_that_selects_nothing(
+    url: str, content: str, fault: str, soap: Soap, action: bool
+) -> None:
+    headers = {"Content-Type": soap.media_type}
+    octets = make_connection(content, soap=soap, action=action)
+    status, body = ask(f"{url}/orders", octets, headers=headers)
+    assert (status, f":{fault}<" in body.decode()) == (500, True)
+    assert f"Action>{ANSWERED}<" in body.decode()
+    assert b"RelatesTo>urn:example:7<" in body
+
+
+def test_make_connection_is_known_by_its_body(url: str) -> None:
+    address = f"http://docs.oasis-open.org/ws-rx/wsmc/200702/anonymous?id={uuid.uuid4()}"
+    for action in (True, False):
+        octets = make_connection(f"<c:Address>{address}</c:Address>", action=action)
+        assert ask(f"{url}/orders", octets) == (202, b"")
+
+
+@pytest.mark.parametrize("soap", list(Soap))
+@pytest.mark.parametrize(
+    ("header", "code"),
+    [
+        ('<r:Sequence {must}><r:Identifier>u</r:Identifier><r:MessageNumber>0</r:MessageNumber>'
+         '</r:Sequence>', "Sender"),
+        ('<r:Sequence {must}><r:MessageNumber>1</r:MessageNumber></r:Sequence>', "Sender"),
+        ('<x:Unknown xmlns:x="urn:x" {must}/>', "MustUnderstand"),
+    ],
+)  # fmt: skip
+def test_faults_are_addressed(url: str, soap: Soap, header: str, code: str) -> None:
+    must = f's:mustUnderstand="{1 if soap is Soap.V1_1 else "true"}"'
+    octets = make_connection("", soap=soap).decode()
+    octets = octets[: octets.index("<a:Action>")] + header.format(must=must)
+    octets += "<a:MessageID>urn:example:7</a:MessageID></s:Header><s:Body><e/></s:Body>"
+    status, body = ask(
+        f"{url}/orders",
+        f"{octets}</s:Envelope>".encode(),
+        headers={"Content-Type": soap.media_type},
+    )
+    sender = soap is Soap.V1_2 and code == "Sender"
+    assert status == (400 if sender else 500)
+    assert b"RelatesTo>urn:example:7<" in body
+    assert b"Action>http://www.w3.org/2005/08/addressing/" in body
+    assert ("Client" if soap is Soap.V1_1 and code == "Sender" else code) in body.decode()
+
+
+@pytest.mark.parametrize(
+    ("content_type", "encoding"),
+    [
+        ("text/plain", None),
+        ("", None),
+        ("application/x-www-form-urlencoded", None),
+        ("application/json", None),
+        ('multipart/related; type="application/xop+xml"; boundary=b', None),
+        ("text/xml; charset=iso-8859-1", None),
+        ("text/xml", "gzip"),
+    ],
+)
+def test_what_is_no_envelope_by_its_media_type(
+    url: str, content_type: str, encoding: str | None
+) -> None:
+    headers = {"Content-Type": content_type}
+    if encoding is not None:
+        headers["Content-Encoding"] = encoding
+    status, said = ask(f"{url}/orders", create(), headers=headers)
+    assert (status, said.startswith(b"<")) == (415, False)
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["application/soap+xml; charset=UTF-8", "text/xml;charset=utf-8", 'application/xml; a="b"'],
+)
+def test_media_types_of_envelopes(url: str, content_type: str) -> None:
+    assert ask(f"{url}/orders", create(), headers={"Content-Type": content_type})[0] == 200
+    octets = create(id="urn:example:2").decode().encode("utf-16")
+    assert (
+        ask(f"{url}/orders", octets, headers={"Content-Type": "text/xml; charset=utf-16"})[0] == 200
+    )
 
 
 def test_what_is_no_envelope_gets_a_fault(url: str) -> None:
@@ -132,7 +233,7 @@ def test_a_message_without_a_sequence_is_refused(url: str) -> None:
         b"</e:Envelope>"
     )
     status, body = ask(f"{url}/orders", envelope)
-    assert status == 500
+    assert status == 400
     assert b"WSRMRequired" in body
 
 
@@ -181,10 +282,10 @@ def test_strangers_have_so_many_sequences_each() -> None:
                 ask(f"{found}/orders", create(id=f"urn:{peer}:{number}"), headers=headers)[0]
                 for number in range(3)
             ]
-    assert statuses["192.0.2.1"] == statuses["192.0.2.2"] == [200, 200, 500]
+    assert statuses["192.0.2.1"] == statuses["192.0.2.2"] == [200, 200, 400]
     # Who has one address of IPv6 has its network.
-    assert statuses["2001:db8::1"] == [200, 200, 500]
-    assert statuses["2001:db8::2"] == [500, 500, 500]
+    assert statuses["2001:db8::1"] == [200, 200, 400]
+    assert statuses["2001:db8::2"] == [400, 400, 400]
 
 
 def test_who_is_not_counted() -> None:
