@@ -191,6 +191,13 @@ _MODES = {Sequences.OFFERED: True, Sequences.REQUIRED: False}
 """Whether the assertion is optional."""
 
 
+_FETCHED = (
+    f'<wsmc:MCSupported xmlns:wsmc="{names.MAKE_CONNECTION_1_1}" xmlns:wsp="{_WRITTEN}" '
+    'wsp:Optional="true"/>'
+)
+"""Addresses of WS-MakeConnection are understood (WS-MakeConnection 1.1, section 3.4)."""
+
+
 def _policy(sequences: Sequences) -> str:
     """Write the policy of endpoints that take events in sequences: either version will do."""
     optional = _MODES.get(sequences)
@@ -198,8 +205,8 @@ def _policy(sequences: Sequences) -> str:
         return ""
     assertion = RmAssertion(optional, Assurance.EXACTLY_ONCE, in_order=True)
     either = "".join(
-        f"<wsp:All>{write_rm_assertion(rm, assertion, policy=_WRITTEN).decode()}</wsp:All>"
-        for rm in (Rm.V1_1, Rm.V1_0)
+        f"<wsp:All>{write_rm_assertion(rm, assertion, policy=_WRITTEN).decode()}{beside}</wsp:All>"
+        for rm, beside in ((Rm.V1_1, _FETCHED), (Rm.V1_0, ""))
     )
     return (
         f'<wsp:Policy xmlns:wsp="{_WRITTEN}" xmlns:wsu="{names.WSU}" wsu:Id="{_POLICY}">'

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -39,6 +39,7 @@ from gateway.security.resource_addresses import (
 )
 from gateway.soap.packaging import is_package, pack, soap_hint, unpack
 from gateway.soap.service import SoapService
+from gateway.soap.topic_paths import topic_of_path
 from mediation import Context, Packaging, Rejected, Soap, http_headers
 from mediation.grid_events import QUERY as GRID_EVENTS_QUERY
 from mediation.grid_events import asks_for_description, write_description
@@ -175,6 +176,8 @@ class SoapEndpoint:
         query = scope["query_string"].decode("latin-1")
         if scope["path"].startswith(ResourceKind.CHANNEL.value):
             return self._channel_described(scope, query)
+        if scope["path"].startswith(TOPIC_PATHS):
+            return self._topic_described(scope, query)
         if not is_endpoint(scope["path"]):
             return None
         if asks_for_description(query):
@@ -189,6 +192,24 @@ class SoapEndpoint:
             return schema_named(query)
         address = f"{public_base(scope, self._settings)}/soap"
         return write_wsdl(address, services, sequences=self._service.sequences_at("/soap"))
+
+    def _topic_described(self, scope: Scope, query: str) -> bytes | None:
+        """The description of the endpoint of a topic, with its own address, and with what it does
+        with sequences.
+
+        Raises:
+            HttpRefusal: There is no such topic.
+        """
+        services = services_named(query)
+        if not services:
+            return schema_named(query)
+        path = scope["path"]
+        try:
+            topic_of_path(path)
+        except Refused as refused:
+            raise HttpRefusal(404, str(refused)) from refused
+        address = f"{public_base(scope, self._settings)}{quote(path)}"
+        return write_wsdl(address, services, sequences=self._service.sequences_at(path))
 
     def _channel_described(self, scope: Scope, query: str) -> bytes | None:
         """The description of a channel with a name: in the style RPC/encoded, for those of its own

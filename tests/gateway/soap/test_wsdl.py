@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from lxml import etree
@@ -60,7 +61,8 @@ async def test_where_it_is(tmp_path: Path) -> None:
             "/soap",
             "/soap?wsdl2",
             "/soap?xsd=../wsdl",
-            "/soap/topic/a?wsdl",
+            "/soap/topic/a",
+            "/soap/topic/a?wsdl2",
             "/subscriptions/x?wsdl",
         ):
             assert (await run.request("GET", path)).status == 405
@@ -334,3 +336,38 @@ async def test_what_takes_events_says_whether_it_takes_them_in_sequences(
     wanted = {f"{name}{soap}" for name in takes for soap in SOAP} if described else set()
     assert set(referring) == wanted
     assert {each.get("URI") for each in root.iter(f"{wsp}PolicyReference")} <= {"#Sequences"}
+    fetched = list(root.iter("{*}MCSupported"))
+    assert [each.get(f"{wsp}Optional") for each in fetched] == ["true"] * (described // 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "mode"),
+    [
+        ("/soap/topic/orders", Sequences.REQUIRED),
+        ("/soap/topic/orders/eu", Sequences.REQUIRED),
+        ("/soap/topic/{urn:a}b", Sequences.OFFERED),
+        ("/soap/topic/other", Sequences.OFF),
+        ("/soap", Sequences.OFF),
+    ],
+)
+async def test_the_endpoint_of_a_topic_describes_itself(
+    tmp_path: Path, path: str, mode: Sequences
+) -> None:
+    rows = {"/soap/topic/orders": "required", "/soap/topic/{urn:a}b": "offered"}
+    async with running(
+        tmp_path, wsrm_at=rows, wsrm="off", public_url="https://events.example.org/x"
+    ) as run:
+        path = quote(path)
+        answer = await run.request("GET", f"{path}?wsdl")
+        address = f"https://events.example.org/x{path}"
+        assert answer.body == write_wsdl(address, sequences=mode)
+        for service in SERVICES:
+            one = await run.request("GET", f"{path}?wsdl={service.query}")
+            assert one.body == write_wsdl(address, (service,), sequences=mode)
+        assert (await run.request("GET", f"{path}?xsd=xml")).body == schema_named("xsd=xml")
+
+
+async def test_what_is_no_topic_is_not_described(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        answer = await run.request("GET", "/soap/topic/a//b?wsdl")
+        assert (answer.status, b"topic" in answer.body) == (404, True)
