@@ -24,6 +24,7 @@ from gateway.client.reliable.giving import Giving
 from gateway.client.reliable.logs import log
 from gateway.client.reliable.pool import Pool, again
 from gateway.client.reliable.posting import Posts
+from gateway.client.reliable.recovery import recover
 from gateway.reliability.crowds import Arrived
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.storage import Look, StorageUnavailable
@@ -257,7 +258,8 @@ class Workers:
         while True:
             await asyncio.sleep(RECOVERY)
             try:
-                await self.on_thread(self.endpoint.party.storage.recover)
+                party = self.endpoint.party
+                await self.on_thread(recover, party.storage, party.complaints, time.time())
             except Exception as error:
                 log.warning("transactions of two phases wait for their end: %s", error)
 

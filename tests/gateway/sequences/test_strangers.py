@@ -10,18 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from mediation import Soap
+from mediation import EndpointReference, Soap
 from mediation.reliable_messaging import (
     LARGEST_NUMBER,
     NO_NUMBERS,
     CreateSequence,
     CreateSequenceResponse,
     FaultName,
+    Offer,
     Rm,
     RmFault,
 )
 from tests.rigs.consumers import Consumers, consumers
-from tests.rigs.envelopes import Speaker
+from tests.rigs.envelopes import Speaker, fresh_id
 from tests.rigs.gateways import Running, running
 from tests.rigs.reliable_publishers import ReliablePublisher, fault_of, upto
 
@@ -258,6 +259,24 @@ async def test_acknowledgements_go_to_no_address_that_is_forbidden(
     async with a_gateway(tmp_path) as (run, _):
         publisher = ReliablePublisher(run, acks_to=address)
         assert fault_of(await publisher.ask_to_create()).name is FaultName.CREATE_SEQUENCE_REFUSED
+
+
+@pytest.mark.parametrize("address", ["http://10.0.0.1/rm", "victim"])
+async def test_nothing_is_offered_for_a_third_party(tmp_path: Path, address: str) -> None:
+    """The offer is declined, but who names an address in it is told that nothing goes there."""
+    async with a_gateway(tmp_path) as (run, some):
+        victim = some.add()
+        publisher = ReliablePublisher(run, source=STRANGER)
+        wsa = publisher.spec.wsa
+        endpoint = EndpointReference(victim.url if address == "victim" else address, wsa)
+        asked = CreateSequence(publisher.here, offer=Offer(fresh_id(), endpoint))
+        said = await publisher.ask_to_create(asked=asked)
+        assert fault_of(said).name is FaultName.CREATE_SEQUENCE_REFUSED
+        here = CreateSequence(publisher.here, offer=Offer(fresh_id(), publisher.here))
+        said = await publisher.ask_to_create(asked=here)
+        assert said is not None
+        assert isinstance(said.body, CreateSequenceResponse)
+        assert not victim.received
 
 
 async def test_a_life_of_a_year_is_not_given(tmp_path: Path) -> None:

@@ -7,10 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from filters import Reason
+from filters import Reason, Refused
 from mediation import Soap, TakeFor, Taken, Version, Wsa, write_fault, write_response
-from mediation.mailboxes.make_connection import soap_in, with_pending
-from tests.rigs.mediation import NOW, canonical, envelope, incoming, parts, refused, text
+from mediation.mailboxes.make_connection import (
+    is_make_connection,
+    selected_address,
+    soap_in,
+    with_pending,
+)
+from tests.rigs.mediation import ENVELOPES, NOW, canonical, envelope, incoming, parts, refused, text
 
 S11, S12 = Soap.V1_1, Soap.V1_2
 WSMC = "http://docs.oasis-open.org/ws-rx/wsmc/200702"
@@ -34,6 +39,14 @@ def test_the_selection(soap: Soap) -> None:
     found = incoming(connect(f"\n <!-- mine -->{MADE}\n", soap=soap))
     assert found.request == TakeFor(URI)
     assert found.context.version is Version.MAKE_CONNECTION_1_1
+
+
+def test_both_readers_of_a_whole_envelope() -> None:
+    """That of a mailbox, and that of a side of sequences, which may have no mailbox."""
+    octets = (ENVELOPES / "reliable_messaging" / "wsmc-1.1-makeconnection.xml").read_bytes()
+    assert incoming(octets).request == TakeFor(URI)
+    assert is_make_connection(octets)
+    assert selected_address(octets) == URI
 
 
 def test_addresses_are_compared_character_by_character() -> None:
@@ -65,6 +78,9 @@ SELECTIONS = [
 def test_faults(soap: Soap, inner: str, reason: Reason, unknown: list[str]) -> None:
     rejected = refused(connect(inner, soap=soap))
     assert rejected.refused.reason is reason
+    with pytest.raises(Refused) as same:
+        selected_address(connect(inner, soap=soap))
+    assert (same.value.reason, same.value.names) == (reason, rejected.refused.names)
     status, _, octets = write_fault(
         rejected.refused, rejected.context, now=NOW, message_id="urn:uuid:answer"
     )
@@ -124,7 +140,7 @@ def test_where_nothing_waits_nothing_is_answered() -> None:
 
 
 S = f'xmlns:s="{S11.value}"'
-ENVELOPES = [
+KEPT = [
     pytest.param(f"<s:Envelope {S}><s:Header/><s:Body/></s:Envelope>", id="an empty tag"),
     pytest.param(f"<s:Envelope {S}><s:Header a='>' /><s:Body/></s:Envelope>", id="with a >"),
     pytest.param(f"<s:Envelope {S}><s:Header\n></s:Header><s:Body/></s:Envelope>", id="empty"),
@@ -146,7 +162,7 @@ ENVELOPES = [
 ]
 
 
-@pytest.mark.parametrize("waiting", ENVELOPES)
+@pytest.mark.parametrize("waiting", KEPT)
 def test_the_header_block_is_the_only_change(waiting: str) -> None:
     before = waiting.encode()
     after = etree.fromstring(with_pending(before, True))

@@ -225,6 +225,7 @@ MESSAGES: dict[str, tuple[Wsa, ReliableMessage]] = {
             body=AcknowledgementAlone(),
         ),
     ),
+    "wsmc-1.1-makeconnection": (W5, ReliableMessage(S11, NO_HEADERS)),
     "wsmc-1.1-messagepending": (
         W5,
         replace(plain(S12, V1_1), sequence=SequenceHeader(SEQUENCE, 1), message_pending=True),

@@ -1,5 +1,8 @@
 """The state machines against what the bits of their states mean."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from mediation.reliable_messaging.machines import (
@@ -48,6 +51,91 @@ def test_the_valid_states() -> None:
         if (last or not every) and not (every and buffered) and (buffered or every or not last)
     }
     assert {state.value for state in InvokerState} == invokers
+
+
+SOURCE_ROWS = {
+    # Mercury's figure of RMSSequence: SS MIB LMR TMS.
+    ("", "AMR"): "0100",
+    ("", "LMR"): "0110",
+    ("0100", "AMR"): "0100",
+    ("0100", "LMR"): "0110",
+    ("0100", "CRR"): "1100",
+    ("0110", "CRR"): "1110",
+    ("1100", "AMR"): "1100",
+    ("1100", "LMR"): "1110",
+    ("1100", "ACKALL"): "1000",
+    ("1000", "AMR"): "1100",
+    ("1000", "LMR"): "1110",
+    ("1000", "END"): "1010",
+    ("1110", "ACKALL"): "1010",
+    ("1010", "TMS"): "1011",
+    # A CreateSequenceResponse that came twice.
+    ("1100", "CRR"): "1100",
+    ("1110", "CRR"): "1110",
+    ("1000", "CRR"): "1000",
+    ("1010", "CRR"): "1010",
+    ("1011", "CRR"): "1011",
+    # The end as a signal while messages wait, and TerminateSequence of 1.1 sent again.
+    ("0100", "END"): "0110",
+    ("1100", "END"): "1110",
+    ("1011", "TMS"): "1011",
+}
+DESTINATION_ROWS = {
+    # RMDSequence: FMR LMR EMR TMR; whether the message completes the sequence (SC) or not (SNC).
+    ("0000", "AMR_SNC"): "1000",
+    ("0000", "LMR_SC"): "1110",
+    ("0000", "LMR_SNC"): "1100",
+    ("1000", "AMR_SNC"): "1000",
+    ("1000", "LMR_SNC"): "1100",
+    ("1000", "LMR_SC"): "1110",
+    ("1100", "AMR_SNC"): "1100",
+    ("1100", "AMR_SC"): "1110",
+    ("1110", "AMR_SC"): "1110",
+    ("1110", "LMR_SC"): "1110",
+    ("1110", "TMR"): "1111",
+    # The last number is said once more by CloseSequence or TerminateSequence (1.1).
+    ("1100", "LMR_SNC"): "1100",
+    ("1100", "LMR_SC"): "1110",
+    # The source gives up.
+    ("0000", "TMR"): "1111",
+    ("1000", "TMR"): "1111",
+    ("1100", "TMR"): "1111",
+    ("1111", "TMR"): "1111",
+}
+INVOKER_ROWS = {
+    # InvokerBuffer: MIB LMR EMS.
+    ("000", "AMR"): "100",
+    ("000", "LMR"): "110",
+    ("100", "AMR"): "100",
+    ("100", "LMR"): "110",
+    ("100", "SAM_EMPTY"): "000",
+    ("100", "SAM_GAP"): "100",
+    ("110", "AMR"): "110",
+    ("110", "SAM_ALL"): "011",
+    ("110", "SAM_GAP"): "110",
+    ("011", "AMR"): "011",
+    ("011", "LMR"): "011",
+    # The end became known by a number alone, or a last message came twice.
+    ("000", "SAM_ALL"): "011",
+    ("110", "LMR"): "110",
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "rows"),
+    [
+        pytest.param(SOURCE, SOURCE_ROWS, id="RMSSequence"),
+        pytest.param(DESTINATION, DESTINATION_ROWS, id="RMDSequence"),
+        pytest.param(INVOKER, INVOKER_ROWS, id="InvokerBuffer"),
+    ],
+)
+def test_every_transition(table: Mapping[Any, Any], rows: dict[tuple[str, str], str]) -> None:
+    """The rows as they are drawn, and no other."""
+    found = {
+        (before.value if before is not None else "", event.name): after.value
+        for (before, event), after in table.items()
+    }
+    assert found == rows
 
 
 def test_all_states_are_reached() -> None:

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from gateway.client.reliable import MemoryStore, Receiver, ReliableClient, StorageUnavailable
 from mediation import EndpointReference, Soap, Wsa
-from mediation.reliable_messaging import CreateSequence, Rm, RmSpec, write_message
+from mediation.reliable_messaging import CreateSequence, Offer, Rm, RmSpec, write_message
 from tests.gateway.client.reliable.test_queued import ORDER, SOON
 from tests.rigs.receivers import served
 from tests.rigs.waiting import wait_until
@@ -255,6 +255,31 @@ def test_nothing_is_sent_to_addresses_that_were_not_allowed(
 ) -> None:
     status, body = ask(f"{url}/orders", create(acks_to))
     assert (b"CreateSequenceResponse" in body) is taken, (status, body)
+
+
+@pytest.mark.parametrize("named", ["AcksTo", "Endpoint", "ReplyTo"])
+@pytest.mark.parametrize(
+    ("address", "taken"),
+    [("http://known.example/acks", True), ("http://169.254.169.254/latest", False)],
+)
+def test_every_address_of_a_request_has_to_be_allowed(
+    url: str, named: str, address: str, taken: bool
+) -> None:
+    spoken = RmSpec(Rm.V1_1, Soap.V1_2, Wsa.V2005_08)
+    here = EndpointReference(Wsa.V2005_08.anonymous, Wsa.V2005_08)
+    there = EndpointReference(address, Wsa.V2005_08)
+    chosen = {name: there if name == named else here for name in ("AcksTo", "Endpoint", "ReplyTo")}
+    offer = Offer(f"urn:offered:{uuid.uuid4()}", chosen["Endpoint"])
+    _, octets = write_message(
+        spoken,
+        CreateSequence(chosen["AcksTo"], offer=offer),
+        to=EndpointReference("http://server.example/orders", Wsa.V2005_08),
+        message_id=f"urn:example:{uuid.uuid4()}",
+        reply_to=chosen["ReplyTo"],
+    )
+    status, body = ask(f"{url}/orders", octets)
+    refused = b"CreateSequenceRefused" in body
+    assert refused is not taken, (status, body)
 
 
 def test_a_sequence_belongs_to_who_made_it() -> None:
