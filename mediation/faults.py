@@ -22,9 +22,9 @@ from mediation.reliable_messaging import (
     Rm,
     RmRefused,
     RmSpec,
+    status_of,
     write_rm_fault,
 )
-from mediation.reliable_messaging.faults import status_of
 from mediation.soap.addressing import reference_headers, write_headers
 from mediation.soap.envelopes import write_envelope, xml_attribute, xml_text
 from mediation.specifications import SPECIFICATIONS

@@ -21,7 +21,7 @@ from gateway.reliability.sending import pending_told
 from gateway.reliability.steps import Step, begin, telling
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Awaited, Delivered, NoticeKind, Outgoing, Reply
-from mediation import EndpointReference, id_to_keep, is_anonymous
+from mediation import EndpointReference, PeerFault, id_to_keep, is_anonymous
 from mediation.mailboxes.make_connection import (
     is_make_connection,
     selected_address,
@@ -45,6 +45,7 @@ from mediation.reliable_messaging import (
     TerminateSequenceResponse,
     acknowledgement_block,
     read_message,
+    status_of,
     with_blocks,
     write_message,
     write_rm_fault,
@@ -53,8 +54,6 @@ from mediation.reliable_messaging.application import (
     MAKE_CONNECTION_ACTION,
     spoken_in,
 )
-from mediation.reliable_messaging.faults import status_of
-from mediation.soap.answers import PeerFault
 
 ACKNOWLEDGEMENT, NACK = "Acknowledgement", "Nack"
 

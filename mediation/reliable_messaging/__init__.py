@@ -28,6 +28,7 @@ from mediation.reliable_messaging.faults import (
     RmFault,
     RmRefused,
     Told,
+    status_of,
 )
 from mediation.reliable_messaging.ranges import EMPTY, NO_NUMBERS, Ranges
 from mediation.reliable_messaging.reading import ReliableMessage, read_message, read_parts
@@ -123,6 +124,7 @@ __all__ = [
     "read_parts",
     "read_wanted_rm",
     "sequence_block",
+    "status_of",
     "with_blocks",
     "write_acknowledgement",
     "write_make_connection",
