@@ -25,6 +25,9 @@ from sqlalchemy import create_engine, func, select
 HERE = Path(__file__).parent
 SETTLED = 3.0
 """Seconds without a change after which nothing more is expected to arrive."""
+PATTERNS = ("one_way", "request_reply", "fault")
+FORGETS = frozenset({"memory"})
+"""Ways in which a client waits for ever for answers to what a crash lost."""
 WAYS = {
     "memory": "in memory",
     "apart": "in a database, two transactions",
@@ -117,6 +120,12 @@ class Result:
     arrived: int
     lost: int
     doubled: int
+    open: int
+
+    def row(self, pattern: str) -> str:
+        """The columns; how many orders were never answered, where they are to be."""
+        columns = f"{self.sent:8}{self.arrived:9}{self.lost:6}{self.doubled:7}"
+        return columns if pattern == "one_way" else f"{columns}{self.open:6}"
 
 
 @contextmanager
@@ -151,7 +160,7 @@ def play(way: str, options: argparse.Namespace, folder: Path) -> Result:
         port = free.getsockname()[1]
     relay = Relay(port)
     relay.start()
-    program = str(HERE / f"{way}_one_way.py")
+    program = str(HERE / f"{way}_{options.pattern}.py")
     common = ["--folder", str(folder), "--count", str(options.orders), "--work", str(options.work)]
     where = ["--address", f"http://127.0.0.1:{relay.port}/orders", "--port", str(port)]
     with databases(way, folder, options.postgresql) as urls:
@@ -190,7 +199,10 @@ def play(way: str, options: argparse.Namespace, folder: Path) -> Result:
                 elif not ends["client"].has_ended():
                     ends[what].kill()
                     ends[what].start()
+            forgets = way in FORGETS and options.pattern != "one_way"
             while not ends["client"].has_ended():
+                if forgets and so_far()[0] >= options.orders:
+                    break  # It waits for answers that never come.
                 time.sleep(0.05)
             now, settled = so_far(), time.monotonic()
             while time.monotonic() < settled + SETTLED:
@@ -198,7 +210,7 @@ def play(way: str, options: argparse.Namespace, folder: Path) -> Result:
                 if so_far() != now:
                     now, settled = so_far(), time.monotonic()
             with data["client"].connect() as client, data["server"].connect() as server:
-                sent = set(client.execute(select(ordered.c.number)).scalars())
+                states = {row.number: row.state for row in client.execute(select(ordered))}
                 arrived = Counter(server.execute(select(taken.c.number)).scalars())
         finally:
             for end in ends.values():
@@ -206,13 +218,22 @@ def play(way: str, options: argparse.Namespace, folder: Path) -> Result:
             relay.close()
             for engine in data.values():
                 engine.dispose()
+    refused = {number for number, state in states.items() if state == "refused"}
     doubled = sum(count - 1 for count in arrived.values())
-    return Result(len(sent), len(arrived), len(sent - set(arrived)), doubled)
+    lost = set(states) - set(arrived) - refused
+    unanswered = sum(state == "ordered" for state in states.values())
+    return Result(len(states), len(arrived), len(lost), doubled, unanswered)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=None)
+    parser.add_argument(
+        "--pattern",
+        choices=PATTERNS,
+        default="one_way",
+        help="whether orders are answered, and every fifth one is refused",
+    )
     parser.add_argument("--orders", type=int, default=20)
     parser.add_argument("--kills", type=int, default=3, help="of each program, and cuts of the net")
     parser.add_argument("--work", type=float, default=0.2, help="seconds for each order")
@@ -221,17 +242,18 @@ def main() -> None:
         "--postgresql", help="URL of a server with max_prepared_transactions, for two-phase commits"
     )
     options = parser.parse_args()
-    ways = options.ways or [way for way in WAYS if way != "two_phase" or options.postgresql]
+    there = [way for way in WAYS if (HERE / f"{way}_{options.pattern}.py").exists()]
+    ways = options.ways or [way for way in there if way != "two_phase" or options.postgresql]
+    if missing := set(ways) - set(there):
+        parser.error(f"{', '.join(missing)}: there is no such program with {options.pattern}")
     if "two_phase" in ways and not options.postgresql:
         parser.error("two_phase needs --postgresql URL")
-    print(f"{'messages':36}{'sent':>8}{'arrived':>9}{'lost':>6}{'twice':>7}", flush=True)
+    head = f"{'messages':36}{'sent':>8}{'arrived':>9}{'lost':>6}{'twice':>7}"
+    print(head if options.pattern == "one_way" else f"{head}{'open':>6}", flush=True)
     for way in ways:
         with tempfile.TemporaryDirectory() as folder:
             found = play(way, options, Path(folder))
-        print(
-            f"{WAYS[way]:36}{found.sent:8}{found.arrived:9}{found.lost:6}{found.doubled:7}",
-            flush=True,
-        )
+        print(f"{WAYS[way]:36}{found.row(options.pattern)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from tests.rigs.waiting import wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "queued-transactions"
 END = 240.0
+PATTERNS = ["one_way", "request_reply", "fault"]
 pytestmark = pytest.mark.slow
 
 
@@ -59,7 +60,7 @@ def rows(url: str, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query.encode()).fetchall()
 
 
-@pytest.mark.parametrize("pattern", ["one_way", "request_reply", "fault"])
+@pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("way", ["memory", "database", "two_phase"])
 def test_a_program(way: str, pattern: str, tmp_path: Path) -> None:
     if way == "two_phase":
@@ -86,14 +87,15 @@ def test_a_program(way: str, pattern: str, tmp_path: Path) -> None:
 
 
 def experiment(*options: str) -> dict[str, tuple[int, ...]]:
-    """The rows of the table that the experiment prints: sent, arrived, lost, twice."""
+    """The rows of the table that the experiment prints: sent, arrived, lost, twice, and, where
+    orders are answered, open."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLE / "run.py"), *options],
         capture_output=True, text=True, timeout=2 * END,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    table = re.findall(r"^(in .*?) {2,}(\d+) +(\d+) +(\d+) +(\d+)$", done.stdout, re.MULTILINE)
-    return {row[0]: tuple(int(number) for number in row[1:]) for row in table}
+    table = re.findall(r"^(in .*?) {2,}(\d+(?: +\d+)+)$", done.stdout, re.MULTILINE)
+    return {row[0]: tuple(map(int, row[1].split())) for row in table}
 
 
 def test_in_one_transaction_nothing_is_lost_or_doubled() -> None:
@@ -108,6 +110,37 @@ def test_with_two_phase_commits_nothing_is_lost_or_doubled() -> None:
             "--ways", "two_phase", "--orders", "8", "--kills", "1", "--postgresql", url
         )
     assert found == {"in two databases, two-phase commit": (8, 8, 0, 0)}
+
+
+def test_requests_are_answered_though_both_programs_are_killed() -> None:
+    options = ("--ways", "database", "--pattern", "request_reply", "--orders", "8", "--kills", "1")
+    assert experiment(*options) == {"in a database, one transaction": (8, 8, 0, 0, 0)}
+
+
+def test_in_memory_something_is_lost() -> None:
+    found = experiment("--ways", "memory", "--orders", "8", "--kills", "1")
+    [(sent, arrived, lost, _)] = found.values()
+    assert sent == 8 == arrived + lost
+    assert lost > 0
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_twenty_orders_and_three_kills(pattern: str, seed: int) -> None:
+    """The experiment whole: of the refused orders nothing is kept, and none is open."""
+    needs_postgresql()
+    with fresh_database() as url:
+        found = experiment(
+            "--ways", "memory", "database", "two_phase", "--pattern", pattern, "--seed", str(seed),
+            "--postgresql", url,
+        )  # fmt: skip
+    [memory] = [row for name, row in found.items() if name == "in memory"]
+    assert memory[2] > 0
+    arrived = 16 if pattern == "fault" else 20
+    exact = (20, 20, 0, 0) if pattern == "one_way" else (20, arrived, 0, 0, 0)
+    others = [row for name, row in found.items() if name != "in memory"]
+    assert others == [exact, exact]
 
 
 def test_without_a_common_transaction_something_is() -> None:
