@@ -18,6 +18,8 @@ from gateway.client.reliable import DatabaseStore, Delivery, Policy, Receiver, R
 
 ORDER = "urn:example:orders/Order"
 KEYS = 4
+FEW = 64
+"""Events of a publisher that may wait."""
 BATCH = 5
 """Orders of one transaction."""
 POLICY = Policy(interval=0.3, ceiling=1.0, ack_after=0.05, tries=100_000)
@@ -94,6 +96,37 @@ def server(url: str, port: int) -> None:
         return each.body
 
     receiver = Receiver(store, policy=POLICY, hold=2.0)
+    receiver.service("/orders", take)
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        uvicorn.Server(uvicorn.Config(receiver, log_config=None, ws="none")).run([listener])
+
+
+def publisher(url: str, address: str, generation: int, most: int) -> None:
+    """Publish *most* events, one after the other in one sequence, few of which wait at a time; then
+    only send what waits. Without an end, since someone kills it."""
+    store = opened(url)
+    with ReliableClient(store, policy=POLICY) as own:
+        for number in range(most):
+            while own.waiting() > FEW:
+                time.sleep(0.01)
+            name = f"<order>{generation} {number}</order>"
+            with own.transaction() as tx:
+                tx.connection.execute(insert(ordered).values(name=name))
+                tx.send(address, name.encode(), action=ORDER)
+        while True:
+            time.sleep(60)
+
+
+def subscriber(url: str, port: int) -> None:
+    """Take notifications, and answer none."""
+    import uvicorn
+
+    store = opened(url)
+
+    def take(each: Delivery) -> None:
+        each.connection.execute(insert(taken).values(name=each.body.decode()))
+
+    receiver = Receiver(store, policy=POLICY)
     receiver.service("/orders", take)
     with socket.create_server(("127.0.0.1", port)) as listener:
         uvicorn.Server(uvicorn.Config(receiver, log_config=None, ws="none")).run([listener])

@@ -23,7 +23,7 @@ async def test_the_gateway_is_killed(tmp_path: Path) -> None:
         consumer = some.add()
         await gateway.subscribe(consumer.url)
         # Its port changes with each start, but not its address for the client.
-        server, url = await _relay(gateway)
+        server, url = await relay_to(gateway)
         client = ReliableClient(f"sqlite:///{tmp_path / 'client.db'}", policy=QUICK)
         async with server, client:
             for number in range(1, COUNT + 1):
@@ -42,7 +42,7 @@ async def test_the_gateway_is_killed(tmp_path: Path) -> None:
         assert first == list(range(1, COUNT + 1))
 
 
-async def _relay(gateway: GatewayProcess) -> tuple[asyncio.Server, str]:
+async def relay_to(gateway: GatewayProcess) -> tuple[asyncio.Server, str]:
     """A relay to wherever the gateway listens now, and the URL of its endpoint there."""
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
