@@ -99,7 +99,9 @@ def test_a_filter_of_actions_that_is_none(version: Version, namespace: str) -> N
     refused = Refused(
         Reason.FILTER_ACTIONS, "The filter lists no action.", names=(f"{namespace}/Action",)
     )
-    status, answer = write_fault(refused, context(SUBSCRIBE, version), now=NOW, message_id="urn:m")
+    status, _, answer = write_fault(
+        refused, context(SUBSCRIBE, version), now=NOW, message_id="urn:m"
+    )
     assert (status, text(answer, "//s:Code/s:Value")) == (400, "s:Sender")
     assert text(answer, "//wsa:Action") == f"{namespace}/fault"
     subcode = part(answer, "//s:Subcode/s:Value")
@@ -123,7 +125,7 @@ def test_a_draft_lists_topic_dialects_by_its_own_names(
     operation: Operation, version: Version, beginning: str
 ) -> None:
     refused = Refused(Reason.TOPIC_DIALECT, "It is not offered.", names=topic_dialects())
-    _, answer = write_fault(refused, context(operation, version), now=NOW, message_id="urn:m")
+    _, _, answer = write_fault(refused, context(operation, version), now=NOW, message_id="urn:m")
     said = text(answer, "//s:Reason/s:Text")
     assert f"offered: {beginning}" in said
     assert not {dialects.TOPIC_SIMPLE, dialects.TOPIC_CONCRETE, dialects.TOPIC_FULL} & set(
@@ -151,7 +153,7 @@ def test_ws_eventing_to_peers_of_ws_management(
     spoken = context(
         operation, Version.WSE_2004_08, wsa=Wsa.V2004_08, header_namespaces=frozenset({WSMAN})
     )
-    status, answer = write_fault(refused, spoken, now=NOW, message_id="urn:m")
+    status, _, answer = write_fault(refused, spoken, now=NOW, message_id="urn:m")
     assert (status, text(answer, "//s:Code/s:Value")) == (400, "s:Sender")
     assert text(answer, "//wsa:Action") == f"{WSE}/fault"
     assert _expanded(part(answer, "//s:Subcode/s:Value")) == f"{{{WSE}}}{subcode}"
