@@ -24,7 +24,7 @@ from filters.filterset import Deferred, FilterSet, Matching
 from filters.matching.engines.choice import engine, engine_note
 from filters.matching.fallback.worker import Question, Worker, evaluate_questions
 from filters.querying import evaluate_query
-from filters.reasons import FilterError, Reason, Refused, quoted
+from filters.reasons import FilterError, Reason, Refused, one_line, quoted
 from filters.topics import DEFAULT_TOPIC, Step, Topic, TopicPattern, parse_clark, topic_text
 from filters.topics.ncname import NCNAME
 from filters.xpath import is_false, names_payload_root, prefixes_in
@@ -63,6 +63,7 @@ __all__ = [
     "evaluate_questions",
     "is_false",
     "names_payload_root",
+    "one_line",
     "parse_clark",
     "parse_document",
     "parse_expression",

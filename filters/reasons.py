@@ -103,19 +103,27 @@ class Refused(Exception):
         value: The value at fault, for the log alone.
         names: Expanded names (Clark notation) or URIs that the fault's detail lists:
             the unknown filter's element, the supported dialects.
+        missing: The name of the part that the request lacks; empty where something else is wrong.
     """
 
     retry_after: float | None = None
     """Seconds after which it may be tried again; None where that is not known, or no help."""
 
     def __init__(
-        self, reason: Reason, text: str, *, value: str = "", names: tuple[str, ...] = ()
+        self,
+        reason: Reason,
+        text: str,
+        *,
+        value: str = "",
+        names: tuple[str, ...] = (),
+        missing: str = "",
     ) -> None:
         super().__init__(text)
         self.reason = reason
         self.text = text
         self.value = value
         self.names = names
+        self.missing = missing
 
 
 class FilterError(Refused):
@@ -125,5 +133,10 @@ class FilterError(Refused):
 def quoted(text: str, most: int = 100) -> str:
     """Quote *text* of a peer as a refusal may repeat it: in quotes, on one line, at most *most*
     characters of it."""
+    return f'"{one_line(text, most)}"'
+
+
+def one_line(text: str, most: int = 100) -> str:
+    """Return *text* of a peer on one line, at most *most* characters of it, as `quoted` does."""
     shown = "".join(character if character.isprintable() else "?" for character in text[:most])
-    return f'"{shown}{"..." if len(text) > most else ""}"'
+    return f"{shown}{'...' if len(text) > most else ''}"

@@ -54,7 +54,7 @@ from mediation.eventing.management import (
     write_event,
     write_events,
 )
-from mediation.eventing.messenger import FAULT_TEXTS as MESSENGER_FAULT_TEXTS
+from mediation.eventing.messenger import EVENTING_RULES, MESSAGE_BOX_RULES, NOTIFICATION_RULES
 from mediation.faults import fault_of, write_fault
 from mediation.filtering import PAYLOAD_PATHS, PRODUCER_VIEWS, of_producer, spoken_topic
 from mediation.model.calling import USUAL_CALLS, Calling, CallRules
@@ -210,9 +210,11 @@ __all__ = [
     "ANYWHERE",
     "AROUND_EVENTS",
     "EARLIEST_BOOKMARK",
+    "EVENTING_RULES",
     "LEASED",
-    "MESSENGER_FAULT_TEXTS",
+    "MESSAGE_BOX_RULES",
     "NEVER",
+    "NOTIFICATION_RULES",
     "NO_HEADERS",
     "PAYLOAD_PATHS",
     "PRODUCER_DOCUMENT",

@@ -136,6 +136,9 @@ _UTF_8 = frozenset({None, "utf-8", "UTF-8"})
 _WINDOWS = f"{{{names.WINDOWS_EVENTS}}}"
 """What the names of events begin with in which a topic is looked for."""
 
+_WITH_PARTS = frozenset({Operation.SUBSCRIBE, Operation.PUBLISH})
+"""Operations whose element says what is asked; of the others the action does."""
+
 MAX_HEADER_OCTETS = 6 * 1024
 """The most octets of the header blocks that travel with an event, together."""
 
@@ -198,7 +201,14 @@ def _read_whole(
         strange: Iterable[int] = layout.strange
         if arrival.rules.sequences is not Sequences.OFF:
             reliable = _read_sequences(envelope, layout, headers, name)
-        specification, operation = _detect(name, headers.action, reliable)
+        own = arrival.rules.operation_of(headers.action, arrival.http_action)
+        if own is None or name:
+            specification, operation = _detect(name, headers.action, reliable)
+        else:
+            specification, operation = _own_specification(arrival.rules), own
+        if own is not None and not _is_asked(own, name, specification, operation):
+            specification, operation = _own_specification(arrival.rules), own
+            raise _element_missing(own)
         if specification is None and name and headers.action is None:
             called = _BY_CALL.get(name.rpartition("}")[2])
             if called is not None:
@@ -415,6 +425,28 @@ def _detect(
             f"{_shown(name)} is not implemented: no request of {found.title}.",
         )
     return None, Operation.PUBLISH
+
+
+def _own_specification(rules: EndpointRules) -> Specification | None:
+    return None if rules.own is None else SPECIFICATIONS[rules.own]
+
+
+def _is_asked(
+    own: Operation, name: str, specification: Specification | None, operation: Operation
+) -> bool:
+    """Whether a body asks for *own*, the operation of its action; *specification* and *operation*
+    are what its first child, of this expanded *name*, was detected as."""
+    if not name:
+        return own not in _WITH_PARTS
+    return specification is not None and operation is own
+
+
+def _element_missing(operation: Operation) -> MediationError:
+    return MediationError(
+        Reason.MESSAGE_INVALID,
+        f"The action is that of {operation.value}, and the body has no such element.",
+        missing=operation.value,
+    )
 
 
 def _not_offered(name: str, specification: str) -> MediationError:

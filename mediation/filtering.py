@@ -24,6 +24,7 @@ from filters import (
 from filters.xpath import as_lexical
 from mediation import names, profiles
 from mediation.model.errors import MediationError
+from mediation.model.messages import EndpointReference
 from mediation.model.requests import EndpointRules
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.soap.envelopes import (
@@ -130,12 +131,15 @@ def read_topic_expression(element: etree._Element) -> Expression:
     return Expression(text_of(element), topic_dialect_of(element), namespaces_of(element))
 
 
-def topic_expression(topic: Topic) -> Expression:
-    """The expression that selects exactly *topic*."""
+def topic_expression(topic: Topic, dialect: str | None = None) -> Expression:
+    """The expression that selects exactly *topic*, in *dialect* where that is IBM's for one
+    name."""
     first = topic.steps[0]
-    if len(topic.steps) == 1 and not first.namespace and not _SEPARATORS.isdisjoint(first.name):
-        # A name with these characters, of WS-Messenger or a broker, is no path. IBM's dialect cuts
-        # at the first colon.
+    one_name = len(topic.steps) == 1 and not first.namespace
+    ibm = dialect == dialects.TOPIC_IBM_SIMPLE or not _SEPARATORS.isdisjoint(first.name)
+    if one_name and ibm:
+        # A name with separators, of WS-Messenger or a broker, is no path. IBM's dialect cuts at the
+        # first colon.
         return Expression(f":{first.name}", dialects.TOPIC_IBM_SIMPLE)
     uris = sorted({step.namespace for step in topic.steps if step.namespace})
     prefixes = {uri: f"t{number}" for number, uri in enumerate(uris)}
@@ -219,6 +223,23 @@ def by_rules(filter_: Filter, rules: EndpointRules) -> Filter:
     return replace(filter_, contents=tuple(map(as_lexical, filter_.contents)))
 
 
+def topic_by_rules(expression: Expression, rules: EndpointRules) -> Expression:
+    """*expression*, of a topic, as the endpoint that it came to means it."""
+    if rules.topics is None or expression.dialect in topic_dialects():
+        return expression
+    return replace(expression, dialect=rules.topics)
+
+
+def reference_by_rules(
+    reference: EndpointReference, wsa: Wsa | None, rules: EndpointRules
+) -> EndpointReference:
+    """*reference* of a consumer as the endpoint that it came to means it, in a message with headers
+    of *wsa*."""
+    if wsa is None or not rules.one_addressing:
+        return reference
+    return replace(reference, wsa=wsa)
+
+
 def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: bool) -> Filter:
     """Read ``wse:Filter`` (WS-Eventing 2004/08, section 3.1): a topic, an action or a content
     filter, by its dialect; XPath 1.0 by default.
@@ -240,6 +261,8 @@ def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: b
     if dialect in _ACTION_DIALECTS:
         return Filter(others=(_read_actions(element, dialect),))
     expression = read_content(element)
+    if not expression.text and dialect == dialects.XPATH_1_0:
+        raise MediationError(Reason.FILTER_INVALID, "The filter is empty.", missing="expression")
     if dialect == dialects.XPATH_1_0 and not payload and not names_payload_root(expression.text):
         view = envelope_view(soap, wsa)
         expression = Expression(expression.text, dialect, expression.namespaces, view)
@@ -267,15 +290,21 @@ def _read_actions(element: etree._Element, dialect: str) -> Expression:
 
 
 def _combined(element: etree._Element) -> Filter:
-    """Read WS-Messenger's topic and content filter in one; both see the payload."""
+    """Read WS-Messenger's topic and content filter in one; both see the payload. Its broker looks
+    at no dialect of its own children, which are those of WS-BaseNotification 1.0."""
     topics, contents = [], []
     for child in elements(element):
         if namespace_of(child) not in profiles.TOPIC_HEADERS:
             continue
+        its_own = namespace_of(child) == names.WSN_IBM
         if local_name(child) == "TopicExpression":
-            topics.append(read_topic_expression(child))
+            expression = read_topic_expression(child)
+            topic = replace(expression, dialect=dialects.TOPIC_IBM_SIMPLE)
+            topics.append(topic if its_own else expression)
         elif local_name(child) in ("MessageContent", "Selector") and text_of(child):
-            contents.append(read_content(child))
+            expression = read_content(child)
+            content = replace(expression, dialect=dialects.XPATH_1_0)
+            contents.append(content if its_own else expression)
     return Filter(tuple(topics), tuple(contents))
 
 

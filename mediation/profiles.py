@@ -106,10 +106,11 @@ class Profile:
         return "by the message" if self.fits is None else "by its Subscribe"
 
 
-def is_messenger(soap: Soap | None, dialect: str | None) -> bool:
-    """Whether a subscriber is one of WS-Messenger's clients, by its Subscribe: in SOAP 1.1 with
-    topics in their dialect, as which an expiration in milliseconds counts, too."""
-    return soap is Soap.V1_1 and dialect == dialects.TOPIC_IBM_SIMPLE
+def is_messenger(dialect: str | None) -> bool:
+    """Whether a subscriber is one of WS-Messenger's clients, by its Subscribe: with topics in their
+    dialect, as which an expiration in milliseconds counts, too, and EventingService as the address,
+    where no other dialect is used."""
+    return dialect == dialects.TOPIC_IBM_SIMPLE
 
 
 _ROWS = (
@@ -126,16 +127,14 @@ _ROWS = (
         dialects={
             dialects.TOPIC_IBM_SIMPLE.replace("WS-Topics", "WSTopics"): dialects.TOPIC_IBM_SIMPLE
         },
-        fits=lambda one: is_messenger(
-            one.spec.form if isinstance(one.spec.form, Soap) else None, one.policy.dialect
-        ),
+        fits=lambda one: isinstance(one.spec.form, Soap) and is_messenger(one.policy.dialect),
     ),
     Profile(
         "mixed-addressing",
         "Axis2 Savan (Java and C), Apache Synapse, WSO2 ESB",
         "send headers of WS-Addressing 1.0 and endpoint references of 2004/08",
         "each reference is read in the version of its own address; what they get has both, each "
-        "where they had it",
+        "where they had it; not at WS-Messenger's addresses, where the headers count",
         "apache/axis-axis2-c-savan, src/subs_mgrs/registry/test; "
         "apache/synapse, EventSubscriber.java",
         topics=frozenset({names.SYNAPSE_TOPIC}),

@@ -197,7 +197,7 @@ class Mailboxes:
             else:
                 self._forget(key)
         if mailbox is None:
-            raise MailboxUnknown
+            raise MailboxUnknown("" if key else "clientid")
         return mailbox
 
     async def named(self, name: str) -> Mailbox | None:

@@ -189,7 +189,8 @@ class MailboxOperations:
         keys += map(key_named, (*named.identifiers, named.to, named.body))
         keys += map(key_in, (*named.identifiers, inbound.path, named.to, named.body))
         if not any(keys):  # Not `MailboxUnknown`: nobody is lenient with that.
-            raise Refused(Reason.MAILBOX_UNKNOWN, "The request names no mailbox.")
+            text = "The request names no mailbox."
+            raise Refused(Reason.MAILBOX_UNKNOWN, text, missing="clientid")
         for key in dict.fromkeys(keys):
             if key is not None:
                 with contextlib.suppress(MailboxUnknown):

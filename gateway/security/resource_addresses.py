@@ -35,6 +35,7 @@ MESSENGER_SERVICES = ("EventingService", "NotificationService", "MsgBoxService")
 EVENTING_SERVICE, NOTIFICATION_SERVICE = _MESSENGER_PATHS = tuple(
     f"{MESSENGER_PREFIX}/{name}" for name in MESSENGER_SERVICES[:2]
 )
+MESSAGE_BOX_SERVICE = f"{MESSENGER_PREFIX}/{MESSENGER_SERVICES[2]}"
 WINDOWS_COLLECTOR = "/wsman/SubscriptionManager/WEC"
 """The path that sources of Windows events are told in a group policy."""
 ENDPOINTS = ("/soap", *_MESSENGER_PATHS, "/wsman", WINDOWS_COLLECTOR, "/onvif/device_service")

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from gateway.security.resource_addresses import (
     EVENTING_SERVICE,
+    MESSAGE_BOX_SERVICE,
     NOTIFICATION_SERVICE,
     TOPIC_PATHS,
     ResourceKind,
@@ -14,22 +15,20 @@ from gateway.security.resource_addresses import (
 )
 from mediation import (
     ANYWHERE,
-    MESSENGER_FAULT_TEXTS,
+    EVENTING_RULES,
+    MESSAGE_BOX_RULES,
+    NOTIFICATION_RULES,
     CallRules,
     EndpointRules,
     Sequences,
-    Version,
 )
 
-_MESSENGER = EndpointRules(
-    Version.MESSENGER, event_is_root=True, lexical_names=True, fault_texts=MESSENGER_FAULT_TEXTS
-)
 _ROWS: Mapping[str, EndpointRules] = {
-    EVENTING_SERVICE: _MESSENGER,
-    NOTIFICATION_SERVICE: replace(_MESSENGER, known_events=True),
+    EVENTING_SERVICE: EVENTING_RULES,
+    NOTIFICATION_SERVICE: NOTIFICATION_RULES,
+    MESSAGE_BOX_SERVICE: MESSAGE_BOX_RULES,
 }
-"""WS-Messenger's clients (Apache Airavata 0.11) wait for an envelope in answer to every event."""
-
+"""WS-Messenger's services (Apache Airavata 0.11)."""
 
 _ACKNOWLEDGEMENTS = replace(ANYWHERE, sequences=Sequences.OFFERED)
 """The rules where consumers acknowledge what they got in sequences."""

@@ -10,8 +10,17 @@ from gateway.exchange import Inbound
 from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
 from gateway.soap.endpoint_rules import endpoint_named, rules_at
-from gateway.soap.topic_paths import topic_of_path
-from mediation import Arrival, EndpointRules, Incoming, Publish, Rejected, Sequences, read
+from gateway.soap.topic_paths import names_every_topic, topic_of_path
+from mediation import (
+    Arrival,
+    EndpointRules,
+    Incoming,
+    Publish,
+    Rejected,
+    Sequences,
+    Subscribe,
+    read,
+)
 from mediation.reliable_messaging import Rm
 
 
@@ -57,6 +66,8 @@ async def read_inbound(
             replace(incoming.context, form=declared),
             Refused(Reason.VERSION_MISMATCH, "The envelope is of another version of SOAP."),
         )
+    if isinstance(incoming.request, Subscribe) and names_every_topic(inbound.path):
+        unreadable = None
     if unreadable is not None:  # Said in the envelope's version of SOAP, which is known now.
         raise Rejected(incoming.context, unreadable)
     if not inbound.path:

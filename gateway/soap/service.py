@@ -78,12 +78,13 @@ class SoapService:
     async def handle(self, inbound: Inbound) -> Reply:
         """Do what *inbound* asks for; it raises nothing."""
         context = None
+        identifiers: tuple[str, ...] = ()
         try:
             try:
                 incoming = await read_inbound(inbound, self._parsing, self._rules)
             except Rejected as rejected:
                 return await self._keep_unread(inbound, rejected)
-            context = incoming.context
+            context, identifiers = incoming.context, incoming.named.identifiers
             return await self._reliable(inbound, incoming, self._proceed)
         except Rejected as rejected:
             refused, context = rejected.refused, rejected.context
@@ -101,7 +102,7 @@ class SoapService:
             context,
             inbound.principal,
             on_connection=False,
-            begin=rules.fault_text(refused.reason, context.operation),
+            begin=rules.fault_text(refused, context.operation, identifiers),
             status_of_calls=rules.calls.fault_status,
         )
         if context.reliable is None:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from filters import KNOWN_PREFIXES, Reason, Refused, Topic, parse_clark, parse_topics, quoted
 from filters.dialects import TOPIC_IBM_SIMPLE
 from filters.topics import Step, is_namespace
-from gateway.security.resource_addresses import TOPIC_PATHS
+from gateway.security.resource_addresses import MESSENGER_TOPIC_PATHS, TOPIC_PATHS
 
 MAX_TOPIC_NAME = 4096
 """Characters of the name in a path."""
@@ -22,8 +22,7 @@ def topic_of_path(path: str) -> Topic | None:
     Raises:
         Refused: ``TOPIC_INVALID``.
     """
-    before = next(filter(path.startswith, TOPIC_PATHS), None)
-    name = path.removeprefix(before).strip() if before is not None else ""
+    before, name = _parted(path)
     if not name:
         return None
     if before == TOPIC_PATHS[0]:
@@ -31,6 +30,19 @@ def topic_of_path(path: str) -> Topic | None:
     if len(name) > MAX_TOPIC_NAME:
         raise _no_topic()
     return _messenger_topic(name)
+
+
+def names_every_topic(path: str) -> bool:
+    """Whether a Subscribe at *path*, below WS-Messenger's addresses, is to every topic."""
+    before, name = _parted(path)
+    return before in MESSENGER_TOPIC_PATHS and name == ">"
+
+
+def _parted(path: str) -> tuple[str | None, str]:
+    """What of *path* stands before the name of a topic, and the name; None and nothing where it
+    names none."""
+    before = next(filter(path.startswith, TOPIC_PATHS), None)
+    return before, path.removeprefix(before).strip() if before is not None else ""
 
 
 def topic_named(name: str) -> Topic:

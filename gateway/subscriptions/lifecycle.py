@@ -49,10 +49,12 @@ _log = structlog.get_logger("dragoman.subscriptions")
 
 
 class SubscriptionUnknown(Refused):
-    """There is no such subscription, or it is somebody else's: the text does not say which."""
+    """There is no such subscription, or it is somebody else's: the text does not say which.
+    *missing* is as of `Refused`."""
 
-    def __init__(self) -> None:
-        super().__init__(Reason.SUBSCRIPTION_UNKNOWN, "There is no such subscription.")
+    def __init__(self, missing: str = "") -> None:
+        text = "There is no such subscription."
+        super().__init__(Reason.SUBSCRIPTION_UNKNOWN, text, missing=missing)
 
 
 class Lifecycle:

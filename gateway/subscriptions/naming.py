@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 from gateway.delivery import Entry
 from gateway.exchange import Inbound
+from gateway.security.resource_addresses import resource_at
+from gateway.subscriptions.lifecycle import SubscriptionUnknown
 from gateway.subscriptions.subscriptions import Subscriptions
 from mediation import Incoming
 
@@ -24,4 +26,9 @@ async def find_named(
     """
     await subscriptions.refresh()
     names = subscription_names(incoming, inbound)
-    return subscriptions.find(names, now=now or datetime.now(UTC))
+    try:
+        return subscriptions.find(names, now=now or datetime.now(UTC))
+    except SubscriptionUnknown:
+        if any(incoming.named.identifiers) or incoming.named.body or resource_at(inbound.path):
+            raise
+        raise SubscriptionUnknown(missing="Identifier") from None

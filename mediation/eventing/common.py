@@ -79,7 +79,9 @@ def read_delivery(
     """
     notify_to = children(delivery, namespace, "NotifyTo")
     if len(notify_to) != 1:
-        raise MediationError(Reason.MESSAGE_INVALID, "Delivery has not exactly one NotifyTo.")
+        raise MediationError(
+            Reason.MESSAGE_INVALID, "Delivery has not exactly one NotifyTo.", missing="NotifyTo"
+        )
     consumer = read_epr(notify_to[0], forged="drop")
     return consumer, None if end_to is None else read_epr(end_to, forged="drop")
 
@@ -105,7 +107,7 @@ def at_topic(filter_: Filter, arrival: Arrival) -> Filter:
     """*filter_*, with the topic of the URL to which a Subscribe came where it names none."""
     if arrival.url_topic is None or filter_.topics:
         return filter_
-    return replace(filter_, topics=(topic_expression(arrival.url_topic),))
+    return replace(filter_, topics=(topic_expression(arrival.url_topic, arrival.rules.topics),))
 
 
 def read_managing(

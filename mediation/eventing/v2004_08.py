@@ -28,7 +28,7 @@ from mediation.eventing.management import (
     write_bookmarks,
     write_delivery_options,
 )
-from mediation.filtering import by_rules, read_wse_filter
+from mediation.filtering import by_rules, read_wse_filter, reference_by_rules
 from mediation.model.delivery_modes import Mode
 from mediation.model.errors import MediationError
 from mediation.model.expiry import (
@@ -124,8 +124,8 @@ def manager_reference(subscription: Subscription) -> EndpointReference:
 
     WS-Messenger's clients take nothing but ``wse:Identifier``, which they echo without a mark.
     """
-    wsa, spec = subscription.consumer.wsa, subscription.spec
-    named = is_messenger(spec.soap, subscription.policy.dialect)
+    wsa = subscription.consumer.wsa
+    named = is_messenger(subscription.policy.dialect)
     parameter = key_parameter(subscription.key, wsa, named=named)
     return EndpointReference(subscription.manager, wsa, parameters=(parameter,))
 
@@ -135,26 +135,31 @@ def _read_subscribe(
 ) -> Subscribe | SubscribePulling:
     delivery = child(element, NAMESPACE, "Delivery")
     if delivery is None:
-        raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no Delivery.")
-    mode, bookmark = read_delivery_mode(element, delivery)
+        text = "Subscribe has no Delivery."
+        raise MediationError(Reason.MESSAGE_INVALID, text, missing="Delivery")
+    rules = arrival.rules
+    mode, bookmark = read_delivery_mode(element, delivery, rules.modes)
     mode = read_wanted_delivery(element, delivery, mode)
     consumer = end_to = None
     wsa = Wsa.V2004_08
     if mode.mode is not Mode.PULL:
         consumer, end_to = read_delivery(delivery, child(element, NAMESPACE, "EndTo"), NAMESPACE)
+        consumer = reference_by_rules(consumer, context.wsa, rules)
         wsa = consumer.wsa
     expires = child(element, NAMESPACE, "Expires")
     counted = (
         context.soap is Soap.V1_1 and expires is not None and is_milliseconds(text_of(expires))
     )
-    rooted = counted or arrival.rules.event_is_root
+    rooted = counted or rules.event_is_root
     filter_ = _read_filter(element, context, context.wsa or wsa, rooted=rooted)
-    filter_ = at_topic(by_rules(filter_, arrival.rules), arrival)
+    filter_ = at_topic(by_rules(filter_, rules), arrival)
     dialect = filter_.topics[0].dialect if filter_.topics else None
     if counted:
         dialect = dialects.TOPIC_IBM_SIMPLE
+    elif dialect is None:
+        dialect = rules.topics
     asked = _read_expires(expires)
-    if asked is UNSPECIFIED and is_messenger(context.soap, dialect):
+    if asked is UNSPECIFIED and is_messenger(dialect):
         asked = FOR_EVER
     if consumer is None:
         return SubscribePulling(filter_, asked, dialect, mode)
@@ -208,7 +213,7 @@ class Notifications200408:
     actions = frozenset[str]()
 
     def wrapping(self, soap: Soap, *, raw: bool, dialect: str | None) -> Wrapping:
-        return _MESSENGER if is_messenger(soap, dialect) else _BARE
+        return _MESSENGER if is_messenger(dialect) else _BARE
 
 
 def _messenger(
@@ -264,7 +269,9 @@ FAULTS: Faults = {
         NAMESPACE, "DeliveryModeRequestedUnavailable"
     ),
     (Reason.FILTER_UNKNOWN, None): _FILTERING,
-    (Reason.FILTER_DIALECT, None): replace(_FILTERING, always=topic_dialects()),
+    (Reason.FILTER_DIALECT, None): replace(
+        _FILTERING, always=(*topic_dialects(), names.WSE_FILTER_COMBINED)
+    ),
     (Reason.FILTER_INVALID, None): _FILTERING,
     (Reason.FILTER_COSTLY, None): _FILTERING,
     (Reason.TOPIC_DIALECT, None): _FILTERING,
@@ -332,5 +339,5 @@ SPECIFICATION = Specification(
         ),
     ),
     identifiers=frozenset({f"{{{NAMESPACE}}}Identifier"}),
-    repeats=lambda one: is_messenger(one.spec.soap, one.policy.dialect),
+    repeats=lambda one: is_messenger(one.policy.dialect),
 )

@@ -11,6 +11,7 @@ from filters import Reason, Refused, dialects, topic_dialects
 from mediation import SPECIFICATIONS, Operation, Soap, Version, Wsa, fault_of, names, write_fault
 from mediation.faults import ADDRESSING, FAULTS
 from mediation.model.specification import MAX_NAMES
+from mediation.names import WSE_FILTER_COMBINED
 from tests.rigs.mediation import NOW, WSE, WSMAN, WSNT, body, context, headers, part, parts, text
 from tests.rigs.schemas import Validator
 
@@ -70,7 +71,8 @@ def test_ws_eventing(
     said = f"{said} What was wrong.".strip()
     offered: tuple[str, ...] = ("urn:one", "urn:two")
     if reason is Reason.FILTER_DIALECT:
-        offered = (*topic_dialects(), *offered)  # A topic is a filter, too.
+        # A topic is a filter, too, and so are both together.
+        offered = (*topic_dialects(), WSE_FILTER_COMBINED, *offered)
     if reason in (Reason.DELIVERY_MODE, Reason.FILTER_DIALECT, Reason.TOPIC_DIALECT):
         said = f"What was wrong; offered: {', '.join(offered)}"
     if soap is S11:

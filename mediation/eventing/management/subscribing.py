@@ -39,33 +39,35 @@ _ANYWHERE = frozenset({"Filter", "Locale"})
 """Elements that are read elsewhere, or are a hint."""
 
 
-def read_mode(delivery: etree._Element) -> Mode:
-    """Read ``Mode`` of a Delivery.
+def read_mode(delivery: etree._Element, offered: frozenset[str] | None = None) -> Mode:
+    """Read ``Mode`` of a Delivery, one of those *offered*; None: all.
 
     Raises:
         MediationError: ``DELIVERY_MODE``.
     """
     mode = (delivery.get("Mode") or "").strip()
-    if mode not in MODES:
+    modes = MODES if offered is None else {uri: MODES[uri] for uri in MODES if uri in offered}
+    if mode not in modes:
         raise MediationError(
             Reason.DELIVERY_MODE,
             f"The mode {quoted(mode)} is not offered",
-            names=tuple(filter(None, MODES)),
+            names=tuple(filter(None, modes)),
             value=mode[:200],
         )
-    return MODES[mode]
+    return modes[mode]
 
 
 def read_delivery_mode(
-    subscribe: etree._Element, delivery: etree._Element
+    subscribe: etree._Element, delivery: etree._Element, offered: frozenset[str] | None = None
 ) -> tuple[DeliveryMode, Bookmark | None]:
     """Read how a sink wants its deliveries, and the bookmark from which it wants to go on.
+    *offered* are the modes, by URI; None: all.
 
     Raises:
         MediationError: ``DELIVERY_MODE``, ``FEATURE_UNSUPPORTED``, ``ENCODING_LIMIT``,
             ``BOOKMARK_INVALID``, ``MESSAGE_INVALID``.
     """
-    found = _Found(read_mode(delivery))
+    found = _Found(read_mode(delivery, offered))
     for child in (*elements(delivery), *elements(subscribe)):
         if namespace_of(child) == names.WSMAN:
             found.read(child)

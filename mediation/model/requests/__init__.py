@@ -35,6 +35,7 @@ from mediation.model.requests.describing import (
 from mediation.model.requests.endpoint_rules import (
     ANYWHERE,
     EndpointRules,
+    FaultTexts,
 )
 from mediation.model.requests.incoming import (
     Incoming,
@@ -120,6 +121,7 @@ __all__ = [
     "EndOfSubscription",
     "EndpointRules",
     "Events",
+    "FaultTexts",
     "GetCurrentMessage",
     "GetMetadata",
     "GetProperties",

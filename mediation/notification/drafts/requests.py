@@ -4,13 +4,15 @@ from collections.abc import Mapping
 
 from lxml import etree
 
-from filters import Filter, Reason
+from filters import Expression, Filter, Reason
 from mediation.filtering import (
     by_rules,
     check_producer_conditions,
     read_content,
     read_producer_condition,
     read_topic_expression,
+    reference_by_rules,
+    topic_by_rules,
 )
 from mediation.model.errors import MediationError
 from mediation.model.expiry import Expiry
@@ -19,6 +21,7 @@ from mediation.model.requests import (
     Arrival,
     Context,
     CurrentMessage,
+    EndpointRules,
     GetCurrentMessage,
     Operation,
     Pause,
@@ -75,7 +78,7 @@ class DraftRequests:
                 events = read_notify(element, context, arrival)
                 return Publish(events, answered=self._draft.answers_notify)
             case Operation.SUBSCRIBE:
-                return self._read_subscribe(element, arrival)
+                return self._read_subscribe(element, context, arrival)
             case Operation.GET_CURRENT_MESSAGE:
                 topic = self._child(element, "Topic")
                 if topic is None:
@@ -93,29 +96,38 @@ class DraftRequests:
     def _child(self, element: etree._Element, name: str) -> etree._Element | None:
         return child_of(element, name, self.namespaces)
 
-    def _read_subscribe(self, element: etree._Element, arrival: Arrival) -> Subscribe:
+    def _read_subscribe(
+        self, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Subscribe:
         """Read Subscribe (1.2 draft, section 4.1). A policy is the producer's to interpret, and
         there is none here that one could ask for."""
         reference = self._child(element, "ConsumerReference")
         if reference is None:
-            raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no ConsumerReference.")
-        filter_ = by_rules(self._read_filter(element), arrival.rules)
+            raise MediationError(
+                Reason.MESSAGE_INVALID,
+                "Subscribe has no ConsumerReference.",
+                missing="ConsumerReference",
+            )
+        rules = arrival.rules
+        filter_ = by_rules(self._read_filter(element, rules), rules)
         check_producer_conditions(filter_)
         time = self._child(element, "InitialTerminationTime")
         return Subscribe(
-            read_epr(reference, forged="refuse"),
+            reference_by_rules(read_epr(reference, forged="refuse"), context.wsa, rules),
             filter_,
             UNTIL_DESTROYED if time is None else read_time(time),
             raw=not self._uses_notify(element),
             dialect=filter_.topics[0].dialect if filter_.topics else None,
         )
 
-    def _read_filter(self, element: etree._Element) -> Filter:
+    def _read_filter(self, element: etree._Element, rules: EndpointRules) -> Filter:
         """Read the topic and the content filter; without a topic, of every topic. An empty one is
         none, as WS-Messenger's clients mean it."""
         topic = self._child(element, "TopicExpression")
         selector = self._child(element, "Selector")
-        topics = () if topic is None or not text_of(topic) else (read_topic_expression(topic),)
+        topics: tuple[Expression, ...] = ()
+        if topic is not None and text_of(topic):
+            topics = (topic_by_rules(read_topic_expression(topic), rules),)
         contents = [read_content(selector)] if selector is not None and _says(selector) else []
         condition = self._child(element, "Precondition")
         if condition is not None and _says(condition):

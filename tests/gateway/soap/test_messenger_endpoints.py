@@ -2,13 +2,18 @@
 HTTP, lifetimes, topics, XPath, answers, deliveries."""
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import pytest
 from lxml import etree
 
+from filters.dialects import TOPIC_CONCRETE as CONCRETE
+from mediation import Soap
 from mediation.model.expiry import parse_date_time
+from mediation.profiles import profiles_of
 from tests.rigs.consumers import Consumers, status
 from tests.rigs.envelopes import (
     IBM,
@@ -27,6 +32,7 @@ from tests.rigs.envelopes import (
 )
 from tests.rigs.gateways import Running, exchange, running
 from tests.rigs.messenger import (
+    COMBINED,
     EVENTING,
     NOTIFICATION,
     WSE_PUBLISH,
@@ -45,6 +51,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 GATEWAY = {"adapter": "embedded:", "messenger_prefixes": ("/services", "/a/b", "")}
 """Settings of the module's gateway."""
 EVENT = "<c><b>1</b></c>"
+OLD = 'xmlns:old="http://schemas.xmlsoap.org/ws/2004/08/addressing"'
 BOX = "http://org.apache.airavata/ws-messenger/msgbox/2011"
 
 
@@ -111,6 +118,38 @@ async def test_the_url_names_the_topic(
     await client.publish(None, EVENT, path=EVENTING + written)
     told = (await consumer.next(url)).message.header("Topic", IBM)
     assert told is not None and told.text == f"ns2:{topic}"
+
+
+@pytest.mark.parametrize(
+    ("written", "published"),
+    [
+        ("a%20b", "a b"),
+        ("a/b", "a/b"),
+        ("/lead", "/lead"),
+        ("a|b", "a|b"),
+        ("x*", "x*"),
+        ("ns:x", "x"),
+        ("%3E", "anything"),
+    ],
+)
+async def test_the_url_names_the_topic_of_a_subscription(
+    gateway: Running, consumer: Consumers, written: str, published: str
+) -> None:
+    """Subscribed there without a topic, as clients with an XPath alone do, it is the same text."""
+    url, client, path = consumer.fresh(), WseClient(gateway), f"{EVENTING}/topic/{written}"
+    identifier = await client.subscribe(url, None, "/c", path=path)
+    await client.publish(published, EVENT)
+    if written != "%3E":  # No event is on all topics.
+        await client.publish(None, EVENT, path=path)
+        await client.publish(f"{published}x", EVENT)
+    await gateway.quiet()
+    assert consumer.waiting(url) == (1 if written == "%3E" else 2)
+    await client.unsubscribe(identifier)
+
+
+async def test_nobody_publishes_on_every_topic(gateway: Running) -> None:
+    answer = await gateway.post(enveloped(EVENT), f"{EVENTING}/topic/%3E")
+    assert answer.status == 500 and "all topics" in answer.fault.text
 
 
 @pytest.mark.parametrize("path", ["", "/", "/topic", "/topic/"])
@@ -208,6 +247,73 @@ async def test_the_notification_service_takes_no_unknown_event(
     assert "is no action of this service" in answer.fault.text
     await gateway.quiet()
     assert consumer.waiting(url) == 0
+
+
+ACTIONS = [
+    (EVENTING, f"{WSE}/Subscribe", "invalid subscription message - no subscribe element"),
+    (EVENTING, f"{WSE}/Renew", "unable to process message"),
+    (EVENTING, f"{WSE}/Unsubscribe", "unable to process message"),
+    (EVENTING, f"{WSE}/SubscriptionEnd", "unable to process message"),
+    (
+        NOTIFICATION,
+        f"{IBM}/SubscribeRequest",
+        "invalid message context - unable to find Subscribe information",
+    ),
+    (NOTIFICATION, f"{IBM}/PauseSubsriptionRequest", "unable to process message"),
+    (NOTIFICATION, f"{IBM}/Notify", "unable to process message"),
+]
+"""Actions of a service, and what the fault begins with for a message of another kind."""
+
+
+@pytest.mark.parametrize(("service", "action", "text"), ACTIONS)
+@pytest.mark.parametrize("addressed", [True, False], ids=["wsa:Action", "SOAPAction"])
+@pytest.mark.parametrize(
+    "body", [EVENT, f'<e:GetStatus xmlns:e="{WSE}"/>'], ids=["an event", "another request"]
+)
+async def test_an_action_of_the_service_needs_its_element(
+    gateway: Running, consumer: Consumers, service: str, action: str, text: str,
+    addressed: bool, body: str,
+) -> None:  # fmt: skip
+    url, client = consumer.fresh(), WseClient(gateway)
+    identifier = await client.subscribe(url, ">")
+    headers = by_hand(action, f"{gateway.url}{service}") if addressed else ""
+    octets = http_post(gateway.port, service, enveloped(body, headers), action)
+    answer = await exchange(gateway.port, octets)
+    assert answer.status == 500
+    assert text in answer.fault.text
+    await gateway.quiet()
+    assert consumer.waiting(url) == 0
+    await client.unsubscribe(identifier)
+
+
+@pytest.mark.parametrize(
+    ("service", "action"), [(EVENTING, f"{WSE}/Subscribe"), (NOTIFICATION, f"{IBM}/Notify")]
+)
+async def test_an_action_that_wants_an_element_and_an_empty_body(
+    gateway: Running, service: str, action: str
+) -> None:
+    octets = http_post(gateway.port, service, enveloped(""), action)
+    answer = await exchange(gateway.port, octets)
+    assert answer.status == 500 and "has no such element" in answer.fault.text
+
+
+async def test_the_soap_action_alone_with_an_empty_body(
+    gateway: Running, consumer: Consumers
+) -> None:
+    client = WseClient(gateway)
+    identifier = await client.subscribe(consumer.fresh(), fresh_topic())
+    headers = client.identifier_header(identifier)
+    octets = http_post(gateway.port, EVENTING, enveloped("", headers), f"{WSE}/Unsubscribe")
+    assert (await exchange(gateway.port, octets)).status == 200
+    assert (await client.manage("Unsubscribe", identifier)).status == 500
+
+
+async def test_actions_of_the_other_service_publish(gateway: Running, consumer: Consumers) -> None:
+    """Any action that the service has no operation for is an event's own."""
+    url, topic = consumer.fresh(), fresh_topic()
+    await WseClient(gateway).subscribe(url, topic)
+    await WseClient(gateway).publish(topic, EVENT, action=f"{IBM}/SubscribeRequest")
+    await consumer.next(url)
 
 
 @pytest.mark.parametrize("service", [EVENTING, NOTIFICATION])
@@ -385,6 +491,25 @@ async def test_another_mode_is_refused(gateway: Running, consumer: Consumers) ->
     assert answer.fault.text.startswith("Only Push delivery Mode (NotifyTo) is supported in WSE")
 
 
+MANAGEMENT = "http://schemas.dmtf.org/wbem/wsman/1/wsman"
+
+
+@pytest.mark.parametrize("mode", ["Events", "PushWithAck", "Pull"])
+async def test_the_modes_of_management_are_those_of_other_addresses(
+    gateway: Running, consumer: Consumers, mode: str
+) -> None:
+    client = WseClient(gateway)
+    body = client.subscribe_body(consumer.fresh(), "t").replace(
+        "<wse:Delivery>", f'<wse:Delivery Mode="{MANAGEMENT}/{mode}">'
+    )
+    answer = await client.call(f"{WSE}/Subscribe", body)
+    assert answer.status == 500
+    assert answer.fault.subcode == f"{{{WSE}}}DeliveryModeRequestedUnavailable"
+    assert answer.fault.text.endswith(f"offered: {WSE}/DeliveryModes/Push")
+    pushed = body.replace(f"{MANAGEMENT}/{mode}", f"{WSE}/DeliveryModes/Push")
+    assert (await client.call(f"{WSE}/Subscribe", pushed)).status == 200
+
+
 @pytest.mark.parametrize("xpath", [None, "/c/b"])
 async def test_the_same_subscribe_again_renews(
     gateway: Running, consumer: Consumers, xpath: str | None
@@ -434,10 +559,48 @@ async def test_the_same_subscribe_after_a_restart(tmp_path: Path, consumer: Cons
         assert await WseClient(run).subscribe(url, "t") == first
 
 
-@pytest.mark.parametrize("identifier", ["", "Tsub9@1764750000000", fresh_id()[9:]])
+@pytest.mark.parametrize("identifier", ["Tsub9@1764750000000", fresh_id()[9:], "<&>", "x" * 300])
 async def test_an_unknown_subscription(gateway: Running, identifier: str) -> None:
-    answer = await WseClient(gateway).manage("Unsubscribe", identifier)
-    assert answer.status == 500 and answer.fault.text.startswith("unknown subscription: ")
+    answer = await WseClient(gateway).manage("Unsubscribe", escape(identifier))
+    assert answer.status == 500
+    told = identifier if len(identifier) <= 100 else f"{identifier[:100]}..."
+    assert answer.fault.text.startswith(f"unknown subscription: {told} ")
+
+
+@pytest.mark.parametrize("name", ["Unsubscribe", "Renew", "GetStatus"])
+@pytest.mark.parametrize("blank", [None, "", " "])
+async def test_no_identifier(gateway: Running, name: str, blank: str | None) -> None:
+    client = WseClient(gateway)
+    header = "" if blank is None else client.identifier_header(blank)
+    answer = await client.call(f"{WSE}/{name}", f'<e:{name} xmlns:e="{WSE}"/>', header)
+    assert answer.status == 500
+    assert answer.fault.text.startswith("subscription identifier is not provided")
+
+
+WITHOUT = {
+    "Delivery": "invalid subscription - unable to find delivery tag",
+    "NotifyTo": "invalid subscription - unable to find NotifyTo tag",
+}
+"""What the fault begins with where a part of Subscribe is missing."""
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+async def test_a_part_of_subscribe_is_missing(
+    gateway: Running, consumer: Consumers, name: str
+) -> None:
+    client = WseClient(gateway)
+    body = client.subscribe_body(consumer.fresh(), "t").replace(name, "Other")
+    answer = await client.call(f"{WSE}/Subscribe", body)
+    assert answer.status == 500 and answer.fault.subcode == f"{{{WSE}}}InvalidMessage"
+    assert answer.fault.text.startswith(WITHOUT[name])
+
+
+async def test_a_box_without_its_id(gateway: Running) -> None:
+    for inner in (f'<m:takeMessages xmlns:m="{BOX}"/>', EVENT):
+        octets = enveloped(inner)
+        answer = await gateway.post(octets, "/axis2/services/MsgBoxService")
+        assert answer.status == 500, inner
+        assert answer.fault.text.startswith("clientid cannot be found"), inner
 
 
 # Topics.
@@ -482,8 +645,18 @@ async def test_prefixes_play_no_part(gateway: Running, consumer: Consumers) -> N
 
 COMBINED_CHILDREN = {
     "topic alone": ("<n:TopicExpression {n}>w:{t}</n:TopicExpression>", True),
-    "topic with another dialect": (
+    "topic with a dialect": (
         '<n:TopicExpression {n} Dialect="' + IBM_SIMPLE + '">w:{t}</n:TopicExpression>', True,
+    ),
+    "topic with another dialect": (
+        '<n:TopicExpression {n} Dialect="urn:x">w:{t}</n:TopicExpression>', True,
+    ),
+    "topic with the dialect of paths": (
+        '<n:TopicExpression {n} Dialect="' + CONCRETE + '">undeclared:{t}</n:TopicExpression>',
+        True,
+    ),
+    "content with another dialect": (
+        '<n:MessageContent {n} Dialect="urn:x">/c/b</n:MessageContent>', True,
     ),
     "content alone": ("<n:MessageContent {n}>/c/b</n:MessageContent>", True),
     "both": (
@@ -524,6 +697,7 @@ async def test_an_unknown_dialect_is_refused(gateway: Running, consumer: Consume
     assert answer.status == 500
     assert answer.fault.subcode == f"{{{WSE}}}FilteringRequestedUnavailable"
     assert answer.fault.text.startswith("Unkown dialect: ")
+    assert COMBINED in answer.fault.text  # The list of what is offered is whole.
     elsewhere = await gateway.post(enveloped(body), "/soap")
     assert not elsewhere.fault.text.startswith("Unkown")
 
@@ -596,9 +770,74 @@ async def test_an_invalid_expression_is_refused(
     )
     assert answer.status == 500
     assert answer.fault.subcode == f"{{{WSE}}}FilteringRequestedUnavailable"
+    begin = "Invalid XPath expression: " if xpath else "xpath expression is not given"
+    assert answer.fault.text.startswith(begin)
 
 
 # Deliveries.
+
+
+@pytest.mark.parametrize("expires", ["PT5M", None])
+@pytest.mark.parametrize("filtered", [True, False])
+async def test_its_consumers_are_known_by_the_address(
+    gateway: Running, consumer: Consumers, expires: str | None, filtered: bool
+) -> None:
+    """Neither milliseconds nor a topic of its dialect is needed."""
+    url, topic, client = consumer.fresh(), fresh_topic(), WseClient(gateway)
+    body = client.subscribe_body(url, None, "/c", expires=expires)
+    if not filtered:
+        body = re.sub("<wse:Filter.*</wse:Filter>", "", body)
+    answer = await client.ask(f"{WSE}/Subscribe", body)
+    manager = answer.message.body[0].find(f"{{{WSE}}}SubscriptionManager")
+    identifier = client.read_identifier(manager)
+    await client.publish(topic, EVENT)
+    told = (await consumer.next(url)).message.header("Topic", IBM)
+    assert told is not None and told.text == f"widget:{topic}"
+    await client.unsubscribe(identifier)
+
+
+@pytest.mark.parametrize("soap", [S11, S12])
+async def test_its_consumers_may_speak_either_soap(
+    gateway: Running, consumer: Consumers, soap: Soap
+) -> None:
+    url, topic, speaker = consumer.fresh(), fresh_topic(), Speaker(soap)
+    answer = await gateway.ask(speaker, speaker.wse_subscribe(url), EVENTING)
+    [identifier] = answer.message.root.iter(f"{{{WSE}}}Identifier")
+    await WseClient(gateway).publish(topic, EVENT)
+    received = (await consumer.next(url)).message
+    assert received.soap is soap and received.header("Topic", IBM) is not None
+    await WseClient(gateway).unsubscribe(identifier.text or "")
+
+
+async def test_who_names_topics_of_oasis_gets_them(gateway: Running, consumer: Consumers) -> None:
+    url, topic, client = consumer.fresh(), fresh_topic(), WseClient(gateway)
+    body = client.subscribe_body(url, topic, expires="PT5M")
+    body = body.replace(IBM_SIMPLE, CONCRETE).replace("widget:", "").replace("xmlns:", "xmlns:z")
+    await client.ask(f"{WSE}/Subscribe", body.replace("zwse", "wse"))
+    await client.publish(topic, EVENT)
+    assert (await consumer.next(url)).message.header("Topic", WSNT) is not None
+
+
+@pytest.mark.parametrize("properties", [False, True])
+async def test_the_answer_is_in_the_addressing_of_the_request(
+    gateway: Running, consumer: Consumers, properties: bool
+) -> None:
+    """With a consumer's reference of 2004/08, too, as its clients write them in headers of 1.0."""
+    url, topic, client = consumer.fresh(), fresh_topic(), WseClient(gateway)
+    kind = "ReferenceProperties" if properties else "ReferenceParameters"
+    inner = f'<wsa:{kind}><k:Key xmlns:k="urn:k">7</k:Key></wsa:{kind}>'
+    body = client.subscribe_body(url, topic, inner=inner)
+    start, end = body.index("<NotifyTo"), body.index("</wse:Delivery>")
+    old = body[start:end].replace("wsa:", "old:").replace("<NotifyTo", f"<NotifyTo {OLD}")
+    answer = await client.ask(f"{WSE}/Subscribe", body[:start] + old + body[end:])
+    manager = answer.message.body[0].find(f"{{{WSE}}}SubscriptionManager")
+    identifier = client.read_identifier(manager)
+    await client.publish(topic, EVENT)
+    key = (await consumer.next(url)).message.header("Key", "urn:k")
+    assert key is not None and key.text == "7"
+    [entry] = [one for one in gateway.gateway.subscriptions.entries if one.target.url == url]
+    assert "mixed-addressing" not in set(profiles_of(entry.subscription))
+    await client.unsubscribe(identifier)
 
 
 async def test_an_event_of_wsn_comes_with_its_topic(gateway: Running, consumer: Consumers) -> None:

@@ -235,7 +235,6 @@ async def test_the_same_subscribe_again(gateway: Running, consumer: Consumers) -
         ("no consumer", "SubscribeCreationFailedFault"),
         ("an unknown dialect", "SubscribeCreationFailedFault"),
         ("no XPath", "SubscribeCreationFailedFault"),
-        ("an unknown topic dialect", "TopicPathDialectUnknownFault"),
     ],
 )
 async def test_refusals(gateway: Running, consumer: Consumers, broken: str, subcode: str) -> None:
@@ -245,19 +244,56 @@ async def test_refusals(gateway: Running, consumer: Consumers, broken: str, subc
         body = body.replace("ConsumerReference", "Other")
     elif broken == "an unknown dialect":
         body = body.replace(XPATH, "urn:unknown")
-    elif broken == "an unknown topic dialect":
-        body = body.replace(IBM_SIMPLE, "urn:unknown")
     answer = await client.call(f"{IBM}/SubscribeRequest", body)
     assert answer.status == 500
     assert answer.fault.element == f"{{{IBM}}}{subcode}"
+    if broken == "no consumer":
+        begin = "Only Push delivery Mode (NotifyTo) is supported"
+        assert answer.fault.text.startswith(begin)
+
+
+async def test_no_dialect_of_a_topic_is_looked_at(gateway: Running, consumer: Consumers) -> None:
+    client, url, topic = WsntClient(gateway), consumer.fresh(), fresh_topic()
+    body = client.subscribe_body(url, topic).replace(IBM_SIMPLE, "urn:unknown")
+    await client.ask(f"{IBM}/SubscribeRequest", body)
+    await client.publish(topic, EVENT)
+    [message] = (await consumer.next(url)).message.body[0]
+    assert message.findtext(f"{{{IBM}}}Topic") == f"widget:{topic}"
+    elsewhere = await gateway.post(enveloped(body), "/soap")
+    assert elsewhere.fault.element == f"{{{IBM}}}TopicPathDialectUnknownFault"
+
+
+async def test_the_reference_is_in_the_addressing_of_the_request(
+    gateway: Running, consumer: Consumers
+) -> None:
+    client = WsntClient(gateway)
+    old = 'xmlns:wsa="http://schemas.xmlsoap.org/ws/2004/08/addressing"'
+    body = client.subscribe_body(consumer.fresh(), fresh_topic())
+    body = body.replace("<wsnt:ConsumerReference", f"<wsnt:ConsumerReference {old}")
+    answer = await client.ask(f"{IBM}/SubscribeRequest", body)
+    reference = answer.message.body[0].find(f"{{{IBM}}}SubscriptionReference")
+    await client.unsubscribe(client.read_identifier(reference))
 
 
 @pytest.mark.parametrize("name", ["PauseSubsriptionRequest", "UnsubsribeRequest"])
-@pytest.mark.parametrize("identifier", ["", "Tsub9@1764750000000"])
-async def test_an_unknown_subscription(gateway: Running, name: str, identifier: str) -> None:
-    answer = await WsntClient(gateway).manage(name, identifier)
+async def test_an_unknown_subscription(gateway: Running, name: str) -> None:
+    answer = await WsntClient(gateway).manage(name, "Tsub9@1764750000000")
     known = name.startswith("Pause")
     begin = "no subscription found for id: " if known else "unknown subscription: "
+    assert answer.status == 500
+    assert answer.fault.text.startswith(f"{begin}Tsub9@1764750000000 ")
+
+
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [
+        ("PauseSubsriptionRequest", "missing subscription id"),
+        ("ResumeSubsriptionRequest", "missing subscription id"),
+        ("UnsubsribeRequest", "subscription identifier is not provided"),
+    ],
+)
+async def test_no_identifier(gateway: Running, name: str, begin: str) -> None:
+    answer = await WsntClient(gateway).manage(name, "")
     assert answer.status == 500 and answer.fault.text.startswith(begin)
 
 
