@@ -12,6 +12,8 @@ from itertools import chain, count
 
 from filters.documents import parse_own
 from mediation import names
+from mediation.eventing import messenger_services
+from mediation.eventing import v2004_08 as eventing_2004_08
 from mediation.model.requests import Operation, Sequences
 from mediation.model.specification import Offer, Service
 from mediation.model.versions import Soap
@@ -27,8 +29,18 @@ _SOAP_BINDINGS = {
 SERVICES = tuple(
     service for specification in SPECIFICATIONS.values() for service in specification.services
 )
+"""The services of the description of everything."""
+_ALONE = (
+    eventing_2004_08.MANAGED,
+    messenger_services.EVENTING,
+    messenger_services.NOTIFICATION,
+    messenger_services.BOXES,
+)
+"""Services with a description of their own alone: its types have the names of others in that of
+everything, or few programs speak so."""
 
-
+DESCRIBED = (*SERVICES, *_ALONE)
+"""All services that have a description."""
 _BESIDE = "xml"
 """The schema beside the descriptions, at ``?xsd=xml``. zeep takes a schema of the XML namespace
 only with a location, and otherwise looks for it at the W3C."""
@@ -65,7 +77,14 @@ def services_named(query: str) -> tuple[Service, ...]:
     name, _, value = query.lower().partition("=")
     if name != "wsdl":
         return ()
-    return tuple(service for service in SERVICES if value in ("", service.query))
+    if not value:
+        return SERVICES
+    return tuple(service for service in DESCRIBED if service.query == value)
+
+
+def service_named(name: str) -> Service | None:
+    """The service of WS-Messenger with this name; None where there is none."""
+    return next((service for service in _ALONE[1:] if service.name == name), None)
 
 
 def write_wsdl(
@@ -109,6 +128,7 @@ def _described(services: tuple[Service, ...], sequences: Sequences) -> str:
         *map(_schema, schemas),
         "</wsdl:types>",
         *map(_messages, offers),
+        _header_messages(offers),
         *(_message(message, "fault", fault) for fault, message in faults.items()),
         *(_port_type(name, its, faults, actions) for name, its in port_types.items()),
         *(
@@ -138,12 +158,20 @@ def _message(name: str, part: str, element: str) -> str:
 
 
 def _messages(offer: Offer) -> str:
-    element = f"{{{offer.namespace}}}{offer.name}"
-    request = _message(offer.unique, "parameters", element)
+    request = _message(offer.unique, "parameters", offer.request_element)
     if not offer.response:
         return request
-    answer = "" if offer.empty else f"{element}Response"
-    return request + _message(f"{offer.unique}Response", "parameters", answer)
+    return request + _message(f"{offer.unique}Response", "parameters", offer.answer_element)
+
+
+def _header_messages(offers: Sequence[Offer]) -> str:
+    blocks = dict.fromkeys(block for offer in offers for block in offer.headers)
+    return "".join(_message(_header(block), _split(block)[1], block) for block in blocks)
+
+
+def _header(block: str) -> str:
+    """The name of the message of a header block."""
+    return f"{_split(block)[1]}Header"
 
 
 def _fault_messages(offers: Sequence[Offer]) -> Mapping[str, str]:
@@ -232,9 +260,13 @@ def _binding(name: str, offers: Sequence[Offer], soap: Soap, sequences: Sequence
             f'<wsdl:fault name="{local}"><b:fault name="{local}" use="literal"/></wsdl:fault>'
             for _, local in map(_split, offer.faults)
         )
+        headers = "".join(
+            f'<b:header message="d:{_header(block)}" part="{_split(block)[1]}" use="literal"/>'
+            for block in offer.headers
+        )
         operations.append(
             f'<wsdl:operation name="{offer.name}"><b:operation soapAction="{offer.action}"/>'
-            f"<wsdl:input>{body}</wsdl:input>{output}{faults}</wsdl:operation>"
+            f"<wsdl:input>{body}{headers}</wsdl:input>{output}{faults}</wsdl:operation>"
         )
     return (
         f'<wsdl:binding name="{name}{suffix}" type="d:{name}" xmlns:b="{namespace}">'

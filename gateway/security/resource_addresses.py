@@ -51,6 +51,12 @@ def is_endpoint(path: str) -> bool:
     return path.removesuffix("/") in ENDPOINTS
 
 
+def messenger_service(path: str) -> str:
+    """The name of WS-Messenger's service whose address *path* is; empty where it is of none."""
+    before, _, name = path.removesuffix("/").rpartition("/")
+    return name if before == MESSENGER_PREFIX and name in MESSENGER_SERVICES else ""
+
+
 class ResourceKind(Enum):
     """A kind of resource that an address names; the value is its path, in front of the key."""
 

@@ -35,6 +35,7 @@ from gateway.security.resource_addresses import (
     TOPIC_PATHS,
     ResourceKind,
     is_endpoint,
+    messenger_service,
     resource_at,
 )
 from gateway.soap.packaging import is_package, pack, soap_hint, unpack
@@ -43,7 +44,13 @@ from gateway.soap.topic_paths import topic_of_path
 from mediation import Context, Packaging, Rejected, Soap, http_headers
 from mediation.grid_events import QUERY as GRID_EVENTS_QUERY
 from mediation.grid_events import asks_for_description, write_description
-from mediation.wsdl import SERVICES, schema_named, services_named, write_wsdl
+from mediation.wsdl import (
+    DESCRIBED,
+    schema_named,
+    service_named,
+    services_named,
+    write_wsdl,
+)
 
 DELIVERED_WITHIN = 5.0
 """Seconds that a peer has to receive an answer with messages of a mailbox."""
@@ -178,13 +185,17 @@ class SoapEndpoint:
             return self._channel_described(scope, query)
         if scope["path"].startswith(TOPIC_PATHS):
             return self._topic_described(scope, query)
+        messenger = service_named(messenger_service(scope["path"]))
+        if messenger is not None and query.lower() == "wsdl":
+            path = scope["path"].removesuffix("/")
+            return write_wsdl(f"{public_base(scope, self._settings)}{path}", (messenger,))
         if not is_endpoint(scope["path"]):
-            return None
+            return schema_named(query) if messenger is not None else None
         if asks_for_description(query):
             return write_description(f"{public_base(scope, self._settings)}/soap")
         services = services_named(query)
         if not services and query.lower().startswith("wsdl="):
-            there = ", ".join(dict.fromkeys((*(one.query for one in SERVICES), GRID_EVENTS_QUERY)))
+            there = ", ".join(dict.fromkeys((*(one.query for one in DESCRIBED), GRID_EVENTS_QUERY)))
             raise HttpRefusal(
                 404, f"There is no such description: ?wsdl is all, ?wsdl= of {there}."
             )

@@ -194,6 +194,8 @@ def eventing_offers(
     *,
     empty: Iterable[Operation] = (),
     suffix: str = "",
+    headers: tuple[str, ...] = (),
+    identified: bool = False,
 ) -> tuple[Offer, ...]:
     """The operations as the specification declares them.
 
@@ -201,6 +203,8 @@ def eventing_offers(
         faults: The expanded names of the details of an operation's faults.
         empty: Operations whose answer has an empty body.
         suffix: What tells the port types from those of another version, in one document.
+        headers: The expanded names of the header blocks of all requests.
+        identified: Where they do not subscribe, they have one with ``wse:Identifier``, too.
     """
     return tuple(
         Offer(
@@ -212,6 +216,9 @@ def eventing_offers(
             f"{namespace}/{operation.value}Response",
             operation in empty,
             faults.get(operation, ()),
+            (*headers, f"{{{namespace}}}Identifier")
+            if identified and operation is not Operation.SUBSCRIBE
+            else headers,
         )
         for operation in OPERATIONS
     )

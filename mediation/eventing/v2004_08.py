@@ -307,6 +307,32 @@ class EventingClient200408(EventingClient):
         return write_bookmarks(wanted.source)
 
 
+_SUBSCRIBE_FAULTS = {
+    # WSDL declares elements, which two faults have in their details.
+    Operation.SUBSCRIBE: (
+        f"{{{NAMESPACE}}}SupportedDeliveryMode",
+        f"{{{NAMESPACE}}}SupportedDialect",
+    )
+}
+MANAGED = Service(
+    "wsman",
+    "WSManagement",
+    ("addressing-2004-08", "eventing-2004-08", "ws-management"),
+    eventing_offers(
+        NAMESPACE,
+        _SUBSCRIBE_FAULTS,
+        empty=(Operation.UNSUBSCRIBE,),
+        suffix="Managed",
+        headers=tuple(
+            f"{{{names.WSMAN}}}{name}"
+            for name in ("ResourceURI", "OperationTimeout", "MaxEnvelopeSize")
+        ),
+        identified=True,
+    ),
+    {NAMESPACE: names.WSA_FAULT_2004_08},
+)
+"""What clients of WS-Management ask for: WS-Eventing with header blocks of theirs."""
+
 SPECIFICATION = Specification(
     Version.WSE_2004_08,
     Family.WSE,
@@ -326,13 +352,7 @@ SPECIFICATION = Specification(
             ("addressing-2004-08", "eventing-2004-08"),
             eventing_offers(
                 NAMESPACE,
-                # WSDL declares elements, which two faults have in their details.
-                {
-                    Operation.SUBSCRIBE: (
-                        f"{{{NAMESPACE}}}SupportedDeliveryMode",
-                        f"{{{NAMESPACE}}}SupportedDialect",
-                    )
-                },
+                _SUBSCRIBE_FAULTS,
                 empty=(Operation.UNSUBSCRIBE,),
             ),
             {NAMESPACE: names.WSA_FAULT_2004_08},

@@ -86,3 +86,17 @@ async def test_ws_eventing(gateway: Running, consumer: Consumers, tmp_path: Path
             await process.wait()
     assert process.returncode == 0, err.decode()
     assert out.decode() == "Unsubscribe\nfault 1\n"
+
+
+@pytest.mark.parametrize("service", ["ws-messenger", "wsn10", "msgbox", "wsman"])
+async def test_descriptions_of_their_own_compile(
+    gateway: Running, service: str, tmp_path: Path
+) -> None:
+    types = tmp_path / "typemap.dat"
+    types.write_text(TYPES.read_text() + PREFIXES)
+    url = f"{gateway.url}/soap?wsdl={service}"
+    await run(tmp_path, "wsdl2h", "-c", f"-t{types}", "-o", "svc.h", url)
+    stubs = ("-c", "-C", "-L", "-x", "-w", "-psoap", f"-I{IMPORTS}", "svc.h")
+    await run(tmp_path, "soapcpp2", *stubs)
+    flags = ("-std=gnu99", "-O0", "-DWITH_DOM", "-I.", "-w", "-c")
+    await run(tmp_path, "cc", *flags, "soapC.c", "soapClient.c")

@@ -15,7 +15,7 @@ from zeep.exceptions import Fault
 
 from filters import dialects
 from mediation import Soap
-from mediation.names import WSN_2004_06
+from mediation.names import WSMAN_EVENTS, WSN_2004_06
 from tests.conftest import ROOT
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import CONCRETE, RP, WSE, WSE11, WSNT
@@ -41,16 +41,23 @@ class Typed:
         return cls(run, client, service, soap)
 
     async def ask(
-        self, port: str, operation: str, at: str = "", headers: Any = None, **arguments: Any
+        self,
+        port: str,
+        operation: str,
+        at: str = "",
+        headers: Any = None,
+        alone: str | None = None,
+        **arguments: Any,
     ) -> Any:
-        """*at*: the address that a reference named."""
+        """*at*: the address that a reference named; *alone*: the text that the request is."""
         service = self._client.bind(self._service, port + self._soap)
         if at:
             binding = f"{{urn:dragoman:wsdl:1}}{port}{self._soap}"
             service = self._client.create_service(binding, at)
         if headers is not None:
             arguments["_soapheaders"] = headers
-        return await asyncio.to_thread(lambda: service[operation](**arguments))
+        texts = () if alone is None else (alone,)
+        return await asyncio.to_thread(lambda: service[operation](*texts, **arguments))
 
 
 @SOAPS
@@ -305,3 +312,98 @@ async def test_the_program_of_the_guide(gateway: Running, tmp_path: Path) -> Non
     async with asyncio.timeout(3 * DEADLINE):
         out, err = await process.communicate()
     assert (process.returncode, out) == (0, b"1:00:00\n"), err.decode()
+
+
+async def of_messenger(run: Running, service: str, soap: str) -> Typed:
+    client = await asyncio.to_thread(Client, f"{run.url}/axis2/services/{service}?wsdl")
+    return Typed(run, client, service, soap)
+
+
+@SOAPS
+async def test_the_eventing_service_of_messenger(
+    gateway: Running, consumer: Consumers, soap: str
+) -> None:
+    service = await of_messenger(gateway, "EventingService", soap)
+    url = consumer.fresh()
+    subscribed = await service.ask(
+        "EventSource",
+        "Subscribe",
+        Expires="3600000",
+        Delivery={"NotifyTo": {"Address": url}},
+    )
+    [identifier] = subscribed.SubscriptionManager.ReferenceParameters._value_1
+    named = {"Identifier": identifier}  # The schema knows the element: zeep gives its text.
+    assert await service.ask("EventingService", "plainTextWrapper", alone="hi <there>")
+    assert (await consumer.next(url)).payload.text == "hi <there>"
+    renewed = await service.ask(
+        "EventSubscriptionManager", "Renew", headers=named, Expires="7200000"
+    )
+    assert renewed is not None
+    assert await service.ask("EventSubscriptionManager", "GetStatus", headers=named) is not None
+    await service.ask("EventSubscriptionManager", "Unsubscribe", headers=named)
+    with pytest.raises(Fault) as fault:
+        await service.ask("EventSubscriptionManager", "Unsubscribe", headers=named)
+    assert fault.value.message.startswith(f"unknown subscription: {identifier}")
+
+
+@SOAPS
+async def test_the_notification_service_of_messenger(
+    gateway: Running, consumer: Consumers, soap: str
+) -> None:
+    service = await of_messenger(gateway, "NotificationService", soap)
+    port, url = "NotificationService", consumer.fresh()
+    topic = {"_value_1": f"w:typed{soap}", "Dialect": dialects.TOPIC_IBM_SIMPLE}
+    reference = await service.ask(
+        port, "SubscribeRequest", TopicExpression=topic, ConsumerReference={"Address": url}
+    )
+    [identifier] = reference.ReferenceParameters._value_1
+    named = {"Identifier": identifier}  # The schema knows the element: zeep gives its text.
+    message = {"Topic": topic, "Message": {"_value_1": etree.fromstring(EVENT)}}
+    assert await service.ask(port, "Notify", NotificationMessage=[message])
+    assert b"<w:speed>120</w:speed>" in (await consumer.next(url)).message.octets
+    for operation in ("PauseSubsriptionRequest", "ResumeSubsriptionRequest", "UnsubsribeRequest"):
+        await service.ask(port, operation, headers=named)
+    with pytest.raises(Fault):
+        await service.ask(port, "UnsubsribeRequest", headers=named)
+
+
+@SOAPS
+async def test_a_message_box_of_messenger(gateway: Running, soap: str) -> None:
+    service = await of_messenger(gateway, "MsgBoxService", soap)
+    port = "MsgBoxService"
+    key = await service.ask(port, "createMsgBox")
+    box = f"{gateway.url}/axis2/services/MsgBoxService/clientid/{key}"
+    wse = await Typed.of(gateway, "wsdl=wse", "WSEventing", soap)
+    notify_to = etree.fromstring(
+        f'<e:NotifyTo xmlns:e="{WSE}" xmlns:a="{WSA04}"><a:Address>{box}</a:Address></e:NotifyTo>'
+    )
+    await wse.ask("EventSource", "Subscribe", Delivery={"_value_1": [notify_to]})
+    await gateway.publish(EVENT)
+    await gateway.quiet()
+    taken = await service.ask(port, "takeMessages", box)
+    [message] = taken
+    assert etree.tostring(message).startswith(b"<w:storm")
+    assert await service.ask(port, "destroyMsgBox", box) is True
+
+
+@SOAPS
+async def test_ws_management(gateway: Running, consumer: Consumers, soap: str) -> None:
+    """The header blocks of its clients, and a delivery in a batch."""
+    service = await Typed.of(gateway, "wsdl=wsman", "WSManagement", soap)
+    url = consumer.fresh()
+    notify_to = etree.fromstring(
+        f'<e:NotifyTo xmlns:e="{WSE}" xmlns:a="{WSA04}"><a:Address>{url}</a:Address></e:NotifyTo>'
+    )
+    blocks = {"ResourceURI": "urn:dragoman:events", "OperationTimeout": timedelta(seconds=30)}
+    subscribed = await service.ask(
+        "EventSourceManaged",
+        "Subscribe",
+        headers=blocks,
+        Delivery={"_value_1": [notify_to], "Mode": WSMAN_EVENTS},
+    )
+    await gateway.publish(EVENT)
+    assert b"<w:speed>120</w:speed>" in (await consumer.next(url)).message.octets
+    manager = subscribed.SubscriptionManager
+    await service.ask(
+        "EventSubscriptionManagerManaged", "Unsubscribe", manager.Address._value_1, headers=blocks
+    )

@@ -10,7 +10,8 @@ from mediation.model.requests import Operation
 class Offer:
     """One operation of a port type; ``response`` is the action of the answer, empty of a one-way
     operation, and ``empty`` is an answer with an empty body. ``faults`` are the expanded names of
-    elements of details."""
+    elements of details, ``headers`` those of header blocks of the request; ``element`` and
+    ``answer`` are those of the messages, where they are not named after the operation."""
 
     port_type: str
     operation: Operation
@@ -19,10 +20,23 @@ class Offer:
     response: str = ""
     empty: bool = False
     faults: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    element: str = ""
+    answer: str = ""
 
     @property
     def name(self) -> str:
-        return self.operation.value
+        return self.element.rpartition("}")[2] or self.operation.value
+
+    @property
+    def request_element(self) -> str:
+        """The expanded name of the request's element."""
+        return self.element or f"{{{self.namespace}}}{self.name}"
+
+    @property
+    def answer_element(self) -> str:
+        """The expanded name of the answer's element; empty where its body is."""
+        return "" if self.empty else self.answer or f"{self.request_element}Response"
 
     @property
     def unique(self) -> str:

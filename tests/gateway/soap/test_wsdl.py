@@ -21,18 +21,21 @@ from mediation import (
 from mediation.model.specification import Offer, Service
 from mediation.names import POLICY_1_5
 from mediation.reliable_messaging.specification import EMPTY_OPERATIONS
-from mediation.wsdl import SERVICES, schema_named, services_named, write_wsdl
+from mediation.wsdl import DESCRIBED, SERVICES, schema_named, services_named, write_wsdl
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, running
 from tests.rigs.mediation import context
 
+TEXT = "{http://org.apache.airavata/ws-messenger/wsmg/2011}plainTextWrapper"
 WSDL = "{http://schemas.xmlsoap.org/wsdl/}"
 WSAM = "{http://www.w3.org/2007/05/addressing/metadata}"
 XSD = "{http://www.w3.org/2001/XMLSchema}"
 XML = "http://www.w3.org/XML/1998/namespace"
 SOAP = {"Soap11": "{http://schemas.xmlsoap.org/wsdl/soap/}", "Soap12": "{http://schemas.xmlsoap.org/wsdl/soap12/}"}  # fmt: skip
 ALL = tuple(itertools.chain.from_iterable(service.offers for service in SERVICES))
-WHOLE = [*((service,) for service in SERVICES), SERVICES]
+WHOLE = [*((service,) for service in DESCRIBED), SERVICES]
+ALONE = [service for service in DESCRIBED if service not in SERVICES]
+MESSENGER = "/axis2/services"
 
 
 def expanded(element: etree._Element, attribute: str) -> tuple[str | None, str]:
@@ -53,7 +56,7 @@ async def test_where_it_is(tmp_path: Path) -> None:
         for path in ("/soap?WSDL", "/soap/?wsdl", "/wsman?wsdl", "/onvif/device_service?wsdl"):
             assert (await run.request("GET", path)).body == answer.body
         assert (await run.request("HEAD", "/soap?wsdl")).status == 200
-        for service in SERVICES:
+        for service in DESCRIBED:
             one = await run.request("GET", f"/soap?wsdl={service.query}")
             assert one.body == write_wsdl("https://events.example.org/x/soap", (service,))
         assert (await run.request("GET", "/soap?xsd=xml")).body == schema_named("xsd=xml")
@@ -68,8 +71,21 @@ async def test_where_it_is(tmp_path: Path) -> None:
             assert (await run.request("GET", path)).status == 405
         other = await run.request("GET", "/soap?wsdl=other")
         assert other.status == 404
-        for service in SERVICES:
+        for service in DESCRIBED:
             assert service.query in other.body.decode()
+
+
+@pytest.mark.parametrize("name", ["EventingService", "NotificationService", "MsgBoxService"])
+async def test_the_services_of_messenger_describe_themselves(tmp_path: Path, name: str) -> None:
+    """Each with its own address, below every prefix."""
+    async with running(tmp_path, messenger_prefixes=["/services"]) as run:
+        [service] = [one for one in ALONE if one.name == name]
+        for path in (f"{MESSENGER}/{name}", f"{MESSENGER}/{name}/", f"/services/{name}"):
+            answer = await run.request("GET", f"{path}?wsdl")
+            assert answer.body == write_wsdl(f"{run.url}{MESSENGER}/{name}", (service,)), path
+            assert (await run.request("GET", f"{path}?xsd=xml")).status == 200
+            assert (await run.request("GET", path)).status == 405
+        assert (await run.request("GET", f"{MESSENGER}/{name}/topic/a?wsdl")).status in (404, 405)
 
 
 def test_what_a_query_names() -> None:
@@ -91,7 +107,7 @@ def test_a_description_holds_together(services: tuple[Service, ...]) -> None:
     }
     for part in root.iter(f"{WSDL}part"):
         assert expanded(part, "element") in declared
-    used = set()
+    used = {expanded(block, "message") for block in root.iter("{*}header")}
     for port_type in root.findall(f"{WSDL}portType"):
         operations = names(port_type, "operation")
         for message in port_type.iter(f"{WSDL}input", f"{WSDL}output", f"{WSDL}fault"):
@@ -140,7 +156,8 @@ def test_its_schemas_are_whole(services: tuple[Service, ...]) -> None:
         for element in schema.findall(f"{XSD}element")
     }
     for offer in itertools.chain.from_iterable(service.offers for service in services):
-        element = elements[f"{{{offer.namespace}}}{offer.name}"]
+        element = elements[offer.request_element]
+        assert not offer.answer_element or offer.answer_element in elements or not offer.response
         assert not (element.get("type") or "").endswith(":anyType")
 
 
@@ -234,10 +251,7 @@ def test_every_operation_is_offered() -> None:
                 if offer.operation is not Operation.PUBLISH:
                     assert requests.actions[offer.action] is offer.operation
     elsewhere = {
-        Operation.CREATE_MESSAGE_BOX,
         Operation.STORE_MESSAGES,
-        Operation.TAKE_MESSAGES,
-        Operation.DESTROY_MESSAGE_BOX,
         Operation.MAKE_CONNECTION,
         Operation.IDENTIFY,
         Operation.PULL,
@@ -258,7 +272,17 @@ def test_every_operation_is_offered() -> None:
         Operation.TERMINATE_SEQUENCE,
         *EMPTY_OPERATIONS,
     }
-    assert {offer.operation for offer in ALL} == set(Operation) - elsewhere
+    alone = {offer.operation for service in ALONE for offer in service.offers}
+    assert {offer.operation for offer in ALL} | alone == set(Operation) - elsewhere
+
+
+@pytest.mark.parametrize("service", ALONE, ids=lambda service: service.query)
+def test_every_operation_that_is_described_alone_is_offered(service: Service) -> None:
+    every = [one.requests for one in SPECIFICATIONS.values()]
+    for offer in service.offers:
+        asked = [one.elements.get(offer.request_element) for one in every]
+        if offer.request_element != TEXT:  # Any element is published.
+            assert offer.operation in asked
 
 
 @pytest.mark.parametrize(
