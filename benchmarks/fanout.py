@@ -17,22 +17,37 @@ from statistics import median
 
 import uvloop
 
-from benchmarks.machine import describe, fit, pin, spread
+from benchmarks.machine import describe, fit, percentile, pin, spread
 from benchmarks.rig import Poster, Running, Sinks, gateway, publish_request, subscribe_request
+from benchmarks.sinks import SHARES
 from mediation import Version
 
 WARM_UP = 10
 PUBLISHERS = 8
+_COLUMNS = "".join(
+    f"{name:>10}" for name in ("mean ms", "last", "p50", "p95", "p99", "pub p50", "p95", "p99")
+)
+"""Names of the columns; ``pub`` is what the publisher waits for its answer."""
 _MANAGER = re.compile(rb"<wsa:Address[^>]*>([^<]*/subscriptions/[^<]*)<")
 
 
 @dataclass(frozen=True)
 class Point:
-    """Milliseconds: the mean over consumers, and the last receipt; each over all rounds."""
+    """Milliseconds: the mean over consumers, and the last receipt, each over all rounds; what 50,
+    95 and 99 % of all receipts took at most; and until the publisher was answered, likewise."""
 
     consumers: int
     mean: float
     last: float
+    received: int
+    expected: int
+    shares: list[float]
+    answered: list[float]
+
+    def __str__(self) -> str:
+        figures = (self.mean, self.last, *self.shares, *self.answered)
+        columns = "".join(f"{figure:10.2f}" for figure in figures)
+        return f"  {self.consumers:9}{columns}  {self.received} of {self.expected}"
 
 
 async def connect(running: Running) -> Poster:
@@ -59,18 +74,33 @@ async def latency(
 ) -> Point:
     """Publish one event at a time; the next only after all have received."""
     poster = await connect(running)
-    means, lasts = [], []
+    means, lasts, answered = list[float](), list[float](), list[float]()
     for number in range(WARM_UP + rounds):
+        if number == WARM_UP:
+            sinks.times()
         sinks.expect(consumers)
-        status, body = await poster.post(publish_request(publisher, number))
+        request = publish_request(publisher, number)
+        asked = time.perf_counter()
+        status, body = await poster.post(request)
+        took = time.perf_counter() - asked
         if status != 202:
             raise SystemExit(f"an event was refused: {status} {body[:300]!r}")
         mean, last = await sinks.all_received()
         if number >= WARM_UP:
             means.append(mean * 1000)
             lasts.append(last * 1000)
+            answered.append(took * 1000)
     poster.close()
-    return Point(consumers, sum(means) / len(means), sum(lasts) / len(lasts))
+    received, shares = sinks.times()
+    return Point(
+        consumers,
+        sum(means) / len(means),
+        sum(lasts) / len(lasts),
+        received,
+        consumers * rounds,
+        [share * 1000 for share in shares],
+        [percentile(answered, share) for share in SHARES],
+    )
 
 
 async def throughput(
@@ -133,7 +163,7 @@ async def figure_5(numbers: list[int], rounds: int) -> None:
     versions = (Version.WSE_2004_08, Version.WSN_1_3)
     for publisher, consumer in itertools.product(versions, versions):
         print(f"\n{publisher.value} publisher -> {consumer.value} consumers")
-        print("  consumers   mean ms   last ms")
+        print(f"  consumers{_COLUMNS}  received")
         points = []
         for number in numbers:
             sinks = Sinks(number)
@@ -144,7 +174,7 @@ async def figure_5(numbers: list[int], rounds: int) -> None:
                 poster.close()
                 check_law(running)
             sinks.close()
-            print(f"  {number:9}  {points[-1].mean:8.2f}  {points[-1].last:8.2f}", flush=True)
+            print(points[-1], flush=True)
         if len(points) > 2:
             for name in ("mean", "last"):
                 slope, start, r2 = fit(

@@ -119,11 +119,20 @@ class Sinks:
 
     def expect(self, number: int) -> None:
         """Begin a round of *number* receipts."""
+        self._ask(f"round {number}")
+
+    def times(self) -> tuple[int, list[float]]:
+        """How many receipts there were since this was last asked, and the seconds that 50, 95 and
+        99 % of them took at most."""
+        _, count, *shares = self._ask("times 0").split()
+        return int(count), [float(share) for share in shares]
+
+    def _ask(self, line: str) -> str:
         if self._process.stdin is None:
             raise RuntimeError("the consumers have no input")
-        self._process.stdin.write(f"round {number}\n")
+        self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
-        self._read()
+        return self._read()
 
     async def all_received(self, seconds: float | None = None) -> tuple[float, float]:
         """Wait for the round: mean and last receipt, in seconds.

@@ -1,7 +1,8 @@
 """Consumers: one process with many listening ports, which says when all of a round have come.
 ``python -m benchmarks.sinks N http|soap.tcp`` prints the ports; then each line that it reads,
 ``NAME COUNT``, is answered with ``NAME MEAN LAST`` (seconds from the ``t0`` in the message). Over
-HTTP each message is answered 202, over SOAP.TCP with nothing."""
+HTTP each message is answered 202, over SOAP.TCP with nothing. ``times 0`` is answered with ``times
+COUNT P50 P95 P99`` of all that has come since it was last asked."""
 
 import asyncio
 import re
@@ -9,11 +10,13 @@ import resource
 import struct
 import sys
 import time
+from array import array
 
 import uvloop
 
-from benchmarks.machine import pin
+from benchmarks.machine import percentile, pin
 
+SHARES = (0.5, 0.95, 0.99)
 _T0 = re.compile(rb"<t0>([0-9.]+)</t0>")
 _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
 _DIME = struct.Struct(">BBHHHI")
@@ -29,6 +32,7 @@ class Tally:
         self.sum = 0.0
         self.last = 0.0
         self.wanted = 0
+        self.times = array("d")
         self.done = asyncio.Event()
 
     def received(self, body: bytes) -> None:
@@ -38,6 +42,7 @@ class Tally:
             elapsed = now - float(found[1])
             self.sum += elapsed
             self.last = max(self.last, elapsed)
+            self.times.append(elapsed)
         self.count += 1
         if self.count == self.wanted:
             self.done.set()
@@ -100,6 +105,11 @@ async def main(number: int, scheme: str) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
         name, wanted = line.split()
+        if name == b"times":
+            times, tally.times = tally.times, array("d")
+            shares = [percentile(times, share) if times else 0.0 for share in SHARES]
+            print("times", len(times), *shares, flush=True)
+            continue
         tally.count, tally.sum, tally.last, tally.wanted = 0, 0.0, 0.0, int(wanted)
         tally.done.clear()
         print(name.decode(), "ready", flush=True)

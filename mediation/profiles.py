@@ -244,6 +244,13 @@ _ROWS = (
         identifiers=frozenset({"SubscriptionId", "SubscriptionID", "SubscriptionKey", "MsgBoxId"}),
     ),
     Profile(
+        "unqualified-attributes",
+        "agsh/onvif, clients of ONVIF's cameras",
+        "write `mustUnderstand` in no namespace",
+        "it is no attribute of SOAP, and asks for nothing",
+        "agsh/onvif, lib/events.js: renew",
+    ),
+    Profile(
         "nested-reference",
         "Layer 7 API gateway",
         "puts an `EndpointReference` inside of the reference",

@@ -91,14 +91,14 @@ def import_messenger(file: Annotated[Path, typer.Argument(help="The properties f
     Examples:
       dragoman config import-messenger airavata-server.properties > dragoman.toml
     """
-    from gateway.settings.messenger_properties import as_toml, read_properties, take_over
+    from gateway.settings.messenger_properties import UNKNOWN, as_toml, read_properties, take_over
 
     try:
         text = file.read_text("latin-1")
     except OSError as exc:
         raise CommandFailed(f"{file}: {exc.strerror or exc}") from exc
     taken = list(take_over(read_properties(text)))
-    if not taken:
+    if all(each.why == UNKNOWN for each in taken):
         raise CommandFailed(f"{file}: no key of WS-Messenger is in it")
     line(as_toml(taken))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
@@ -136,10 +136,11 @@ async def show_pair(url: str, origin: Dialect, target: Dialect) -> None:
             print_request(titles[exchange.operation], exchange)
 
     async with Sink() as sink, Client(url, watch=exchanged) as client:
-        publication = write_publication(origin, _event(), f"{url}/soap")
+        at = _ADDRESSES.get(origin.name, _Address())
+        publication = write_publication(origin, _event(at.action), f"{url}{at.path}")
         topic = str(_read(origin, publication).topic or TOPIC)
         receive = await _subscribe(client, url, target, sink, topic)
-        await client.post("Publish", _path(origin, publication), *publication[:2])
+        await client.post("Publish", _path(origin, publication, at.path), *publication[:2])
         message = await receive()
         line()
         styled(f"The subscriber receives, in {target.title}:")
@@ -148,20 +149,35 @@ async def show_pair(url: str, origin: Dialect, target: Dialect) -> None:
     _print_losses(origin, target, publication, url)
 
 
-def _event() -> Notification:
+@dataclass(frozen=True, slots=True)
+class _Address:
+    """Where publishers of a dialect send an event, with which action."""
+
+    path: str = "/soap"
+    action: str = "http://example.org/weather/Warning"
+
+
+_ADDRESSES: Mapping[str, _Address] = {
+    "ws-messenger": _Address("/axis2/services/EventingService", names.WSE_NOTIFICATION),
+    "wsn-1.0": _Address("/axis2/services/NotificationService"),
+}
+"""Dialects of clients with addresses of their own."""
+
+
+def _event(action: str) -> Notification:
     return Notification(
         id=fresh_id(),
         source="",
         payload=_PAYLOAD,
         time=datetime.now(UTC),
         topic=parse_clark(TOPIC),
-        action="http://example.org/weather/Warning",
+        action=action,
         producer=EndpointReference(_PUBLISHER, Wsa.V2005_08),
     )
 
 
-def _path(origin: Dialect, publication: Publication) -> str:
-    path = "/soap" if origin.in_soap else "/events"
+def _path(origin: Dialect, publication: Publication, at: str) -> str:
+    path = at if origin.in_soap else "/events"
     return path if publication.names_topic else f"{path}/topic/{TOPIC}"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gateway.cli.options import Form
 from gateway.cli.output import envelope_text, is_terminal, json_line, line, payload_text, styled
 from gateway.client import ReceivedMessage
-from mediation.client import Ended, Received
+from mediation.client import Ended, Received, text_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ async def print_all(consumer: AsyncIterable[ReceivedMessage], printing: Printing
                 json_line(_record(message, notification, printing.whole))
             elif not printing.whole:
                 styled(str(notification.topic or "(no topic)"))
-                line(payload_text(notification.payload))
+                text = text_in(notification.payload)
+                line(payload_text(notification.payload) if text is None else text)
             printed += 1
             if printed == printing.count:
                 return None

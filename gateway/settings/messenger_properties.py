@@ -15,10 +15,11 @@ _LINE = re.compile(r"\s*([^#!\s=:][^\s=:]*)\s*[=:]?\s*(.*?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A key of the file: the line of ``dragoman.toml`` that it becomes, or why it becomes none."""
+    """A key of the file: the line of ``dragoman.toml`` that it becomes, or why it becomes none.
+    ``value`` is None where that is not shown."""
 
     key: str
-    value: str
+    value: str | None = None
     line: str = ""
     table: str = ""
     """The table that the line is in; empty: none."""
@@ -36,8 +37,7 @@ def read_properties(text: str) -> Mapping[str, str]:
 
 
 def take_over(properties: Mapping[str, str]) -> Iterator[Taken]:
-    """Say of each key in *properties* that WS-Messenger knows what becomes of it, in their order;
-    keys of other parts of Airavata are left out."""
+    """Say of each key in *properties* what becomes of it, in their order."""
     rules: Mapping[str, Callable[[Mapping[str, str], str], Taken]] = {
         "broker.delivery.method": _strategy,
         "broker.storage.type": _storage,
@@ -49,12 +49,13 @@ def take_over(properties: Mapping[str, str]) -> Iterator[Taken]:
             yield rules[key](properties, value)
         elif key in _ELSEWHERE:
             yield Taken(key, value, why=_ELSEWHERE[key])
-        elif key.startswith(_OURS):
-            yield Taken(key, value, why="not known")
+        else:
+            yield Taken(key, why=UNKNOWN)
 
 
-_OURS = ("broker.", "sending.", "consumer.expiration", "msgBox.", "messagePreservation",
-         "messagePerservation", "amqp.")  # fmt: skip
+UNKNOWN = "no key of WS-Messenger that is known here"
+"""What is said of keys that mean something to others, as to other parts of Airavata: their values
+may be secrets, and are not shown."""
 _DATABASE = "subscriptions and messages are in the store of the gateway: see `store`"
 _TRIES = (
     "what fails is tried again by a schedule, and hosts that fail rest: see `retry_delays`; "
@@ -139,10 +140,13 @@ def _number(text: str, otherwise: int) -> int:
 def as_toml(taken: list[Taken]) -> str:
     """Write what was taken over as ``dragoman.toml``, with what was not as comments."""
     own = [each.line for each in taken if each.line and not each.table]
-    comments = [f"# {each.key} = {_shown(each)}: {each.why}" for each in taken if each.why]
+    comments = [f"# {_shown(each)}: {each.why}" for each in taken if each.why]
     tables = [f"\n[{each.table}]\n{each.line}" for each in taken if each.table]
     return "\n".join([*own, *comments, *tables])
 
 
 def _shown(each: Taken) -> str:
-    return "***" if "password" in each.key or "jdbc.url" in each.key else each.value[:100]
+    if each.value is None:
+        return each.key[:100]
+    secret = "password" in each.key or "jdbc.url" in each.key
+    return f"{each.key} = {'***' if secret else each.value[:100]}"

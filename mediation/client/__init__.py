@@ -13,6 +13,7 @@ from mediation.client.reading import (
     read_events,
     read_granted,
     read_received,
+    text_in,
 )
 from mediation.client.writing import (
     LEASED,
@@ -49,6 +50,7 @@ __all__ = [
     "read_made",
     "read_pulled",
     "read_received",
+    "text_in",
     "write_destroy",
     "write_fetching",
     "write_get_current_message",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from filters import Reason, Topic, parse_document
+from filters import Reason, Refused, Topic, parse_document
 from mediation import names, profiles
 from mediation.cloudevents import read_message, topic_of
 from mediation.eventing.common import read_subscription_end
@@ -27,6 +27,7 @@ from mediation.soap.envelopes import (
     namespace_of,
     read_envelope,
     text_of,
+    whole_text,
 )
 from mediation.soap.payloads import is_ours, payload_of
 from mediation.specifications import SPECIFICATIONS
@@ -239,6 +240,18 @@ def read_events(headers: Iterable[tuple[bytes, bytes]], octets: bytes) -> tuple[
         )
         for event in read_message(headers, octets)
     )
+
+
+def text_in(payload: bytes) -> str | None:
+    """The text that a payload is of which WS-Messenger made an element; None for any other."""
+    if b"plainTextWrapper" not in payload:
+        return None
+    try:
+        element = parse_document(payload)
+    except Refused:
+        return None
+    wrapper = f"{{{names.MESSENGER_TEXT}}}plainTextWrapper"
+    return whole_text(element) if element.tag == wrapper else None
 
 
 def _within(room: int | None, events: Iterable[Received]) -> tuple[Received, ...]:

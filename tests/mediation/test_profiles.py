@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from lxml import etree
 
-from filters import KNOWN_PREFIXES, dialects
+from filters import KNOWN_PREFIXES, Reason, dialects
 from mediation import (
     PROFILES,
     SENDING,
@@ -16,6 +16,7 @@ from mediation import (
     Packaging,
     Policy,
     Publish,
+    Rejected,
     Spec,
     Subscribe,
     Subscription,
@@ -190,6 +191,23 @@ def _header_names() -> None:
         block = f'<x:{name} xmlns:x="urn:x" s:mustUnderstand="true"> key </x:{name}>'
         named = incoming(envelope("<wsnt:Unsubscribe/>", block)).named
         assert named.identifiers == ("key",)
+
+
+@row("unqualified-attributes")
+def _unqualified() -> None:
+    request, _ = subscribed(
+        "agsh-wsn-1.3-subscribe"
+    )  # Its wsa:To has one, of a block that is known.
+    assert request.consumer.address
+    for attribute, refused in (("mustUnderstand", False), ("s:mustUnderstand", True)):
+        block = f'<x:Key xmlns:x="urn:x" {attribute}="1"/>'
+        octets = envelope("<w:Storm xmlns:w='urn:w'/>", block)
+        if refused:
+            with pytest.raises(Rejected) as rejected:
+                incoming(octets)
+            assert rejected.value.refused.reason is Reason.NOT_UNDERSTOOD
+        else:
+            assert isinstance(incoming(octets).request, Publish)
 
 
 @row("nested-reference")

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import metadata
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import pytest
 from lxml import etree
@@ -97,6 +98,20 @@ def test_what_one_publishes_the_other_prints(
     assert listener.out[1:] == [(WARNING % 120).decode()]
     assert listener.err[-1] == "Unsubscribed."
     assert subscribed(gateway, folder) == []
+
+
+@pytest.mark.parametrize("text", ["current time is : 42", "<foo/> & more", ""])
+def test_text_of_messengers_is_printed_as_text(
+    gateway: RunningGateway, folder: Path, text: str
+) -> None:
+    wrapper = "http://org.apache.airavata/ws-messenger/wsmg/2011"
+    event = f'<w:plainTextWrapper xmlns:w="{wrapper}">{escape(text)}</w:plainTextWrapper>'
+    other = '<plainTextWrapper xmlns="urn:x">a</plainTextWrapper>'
+    with listen(gateway, "--topic", "texts", "--count", "2", cwd=folder) as listener:
+        for payload in (event, other):
+            publish(gateway, "--topic", "texts", cwd=folder, payload=payload.encode())
+        assert listener.end() == 0
+    assert listener.out == ["texts", text, "texts", other]
 
 
 @pytest.mark.parametrize("spec", [*SPECS, NEWER])

@@ -12,6 +12,8 @@ CELLS = [
     for origin in PUBLISHING
     for target in NOTIFIED
 ]
+SERVICES = {"ws-messenger": "EventingService", "wsn-1.0": "NotificationService"}
+"""Where real clients publish."""
 
 
 @pytest.mark.slow
@@ -28,6 +30,9 @@ async def test_every_pair_is_shown(
     assert origin.title in before and asks and sends and receives
     assert "-> answered 20" in published and "-> answered 20" in sent
     assert "Amherst" in sent and "Amherst" in received
+    served = SERVICES.get(origin.name)
+    if served is not None:
+        assert f"POST /axis2/services/{served}" in sent and "-> answered 200" in sent
     for fact in (Fact.TOPIC, Fact.ACTION, Fact.ID):
         named = f"\n{fact.value} " in lost
         if named:
