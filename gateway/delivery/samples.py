@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.settlement import Conservation
-from gateway.observing.samples import Sample, counter, counters, gauge
+from gateway.observing.samples import Sample, counter, counters, gauge, histograms
 
 
 def delivery_samples(dispatchers: Dispatchers) -> Iterator[Sample]:
@@ -21,6 +21,12 @@ def delivery_samples(dispatchers: Dispatchers) -> Iterator[Sample]:
         "Delivery attempts, by verdict.",
         "verdict",
         {verdict.value: number for verdict, number in scheduler.verdicts.items()},
+    )
+    yield histograms(
+        "attempt_seconds",
+        "Seconds that delivery attempts took, by verdict.",
+        "verdict",
+        {verdict.value: seconds for verdict, seconds in scheduler.seconds.items()},
     )
     yield counter(
         "attachments_dropped",

@@ -20,6 +20,7 @@ from gateway.delivery.stall_timer import TICK, StallTimer
 from gateway.delivery.states import State
 from gateway.delivery.status import Troubles
 from gateway.egress import FailureKind, Posted, SendFailed, Target
+from gateway.observing.samples import Histogram
 
 SLOTS = 512
 """Young attempts at a time."""
@@ -30,6 +31,9 @@ MAX_OCTETS = 128 * 2**20
 """Bytes of payloads under way: stalled attempts must not take all memory, nor stop the others."""
 CUT_AFTER = 3.0
 """Seconds after which a stalled attempt is given up, when there is too much under way."""
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""The upper bounds of the buckets of attempts' seconds."""
 
 _NOT_POSTED = failed(SendFailed(FailureKind.RESET))
 _log = structlog.get_logger("dragoman.delivery")
@@ -72,6 +76,8 @@ class SendScheduler:
         self.troubles = Troubles()
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         """Numbers of attempts that ended so."""
+        self.seconds = {verdict: Histogram(SECONDS) for verdict in Verdict}
+        """What they took."""
         self.answer_time = 0.0
         """Seconds that successful attempts take, on a moving average."""
 
@@ -229,6 +235,7 @@ class SendScheduler:
         else:
             destination.note_answer(now)
         self.verdicts[outcome.verdict] += 1
+        self.seconds[outcome.verdict].observe(now - pending.started)
         if outcome.verdict is Verdict.DELIVERED:
             self.answer_time += 0.05 * (now - pending.started - self.answer_time)
             if not destination.agreed:

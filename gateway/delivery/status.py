@@ -16,6 +16,7 @@ import structlog
 from gateway.delivery.breaker import Breaker
 from gateway.delivery.destination import Trouble
 from gateway.delivery.entry import Entry
+from gateway.delivery.failures import FailureCounts
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.schedule import Outcome
 from gateway.security.quotas import TokenBucket
@@ -137,6 +138,8 @@ class Troubles:
         self._clock = clock
         self._lines = TokenBucket(LINES, LINES_AT_ONCE)
         self._left_out = 0
+        self.counts = FailureCounts()
+        """By destination."""
 
     def failed(self, outbox: Outbox, outcome: Outcome) -> None:
         """An attempt of *outbox* failed, whether it is tried again or not."""
@@ -145,6 +148,7 @@ class Troubles:
         if outcome.detail.strip():
             text = f"{text}: {' '.join(outcome.detail.split())}"
         error = text[:LONGEST]
+        self.counts.note(_host(outbox), error, now)
         entry.attempted = now
         trouble = entry.trouble
         if trouble is None or not trouble.failures:

@@ -4,7 +4,8 @@ Each part has a ``metrics()`` beside its counts; `gateway.web.metrics` puts them
 of one name from several parts are added up.
 """
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -14,6 +15,7 @@ class MetricType(Enum):
 
     COUNTER = "counter"
     GAUGE = "gauge"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,8 @@ class Sample:
     Attributes:
         name: Without ``dragoman_``, and for a counter without ``_total``.
         labels: The names of the labels; none where the metric is one number.
-        values: The numbers, by the values of the labels. One with labels may have none yet.
+        values: The numbers, by the values of the labels. One with labels may have none yet. Those
+            of a histogram have one more: the upper bound of a bucket, or `SUM`.
     """
 
     name: str
@@ -37,6 +40,51 @@ class Sample:
         for key, value in other.values.items():
             values[key] = values.get(key, 0) + value
         return Sample(self.name, self.text, self.type, values, self.labels)
+
+
+SUM = "sum"
+"""In the place of a bucket's bound: the sum of all that was observed."""
+
+
+class Histogram:
+    """Counts of what was observed, in buckets up to each of *bounds*, which ascend."""
+
+    __slots__ = ("_bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = tuple(bounds)
+        self.counts = [0] * (len(self._bounds) + 1)
+        """The last is of what is beyond all bounds."""
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """How many values were at most as large as each bound, and `SUM`."""
+        found, below = dict[str, float](), 0
+        for bound, number in zip((*map(repr, self._bounds), "+Inf"), self.counts, strict=True):
+            below += number
+            found[bound] = below
+        return {**found, SUM: self.sum}
+
+
+def histograms(name: str, text: str, label: str, values: Mapping[str, Histogram]) -> Sample:
+    """Histograms, by the value of *label*."""
+    by_label: dict[tuple[str, ...], float] = {
+        (key, bound): number for key, one in values.items() for bound, number in one.values.items()
+    }
+    return Sample(name, text, MetricType.HISTOGRAM, by_label, (label,))
+
+
+def histogram(name: str, text: str, value: Histogram) -> Sample:
+    """One histogram."""
+    by_bound: dict[tuple[str, ...], float] = {
+        (bound,): number for bound, number in value.values.items()
+    }
+    return Sample(name, text, MetricType.HISTOGRAM, by_bound)
 
 
 def counter(name: str, text: str, value: float) -> Sample:

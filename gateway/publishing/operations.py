@@ -12,7 +12,7 @@ from gateway.egress.hops import HOPS_PROPERTY, ORIGIN_PROPERTY, read_hops, read_
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers, Inbound
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
-from gateway.observing.samples import Sample, counter
+from gateway.observing.samples import Histogram, Sample, counter, histogram
 from gateway.publishing.event_copies import Copies
 from gateway.publishing.spool import Publisher
 from gateway.publishing.topics import TopicsSeen
@@ -51,6 +51,10 @@ def release() -> str:
 def look_rate() -> PrincipalRate:
     """The rate of requests that look at all topics or current messages."""
     return PrincipalRate(LOOKS, LOOKS_AT_ONCE, "Too many requests.")
+
+
+OCTETS = tuple(4.0**power for power in range(4, 13))
+"""The upper bounds of the buckets of notifications' octets: 256 to 16 MiB."""
 
 
 class PublishingOperations:
@@ -100,6 +104,8 @@ class PublishingOperations:
         self._copies = copies
         self.accepted = 0
         """Notifications that the messaging system, or the spool, holds durably."""
+        self.sizes = Histogram(OCTETS)
+        """Octets of their payloads."""
         self.repeated = 0
         """Notifications that other gateways sent once more, and that were not accepted again."""
 
@@ -115,6 +121,8 @@ class PublishingOperations:
     def metrics(self) -> Iterator[Sample]:
         """Events that were taken in."""
         yield counter("accepted", "Notifications accepted from publishers.", self.accepted)
+        text = "Octets of notifications accepted from publishers, with their attachments."
+        yield histogram("accepted_octets", text, self.sizes)
 
     # Publishing.
 
@@ -221,6 +229,8 @@ class PublishingOperations:
         """Publish what was admitted; it is durable on return."""
         await self._publisher.publish(notifications)
         self.accepted += len(notifications)
+        for notification in notifications:
+            self.sizes.observe(notification.octets)
         # A channel's are not for those who ask for current messages elsewhere.
         self._topics.see([one for one in notifications if CHANNEL_PROPERTY not in one.properties])
         if self._copies is not None:

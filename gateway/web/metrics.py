@@ -4,12 +4,16 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
 
-from gateway.observing.samples import MetricType, Sample, add_up
+from gateway.observing.samples import SUM, MetricType, Sample, add_up
 
 _FAMILIES = {MetricType.COUNTER: CounterMetricFamily, MetricType.GAUGE: GaugeMetricFamily}
-Family = CounterMetricFamily | GaugeMetricFamily
+Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
 
 class Metrics:
@@ -51,9 +55,22 @@ class _Collector:
 
 
 def _family(sample: Sample) -> Family:
-    family: Family = _FAMILIES[sample.type](
+    if sample.type is MetricType.HISTOGRAM:
+        return _histogram_family(sample)
+    family: CounterMetricFamily | GaugeMetricFamily = _FAMILIES[sample.type](
         f"dragoman_{sample.name}", sample.text, labels=sample.labels
     )
     for labels, value in sorted(sample.values.items()):
         family.add_metric(labels, float(value))
+    return family
+
+
+def _histogram_family(sample: Sample) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(f"dragoman_{sample.name}", sample.text, labels=sample.labels)
+    buckets: dict[tuple[str, ...], list[tuple[str, float]]] = {}
+    for (*labels, bound), value in sample.values.items():  # Their bounds ascend.
+        if bound != SUM:
+            buckets.setdefault(tuple(labels), []).append((bound, value))
+    for one, its in sorted(buckets.items()):
+        family.add_metric(one, its, sample.values[(*one, SUM)])
     return family

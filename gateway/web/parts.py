@@ -11,6 +11,7 @@ from adapters import AdapterUnavailable
 from gateway.channels.channels import Channels
 from gateway.channels.links import Links
 from gateway.channels.relay_tokens import RelayTokens
+from gateway.delivery.failures import FailureCounts
 from gateway.http import HttpSettings, client_address
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.parsing import Parsing
@@ -49,6 +50,7 @@ class Web:
         topics: Those that are known here.
         readiness: The state that ``/readyz`` shows.
         draining: Whether the gateway stops.
+        failures: Failed attempts by destination.
         making: Limits how many mailboxes a stranger makes.
     """
 
@@ -67,6 +69,7 @@ class Web:
     management: SubscriptionManagement
     explainer: Explainer
     dead_letters: DeadLetters
+    failures: FailureCounts
     mailboxes: Mailboxes
     sources: Sources
     channels: Channels

@@ -1,5 +1,6 @@
 """What listens: gates, the parts of the HTTP application, listeners of SOAP.TCP."""
 
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -8,7 +9,7 @@ from gateway.channels.relay_tokens import RelayTokens
 from gateway.delivery.samples import delivery_samples
 from gateway.egress.plugins import transport_samples
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings
-from gateway.observing.samples import Sample
+from gateway.observing.samples import Sample, gauge
 from gateway.security.networks import networks
 from gateway.security.quotas import PrincipalRate
 from gateway.server.listeners import SoapTcpListeners
@@ -105,6 +106,7 @@ def serve_endpoints(
         management=subscribing.management,
         explainer=_explainer(settings, storage, messaging, sending, answering, peers),
         dead_letters=subscribing.dead_letters,
+        failures=sending.dispatchers.scheduler.troubles.counts,
         mailboxes=sending.mailboxes,
         sources=answering.holding.sources,
         channels=answering.channels,
@@ -165,6 +167,10 @@ def _streams(
     )
 
 
+def _start_samples(started: float) -> Iterable[Sample]:
+    yield gauge("start_time_seconds", "When the gateway started, in POSIX seconds.", started)
+
+
 def _metrics(
     storage: Storage,
     messaging: Messaging,
@@ -192,6 +198,7 @@ def _metrics(
         sending.soap_tcp.metrics,
         partial(transport_samples, sending.guarded),
         messaging.sharing.metrics,
+        partial(_start_samples, time.time()),
     ]
     if answering.sequences is not None:
         sources.append(answering.sequences.metrics)

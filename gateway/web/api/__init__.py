@@ -1,11 +1,12 @@
 """The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, channels, links,
-relays, sequences, dead letters and topics."""
+relays, sequences, dead letters, destinations and topics."""
 
 from fastapi import APIRouter
 
 from gateway.web.api import (
     channels,
     dead_letters,
+    destinations,
     links,
     mailboxes,
     relays,
@@ -27,6 +28,7 @@ for _part in (
     relays,
     sequences,
     dead_letters,
+    destinations,
     topics,
 ):
     router.include_router(_part.router)

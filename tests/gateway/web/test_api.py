@@ -621,3 +621,47 @@ async def test_a_black_listed_subscription_says_so(tmp_path: Path) -> None:
         await until(is_dead)
         [letter] = read(await run.api("GET", "/deadletters"))["dead_letters"]
         assert letter["reason"] == "black-listed"
+
+
+async def test_failing_destinations_and_histograms(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, adapter="memory:", retry_delays=(60,)) as run,
+        Consumers() as consumer,
+    ):
+        bad, good = consumer.add(status(500)).url, consumer.fresh()
+        started = read(await run.api("GET", "/destinations"))
+        assert started == {"destinations": []}
+        for url in (bad, good):
+            await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url))
+        for _ in range(2):
+            await run.publish(f"<a>{'x' * 300}</a>")
+        await consumer.next(good)
+        await consumer.next(good)
+
+        async def failing() -> Any:
+            return read(await run.api("GET", "/destinations"))["destinations"]
+
+        async with asyncio.timeout(60):
+            while not (found := await failing()):
+                await run.quiet()
+        [one] = found
+        assert bad.startswith(f"{one['destination']}/")
+        assert one["failures"] >= 1 and one["last_error"] and one["last_failure"]
+        assert (await run.api("GET", "/destinations?limit=0")).status == 422
+        text = (await run.request("GET", "/metrics")).body.decode()
+    families = {one.name: one for one in text_string_to_metric_families(text)}
+    sizes = {
+        sample.labels.get("le", sample.name): sample.value
+        for sample in families["dragoman_accepted_octets"].samples
+    }
+    assert (sizes["256.0"], sizes["1024.0"], sizes["+Inf"]) == (0, 2, 2)
+    assert sizes["dragoman_accepted_octets_sum"] == 2 * len(f"<a>{'x' * 300}</a>")
+    delivered = [
+        sample
+        for sample in families["dragoman_attempt_seconds"].samples
+        if sample.labels.get("verdict") == "delivered"
+    ]
+    counted = [one.value for one in delivered if one.name.endswith("_count")]
+    assert counted == [2]
+    [start] = families["dragoman_start_time_seconds"].samples
+    assert start.value > 1.7e9
