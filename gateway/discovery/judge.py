@@ -137,7 +137,7 @@ class Judge:
             raise
 
     async def _decide(self, topic: Topic, right: Right, asking: Asking, now: datetime) -> Decision:
-        known = self._discovery.protected.get(str(topic))
+        known = self._discovery.protected.id_of(topic)
         own = None if known is not None else _own(owner_of(topic))
         if known is None and own is None:
             return Decision(Denial.EXPIRED)

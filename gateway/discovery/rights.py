@@ -157,7 +157,7 @@ class TopicRights:
         """Those of *topics* that take a proof, of a *trusted* peer or of another one."""
         guarded = [topic for topic in topics if self.guards(topic)]
         if trusted:
-            guarded = [topic for topic in guarded if str(topic) in self._discovery.protected]
+            guarded = [topic for topic in guarded if topic in self._discovery.protected]
         return [topic for topic in guarded if not _is_stranger_s(topic)]
 
     def may_get_current(self, topic: Topic, subscription: Subscription) -> bool:
@@ -171,7 +171,7 @@ class TopicRights:
         """Whether a subscription gets what is published on *topic*, which is guarded."""
         if rights is not None and rights.topic == str(topic):
             return rights.until > self.now()
-        if str(topic) in self._discovery.protected:
+        if topic in self._discovery.protected:
             return False
         return self._trusts(owner) or (_is_stranger_s(topic) and topic in _named(filter))
 
@@ -187,7 +187,7 @@ class TopicRights:
             Refused: ``NOT_ALLOWED``, ``RATE``.
         """
         topic = notification.topic
-        topic_id = None if topic is None else self._discovery.protected.get(str(topic))
+        topic_id = None if topic is None else self._discovery.protected.id_of(topic)
         if topic is None or topic_id is None:
             return notification
         asking = Asking(proof(), self._known_as(address), _use(notification), principal)
@@ -212,7 +212,7 @@ class TopicRights:
             came: When the messaging system yielded it. A proof is judged by that.
         """
         topic = notification.topic
-        topic_id = None if topic is None else self._discovery.protected.get(str(topic))
+        topic_id = None if topic is None else self._discovery.protected.id_of(topic)
         if topic is None or topic_id is None:
             return True
         seal = notification.properties.get(SEAL)
@@ -244,7 +244,7 @@ class TopicRights:
         seal, topic = notification.properties.get(SEAL), notification.topic
         if seal is None or topic is None:
             return delivery
-        topic_id = self._discovery.protected.get(str(topic))
+        topic_id = self._discovery.protected.id_of(topic)
         number = topic_id and self._seals.number(seal, notification, topic_id)
         if not isinstance(number, int):
             return delivery
@@ -258,7 +258,7 @@ class TopicRights:
 
     def guards(self, topic: Topic) -> bool:
         """Whether *topic* is not for everybody: it was advertised, or is somebody's own."""
-        return str(topic) in self._discovery.protected or owner_of(topic) is not None
+        return topic in self._discovery.protected or owner_of(topic) is not None
 
     def _known_as(self, address: str) -> frozenset[str]:
         return self._addresses | {address} if address else self._addresses

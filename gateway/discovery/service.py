@@ -38,6 +38,7 @@ from gateway.discovery.outcomes import (
     Searching,
     Withdrawn,
 )
+from gateway.discovery.protected import ProtectedTopics
 from gateway.discovery.searches import SOON, Searches
 from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
 from gateway.observing.samples import Sample, counters, gauge
@@ -124,10 +125,7 @@ class DiscoveryService:
         self._revision = 0
         self._ways = {str(topic): way for topic, way in node.topics.items()}
         self._outcomes: dict[str, int] = {}
-        self.protected: dict[str, str] = {}
-        """The ids of the advertised topics that the messaging system has, by topic."""
-        self._places: dict[str, str] = {}
-        """The reverse."""
+        self.protected = ProtectedTopics()
 
     @property
     def filter(self) -> Filter:
@@ -292,15 +290,11 @@ class DiscoveryService:
             self.node.know(row)
         except FilterError as full:
             _log.warning("discovery.not-searched", topic=row.topic_id, why=full.text)
-        if row.topic is not None:
-            self.protected[row.topic] = row.topic_id
-            self._places[row.topic_id] = row.topic
+        self.protected.add(row.topic_id, row.topic)
 
     def _forget(self, topic_id: str) -> None:
         self.node.forget(topic_id)
-        topic = self._places.pop(topic_id, None)
-        if topic is not None:
-            self.protected.pop(topic, None)
+        self.protected.remove(topic_id)
 
     async def _learn(self) -> None:
         """Learn what changed in the store."""

@@ -82,12 +82,12 @@ def _path(synopsis: Synopsis, topic_id: UUID) -> Synopsis:
         raise SynopsisRefused(
             f"A level of the path is no NCName of at most {MAX_TOKEN} characters."
         )
-    level = _level(topic_id)
+    level = level_of(topic_id)
     return replace(synopsis, text="/".join(level if one == TOKEN else one for one in levels))
 
 
-def _level(topic_id: UUID) -> str:
-    """The level of a UUID. A UUID may begin with a digit, and then is no NCName."""
+def level_of(topic_id: UUID) -> str:
+    """The level that a UUID is in a path. A UUID may begin with a digit, and then is no NCName."""
     return f"u-{topic_id}"
 
 
@@ -166,7 +166,7 @@ def selection_of(synopsis: Synopsis, topic_id: UUID) -> Selection:
             steps = (Step(synopsis.namespace, first), *(Step(None, one) for one in others))
             return Selection(Topic(steps))
         case SynopsisType.INTEGER:
-            return Selection(Topic((Step(names.TDN, "Integer"), Step(None, f"i-{topic_id.int}"))))
+            return Selection(integer_topic(topic_id))
         case SynopsisType.TAGS | SynopsisType.PROPERTIES:
             # The UUID alone tells the topic from all others.
             return Selection(None, dialects.JMS_SELECTOR, f"{UUID_NAME} = '{topic_id}'")
@@ -174,6 +174,11 @@ def selection_of(synopsis: Synopsis, topic_id: UUID) -> Selection:
             named = f"local-name()='TopicId' and namespace-uri()='{names.TDN}'"
             text = f"boolean(//*[{named}][.='{urn(topic_id)}'])"
             return Selection(None, dialects.XPATH_1_0, text)
+
+
+def integer_topic(topic_id: UUID) -> Topic:
+    """The topic of a synopsis that is an integer: it follows from the UUID alone."""
+    return Topic((Step(names.TDN, "Integer"), Step(None, f"i-{topic_id.int}")))
 
 
 def check_finished(synopsis: Synopsis, topic_id: UUID) -> None:
@@ -186,7 +191,7 @@ def check_finished(synopsis: Synopsis, topic_id: UUID) -> None:
         case SynopsisType.PATH:
             levels = synopsis.text.split("/")
             right = (
-                levels.count(_level(topic_id)) == 1
+                levels.count(level_of(topic_id)) == 1
                 and len(levels) <= MAX_LEVELS
                 and all(map(is_token, levels))
                 and synopsis.namespace != names.TDN

@@ -25,6 +25,8 @@ from mediation.discovery import (
     Synopsis,
     SynopsisType,
     TopicAdvertisement,
+    encrypt_advertisement,
+    place_uuid,
     selection_of,
     write,
 )
@@ -44,6 +46,7 @@ OWNER = Speaker(parties().producer)
 OTHER = Speaker(parties().consumer)
 SECONDS = 50.0
 NAMESPACE = "http://harbour.example.net/tide"
+PLACEHOLDER = Synopsis(SynopsisType.PATH, "Tide", NAMESPACE)
 
 
 def now() -> datetime:
@@ -152,31 +155,37 @@ class Rig:
 
 
 @asynccontextmanager
-async def protected_topic(folder: Path, **settings: Any) -> AsyncIterator[Rig]:
-    """A gateway that knows one, with its data in *folder*."""
+async def protected_topic(
+    folder: Path, made: Created | None = None, /, **settings: Any
+) -> AsyncIterator[Rig]:
+    """A gateway that knows one, *made* or another, with its data in *folder*."""
     chosen = {**node_settings(folder), "trusted": ("127.0.0.1",), "wsrm": "offered", **settings}
     async with Consumers() as consumers, running(folder, **chosen) as run:
-        made = made_topic()
+        made = made or made_topic()
         advertised = OWNER.advertisement(made, now())
         message = Notification(fresh_id(), "urn:owner", advertised, now(), TOPICS)
         await run.gateway.adapter.publish([message])
         assert run.gateway.discovery is not None
         known = run.gateway.discovery.protected
-        await run.until(lambda: bool(known))
+        await run.until(lambda: len(known) == 1)
         place = selection_of(made.advertisement.synopsis, made.advertisement.topic_id).topic
         assert place is not None
         yield Rig(run, consumers, place, made.advertisement)
 
 
-def made_topic() -> Created:
+def made_topic(synopsis: Synopsis = PLACEHOLDER, *, encrypted: bool = False) -> Created:
     """A topic that the node made."""
-    created, id_ = now(), uuid4()
+    created, id_, node = now(), uuid4(), parties().node
     topic = TopicAdvertisement(
         id_, parties().node_id, OWNER.creation(created).creator, created,
-        created + timedelta(days=30), DESCRIPTORS,
-        Synopsis(SynopsisType.PATH, f"Tide/u-{id_}", NAMESPACE),
+        created + timedelta(days=30), DESCRIPTORS, place_uuid(synopsis, id_),
     )  # fmt: skip
-    return Created(sign(topic, parties().node), topic)
+    signed = sign(topic, node)
+    if encrypted:
+        assert OWNER.credentials is not None
+        hidden = encrypt_advertisement(topic, signed, OWNER.credentials.certificate)
+        signed = sign(hidden, node)
+    return Created(signed, topic)
 
 
 def numbers(consumer: Consumer) -> list[str]:

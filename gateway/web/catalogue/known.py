@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -83,8 +83,8 @@ class TopicCatalogue:
     """The topics that are known here.
 
     Args:
-        protected: The ids of the advertised topics that the messaging system has, by topic; None
-            where the gateway is no discovery node, and nothing is advertised.
+        protected: The advertised topics that the messaging system has; None where the gateway is no
+            discovery node, and nothing is advertised.
         now: Tells the time.
     """
 
@@ -92,7 +92,7 @@ class TopicCatalogue:
         self,
         store: Store,
         seen: TopicsSeen,
-        protected: Mapping[str, str] | None,
+        protected: Container[Topic] | None,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -158,11 +158,11 @@ class TopicCatalogue:
 
     def _plain(self) -> dict[str, Topic]:
         """Those that nobody advertises, by id; without the topics that discovery itself uses."""
-        protected = self._protected or {}
+        protected = () if self._protected is None else self._protected
         return {
             _plain_id(str(topic)): topic
             for topic in self.seen.known()
-            if topic.steps[0].namespace != TDN and str(topic) not in protected
+            if topic.steps[0].namespace != TDN and topic not in protected
         }
 
     def _plain_topic(self, id: str, topic: Topic) -> KnownTopic:

@@ -19,6 +19,7 @@ from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 from filters import parse_clark
 from gateway.discovery.describing import describe, row_of
 from gateway.discovery.node import Node
+from gateway.discovery.protected import ProtectedTopics
 from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow
 from gateway.publishing.topics import TopicsSeen
 from gateway.store import Store, advertisements
@@ -84,7 +85,9 @@ async def catalogue(
             await keep(store, *rows)
         seen = TopicsSeen()
         see(seen, *topics)
-        protected = {row.topic: row.topic_id for row in rows if row.topic is not None}
+        protected = ProtectedTopics()
+        for row in rows:
+            protected.add(row.topic_id, row.topic)
         yield TopicCatalogue(store, seen, protected, now=clock)
     finally:
         await store.close()
