@@ -74,7 +74,8 @@ class Trust:
 
     Raises:
         ValueError: The two sets overlap: an anchor, its key, or an authority that another of the
-            other set certified.
+            other set certified. That one did so through authorities between them, only a chain
+            shows: `Verifier` refuses it.
     """
 
     nodes: Anchors = field(default_factory=Anchors)
@@ -185,12 +186,25 @@ class Verifier:
         builder = PolicyBuilder().store(store).time(now)
         builder = builder.extension_policies(ee_policy=_SIGNER, ca_policy=_AUTHORITY)
         try:
-            return builder.build_client_verifier().verify(leaf, others).chain
+            chain = builder.build_client_verifier().verify(leaf, others).chain
         except VerificationError as error:
             raise SignatureRefused(
                 "The certificate leads to no anchor, or is not valid at this time.",
                 value=str(error)[:200],
             ) from None
+        # One authority may have certified the other through authorities that only the chain shows.
+        if any(self._is_anchor_of_others(one, role) for one in chain):
+            raise SignatureRefused("The certificate leads to an anchor of the other role, too.")
+        return chain
+
+    def _is_anchor_of_others(self, certificate: x509.Certificate, role: Role) -> bool:
+        """Whether *certificate*, or another with its key, is an anchor of any role but *role*."""
+        others = [self.trust.anchors(each) for each in Role if each is not role]
+        return any(
+            fingerprint_of(certificate) in each.fingerprints
+            or _key_of(certificate) in map(_key_of, each.authorities)
+            for each in others
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -444,6 +444,30 @@ def test_anchors_do_not_overlap(people: Parties) -> None:
         Trust(listed, listed)
 
 
+def test_anchors_do_not_overlap_through_authorities_between_them(people: Parties) -> None:
+    """Who is certified by an authority for entities signs for none of nodes, though that of nodes
+    has certified it through another, and the reverse."""
+    between = people.node_authority.below("Between", ec_key("between"))
+    below = between.below("Below", ec_key("below"))
+    mine = rsa_key("producer")
+    leaf = below.issue("p", mine)
+    signed = sign(
+        withdrawal(people), Credentials(mine, (leaf, below.certificate, between.certificate))
+    )
+    high, low = Anchors((people.node_authority.certificate,)), Anchors((below.certificate,))
+    again = Anchors((root("Another name", below.key).certificate,))
+    alone = Anchors(fingerprints=frozenset({fingerprint_of(leaf)}))
+    for lower in (low, again, alone):
+        for trust, role in (
+            (Trust(nodes=high, entities=lower), Role.NODE),
+            (Trust(nodes=lower, entities=high), Role.ENTITY),
+        ):
+            with pytest.raises(SignatureRefused, match="the other role"):
+                Verifier(trust).verify(read(signed), role, now=NOW)
+    believed = Verifier(Trust(nodes=high, entities=low)).verify(read(signed), Role.ENTITY, now=NOW)
+    assert believed.identifier == people.producer_id
+
+
 def test_what_is_remembered_is_bounded(people: Parties) -> None:
     verifier = Verifier(people.trust, most=2)
     signers = (people.producer, people.consumer, people.elliptic)
