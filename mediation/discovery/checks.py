@@ -22,7 +22,7 @@ from mediation.discovery.errors import (
     SignatureRefused,
     Untimely,
 )
-from mediation.discovery.identifiers import Role, role_of
+from mediation.discovery.identifiers import Role, path_of, role_of, topic_of
 from mediation.discovery.reading import Received, read, read_advertisement, read_as, read_carried
 from mediation.discovery.signatures import Signer, Verifier
 from mediation.discovery.synopses import check_finished, place_uuid
@@ -199,6 +199,9 @@ def _check(
     if head.to is not None and head.to not in own:
         raise Mismatch("The message is for another.")
     signer = _sender(received, head, verifier, now=now)
+    own_topic = path_of(topic_of(head.sender))
+    if isinstance(message, NodeDiscoveryResponse) and message.topic != own_topic:
+        raise Mismatch("The node offers a topic that is not its own.", value=message.topic)
     return Checked(message, signer, encrypted, octets)
 
 

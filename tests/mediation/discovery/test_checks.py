@@ -57,11 +57,14 @@ from mediation.discovery import (
     encrypt_advertisement,
     hand_on,
     open_advertisement,
+    path_of,
     place_uuid,
+    queries_of,
     read_authorities,
     read_credentials,
     receive,
     standing,
+    topic_of,
     write,
 )
 from mediation.discovery.signing import sign
@@ -183,7 +186,7 @@ def test_each_message_comes_of_its_role(people: Parties, sender: str) -> None:
     to = people.consumer_id
     values: dict[Message, bool] = {
         NodeDiscoveryRequest(head(name)): not node,
-        NodeDiscoveryResponse(head(name, to), "t"): node,
+        NodeDiscoveryResponse(head(name, to), path_of(topic_of(name))): node,
         request(people, head=head(name, to)): not node,
         TopicCreationResponse(head(name, to), write(discovery.ADVERTISEMENT)): node,
         TopicWithdrawal(head(name), TOPIC_ID): not node,
@@ -198,6 +201,15 @@ def test_each_message_comes_of_its_role(people: Parties, sender: str) -> None:
         else:
             with pytest.raises(SignatureRefused, match="such a sender"):
                 taken(people, octets)
+
+
+def test_a_node_offers_its_own_topic_alone(people: Parties) -> None:
+    """Else it could send those who ask to another's topic."""
+    other = people.consumer.identifier(Role.NODE)
+    for topic in (path_of(topic_of(other)), path_of(queries_of(people.node_id)), "Weather"):
+        value = NodeDiscoveryResponse(discovery.head(people.node_id, people.consumer_id), topic)
+        with pytest.raises(Mismatch, match="not its own"):
+            taken(people, sign(value, people.node))
 
 
 def test_a_message_for_another_is_refused(people: Parties) -> None:
