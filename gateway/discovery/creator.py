@@ -11,7 +11,7 @@ from uuid import UUID
 from filters import Refused
 from filters.queries import Catalogue, SecondsLeft, compile_query
 from gateway.discovery.describing import describe
-from gateway.discovery.node import LIFE, conditions_of
+from gateway.discovery.node import LIFE, conditions_of, fitting
 from gateway.discovery.outcomes import Answer, Dropped
 from mediation.discovery import (
     DEFAULT_RESULTS,
@@ -31,6 +31,7 @@ from mediation.discovery import (
     admit,
     can_receive,
     encrypt,
+    read_advertisement,
     receive,
 )
 
@@ -85,7 +86,8 @@ class OwnTopics:
         topic = created.advertisement
         octets = self._advertisement(created, now)
         self._own[topic.topic_id] = _Own(created, octets, now + self._interval(created))
-        self._catalogue.add(topic.topic_id, describe(topic))
+        # What is published, not what it hides: else who asks could find out its content by queries.
+        self._catalogue.add(topic.topic_id, describe(read_advertisement(created.signed).value))
         return octets
 
     def due(self, *, now: datetime) -> list[bytes]:
@@ -144,13 +146,14 @@ class OwnTopics:
         )
         if not found.keys:
             raise Dropped("nothing-found")
+        taken = fitting([self._own[key].advertisement for key in found.keys])
         response = TopicDiscoveryResponse(
             Head(
                 self._new_uuid(), self.id, now, now + LIFE, request.head.sender,
                 request.head.message_id,
             ),
-            tuple(self._own[key].advertisement for key in found.keys),
-            found.more or not found.complete,
+            taken,
+            found.more or not found.complete or len(taken) < len(found.keys),
         )  # fmt: skip
         answer = self._sign(response, self._credentials)
         if can_receive(signer.certificate):

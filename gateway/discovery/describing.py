@@ -3,6 +3,7 @@
 import hashlib
 import json
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,14 +24,15 @@ from mediation.discovery import (
 
 def describe(topic: AnyAdvertisement, written: bytes | None = None) -> Described:
     """What queries about *topic* are evaluated over. XPath and XQuery get the advertisement, with
-    its documents in it and without its signature. Of an encrypted one there is only whose it is,
-    and until when.
+    its documents in it and without its signature. Of an encrypted one they get what is in the
+    clear: which it is, whose, of which node, and until when.
 
     Args:
-        written: The advertisement, where it has been read.
+        written: The advertisement, where it has been read; of an encrypted one it is not asked for.
     """
     if isinstance(topic, EncryptedAdvertisement):
-        return Described(topic.created, topic.expires, topic.creator.entity_id)
+        clear = write(replace(topic, data=b""))
+        return Described(topic.created, topic.expires, topic.creator.entity_id, documents=(clear,))
     descriptors = topic.descriptors
     properties: dict[str, Value] = {}
     for one in descriptors.properties:

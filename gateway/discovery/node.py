@@ -12,10 +12,12 @@ A creation leaves nothing behind: what was made is known again when its creator 
 """
 
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from heapq import heapify, heappop, heappush
+from itertools import accumulate
 from uuid import UUID
 
 from filters import FilterError, Reason, Refused
@@ -284,6 +286,10 @@ class Node:
                 text = "Nothing can be encrypted for the certificate."
                 return self.refuse(asked, Fault.UNAUTHORIZED, text, now=now)
             hidden = encrypt_advertisement(topic, signed, signer.certificate)
+            objection = self.policy.objection(hidden, describe(hidden), signer)
+            if objection is not None:  # This node itself would drop what it makes.
+                text = f"The advertisement would be encrypted, and not be kept here: {objection}."
+                return self.refuse(asked, Fault.UNAUTHORIZED, text, now=now)
             signed = self._sign(hidden, self._credentials)
         return self._send(asked, TopicCreationResponse(self._head(asked, now), signed), "created")
 
@@ -334,7 +340,7 @@ class Node:
 
     def _found(self, searching: Searching) -> Found:
         found = searching.found()
-        if not found.topic_ids and found.asked.way is not Way.OWN:
+        if not (found.topic_ids or found.more) and found.asked.way is not Way.OWN:
             raise Dropped("nothing-found")
         return found
 
@@ -344,16 +350,11 @@ class Node:
         Raises:
             Dropped: Nothing is left of it, and the answer is silence.
         """
-        taken, octets = [], 0
-        for one in advertisements:
-            octets += len(one)
-            if octets > _ROOM:
-                break
-            taken.append(one)
-        if not taken and found.asked.way is not Way.OWN:
-            raise Dropped("nothing-found")
+        taken = fitting(advertisements)
         more = found.more or len(taken) < len(advertisements)
-        response = TopicDiscoveryResponse(self._head(found.asked, now), tuple(taken), more)
+        if not (taken or more) and found.asked.way is not Way.OWN:
+            raise Dropped("nothing-found")
+        response = TopicDiscoveryResponse(self._head(found.asked, now), taken, more)
         return self._send(found.asked, response, "found")
 
     def _head(self, asked: Asked, now: datetime) -> Head:
@@ -426,6 +427,12 @@ def _fault(refused: Refused) -> Fault:
 
 def _why(refused: Refused) -> str:
     return refused.fault.value if isinstance(refused, DiscoveryError) else refused.reason.value
+
+
+def fitting(advertisements: Sequence[bytes]) -> tuple[bytes, ...]:
+    """As many of *advertisements*, the first ones, as go into one response."""
+    octets = list(accumulate(map(len, advertisements)))
+    return tuple(advertisements[: bisect_right(octets, _ROOM)])
 
 
 def conditions_of(request: TopicDiscoveryRequest, now: datetime) -> Conditions:

@@ -70,7 +70,9 @@ class NodePolicy:
         kind = topic.synopsis.type if isinstance(topic, TopicAdvertisement) else None
         if not self._fits(self.synopsis_types, kind):
             return "topics with such a synopsis are not kept"
-        if self.description is not None and not self.description.matches(described):
+        if self.description is not None and (
+            kind is None or not self.description.matches(described)
+        ):
             return "the topic is not described as those are that are kept"
         return None
 

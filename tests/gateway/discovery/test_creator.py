@@ -10,6 +10,7 @@ from gateway.discovery.creator import DELAY, OwnTopics
 from gateway.discovery.outcomes import Dropped
 from mediation.discovery import (
     Created,
+    Dialect,
     Scope,
     SignedTopicAdvertisement,
     Synopsis,
@@ -18,6 +19,7 @@ from mediation.discovery import (
     TopicDiscoveryResponse,
     TopicWithdrawal,
     check_advertisement,
+    encrypt_advertisement,
     read_as,
 )
 from mediation.discovery.signing import sign
@@ -29,13 +31,17 @@ CREATOR = Speaker(parties().producer)
 SEEKER = Speaker(parties().consumer)
 
 
-def made(days: float = 3) -> Created:
+def made(days: float = 3, *, encrypted: bool = False) -> Created:
     id_ = uuid4()
     topic = TopicAdvertisement(
         id_, parties().node_id, CREATOR.creation(NOW).creator, NOW, NOW + timedelta(days=days),
         DESCRIPTORS, Synopsis(SynopsisType.PATH, f"Tide/u-{id_}"),
     )  # fmt: skip
-    return Created(sign(topic, parties().node), topic)
+    signed = sign(topic, parties().node)
+    if encrypted:
+        hidden = encrypt_advertisement(topic, signed, parties().producer.certificate)
+        signed = sign(hidden, parties().node)
+    return Created(signed, topic)
 
 
 def own() -> OwnTopics:
@@ -98,3 +104,32 @@ def test_what_is_withdrawn_is_neither_advertised_nor_found() -> None:
     assert topics.next() is None
     query = SEEKER.query(NOW, "mole", scope=Scope.ENTITIES)
     assert why(topics, query) == "nothing-found"
+
+
+def test_queries_tell_nothing_of_what_is_encrypted() -> None:
+    topics, created = own(), made(encrypted=True)
+    advertisement = topics.advertise(created, now=NOW)
+    text = "starts-with(//*[local-name()='Text'], 'Height')"
+    for query in (
+        SEEKER.query(NOW, "mole", scope=Scope.ENTITIES),
+        SEEKER.query(NOW, text, Dialect.XPATH, scope=Scope.ENTITIES),
+        SEEKER.query(NOW, "gauge = 12", Dialect.SQL, scope=Scope.ENTITIES),
+        SEEKER.query(NOW, "Tide", Dialect.REGEX, scope=Scope.ENTITIES),
+    ):
+        assert why(topics, query) == "nothing-found"
+    id_ = f"*[local-name()='TopicId'] = 'urn:uuid:{created.advertisement.topic_id}'"
+    query = SEEKER.query(NOW, id_, Dialect.XPATH, scope=Scope.ENTITIES)
+    _, answer = topics.answer(query, seconds_left=unlimited, now=NOW)
+    assert isinstance(response := SEEKER.read(answer.octets, NOW).message, TopicDiscoveryResponse)
+    assert response.advertisements == (advertisement,)
+
+
+def test_an_answer_that_would_be_too_large_is_cut_and_says_so() -> None:
+    topics = own()
+    for _ in range(200):
+        topics.advertise(made(), now=NOW)
+    query = SEEKER.query(NOW, "mole", scope=Scope.ENTITIES, most=1000)
+    _, answer = topics.answer(query, seconds_left=unlimited, now=NOW)
+    assert isinstance(response := SEEKER.read(answer.octets, NOW).message, TopicDiscoveryResponse)
+    assert response.more
+    assert 50 < len(response.advertisements) < 200

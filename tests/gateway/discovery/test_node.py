@@ -155,6 +155,43 @@ def test_an_encrypted_advertisement() -> None:
     )
     assert opened == created.advertisement
     assert rig.dropped(CONSUMER.query(NOW, "mole")) == "nothing-found"
+    name = "*[local-name()='{}' and namespace-uri()='urn:dragoman:tdn:1']"
+    for query in (
+        f"{name.format('TopicId')} = 'urn:uuid:{opened.topic_id}'",
+        f"{name.format('Creator')}/{name.format('EntityId')} = '{PRODUCER.id}'",
+    ):
+        answer = rig.ask(CONSUMER.query(NOW, query, Dialect.XPATH))
+        assert found(CONSUMER, answer).advertisements == (octets,)
+    assert rig.dropped(CONSUMER.query(NOW, "//*[local-name()='Text']", Dialect.XPATH)) == (
+        "nothing-found"
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        (NodePolicy(institutions=frozenset({"Harbour Office"})), "the institution"),
+        (NodePolicy(synopsis_types=frozenset({SynopsisType.PATH})), "such a synopsis"),
+        (
+            NodePolicy(description=compile_query(Dialect.STRING.value, "mole")),
+            "not described as those",
+        ),
+        (
+            NodePolicy(description=compile_query(Dialect.XPATH.value, "not(//*[.='spam'])")),
+            "not described as those",
+        ),
+    ],
+    ids=["institution", "synopsis", "words", "nothing that is not there"],
+)
+def test_no_encrypted_topic_is_made_that_would_not_be_kept(policy: NodePolicy, why: str) -> None:
+    rig = Rig(policy=policy)
+    rig.advertise()
+    request = PRODUCER.for_node(PRODUCER.creation(NOW, encrypted=True))
+    message = PRODUCER.read(rig.ask(request).octets, NOW).message
+    assert isinstance(message, Refusal)
+    assert message.reason is Fault.UNAUTHORIZED
+    assert "encrypted" in (message.text or "")
+    assert why in (message.text or "")
 
 
 def test_a_topic_lives_no_longer_than_the_node_lets_it() -> None:
