@@ -1,10 +1,12 @@
 """``/xregistry``: the topics as a read-only endpoint registry of xRegistry 1.0
 (https://github.com/xregistry/spec, release candidate 4, the last that there was)."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import JSONResponse
 
 from gateway.web.catalogue import KnownTopic
 from gateway.web.catalogue.asyncapi import title_of
@@ -15,6 +17,9 @@ from gateway.web.values import PAGE
 router = APIRouter(prefix="/xregistry", tags=["topics"], route_class=JsonRoute)
 
 SPECVERSION = "1.0-rc4"
+_ERRORS = "https://github.com/xregistry/spec/blob/main/core"
+_APIS = frozenset({"/capabilitiesoffered", "/export", "/model", "/modelsource"})
+"""What a registry may have besides, and this one has not."""
 
 
 async def _find_root(request: Request, response: Response) -> str:
@@ -76,24 +81,53 @@ async def endpoints(
     return {topic.id: _endpoint(topic, root, web.base) for topic in page.topics}
 
 
-@router.get("/endpoints/{id}")
-async def endpoint(id: str, web: Parts, root: Root) -> dict[str, Any]:
+@router.get("/endpoints/{id}", response_model=None)
+async def endpoint(id: str, web: Parts, root: Root) -> dict[str, Any] | JSONResponse:
     """One topic."""
-    return _endpoint(await _named(id, web), root, web.base)
-
-
-@router.get("/endpoints/{id}/messages")
-async def messages(id: str, web: Parts, _: Root) -> dict[str, Any]:
-    """None: nobody says what messages of a topic look like."""
-    await _named(id, web)
-    return {}
-
-
-async def _named(id: str, web: Parts) -> KnownTopic:
     topic = await web.topics.one(id)
-    if topic is None:
-        raise HTTPException(404, "There is no such endpoint.")
-    return topic
+    return _not_found(f"/endpoints/{id}") if topic is None else _endpoint(topic, root, web.base)
+
+
+@router.get("/endpoints/{id}/messages", response_model=None)
+async def messages(id: str, web: Parts, _: Root) -> dict[str, Any] | JSONResponse:
+    """None: nobody says what messages of a topic look like."""
+    return _not_found(f"/endpoints/{id}") if await web.topics.one(id) is None else {}
+
+
+# Errors, as "Error Processing" of the core specification and of its HTTP binding has them.
+
+
+@router.get("/{path:path}", include_in_schema=False)
+async def nothing(path: str, request: Request) -> JSONResponse:
+    """All other paths."""
+    if f"/{path}" not in _APIS:
+        return _not_found(f"/{path}")
+    title = "The specified API is not supported: {}."
+    return _error(404, "http.md#api_not_found", title, request.url.path)
+
+
+@router.api_route(
+    "{path:path}", methods=["POST", "PUT", "PATCH", "DELETE"], include_in_schema=False
+)
+async def unchangeable(path: str, request: Request) -> JSONResponse:
+    """Whatever would change something."""
+    action = request.method
+    title = f"The specified action ({action}) is not supported for: {{}}."
+    args = {"args": {"action": action}}
+    return _error(405, "spec.md#action_not_supported", title, path or "/", args)
+
+
+def _not_found(xid: str) -> JSONResponse:
+    title = "The targeted entity ({}) cannot be found."
+    return _error(404, "spec.md#not_found", title, xid)
+
+
+def _error(
+    status: int, type: str, title: str, subject: str, more: Mapping[str, Any] | None = None
+) -> JSONResponse:
+    said = {"type": f"{_ERRORS}/{type}", "title": title.format(subject), "subject": subject}
+    headers = {"Allow": "GET"} if status == 405 else None
+    return JSONResponse({**said, **(more or {})}, status, headers)
 
 
 def _endpoint(topic: KnownTopic, root: str, base: str) -> dict[str, Any]:

@@ -286,3 +286,24 @@ async def test_the_command_line_tells(tmp_path: Path) -> None:
         missing = await command("topics", "show", "none", *there)
         assert missing.returncode == 1
         assert missing.stderr.startswith("dragoman: ") and missing.stderr.count("\n") == 1
+
+
+async def test_errors_of_xregistry(tmp_path: Path) -> None:
+    errors = "https://github.com/xregistry/spec/blob/main/core"
+    async with running(tmp_path, **node_settings(tmp_path)) as run:
+        for method, path, status, kind, subject in (
+            ("GET", "/export", 404, "http.md#api_not_found", "/xregistry/export"),
+            ("GET", "/model", 404, "http.md#api_not_found", "/xregistry/model"),
+            ("GET", "/endpoints/none", 404, "spec.md#not_found", "/endpoints/none"),
+            ("GET", "/endpoints/none/messages", 404, "spec.md#not_found", "/endpoints/none"),
+            ("GET", "/dirs/d1", 404, "spec.md#not_found", "/dirs/d1"),
+            ("PUT", "", 405, "spec.md#action_not_supported", "/"),
+            ("DELETE", "/endpoints/a", 405, "spec.md#action_not_supported", "/endpoints/a"),
+        ):
+            answer = await run.admin(method, f"/xregistry{path}")
+            assert answer.status == status, (path, answer.body)
+            assert answer.headers["content-type"].startswith("application/json")
+            said = json.loads(answer.body)
+            assert (said["type"], said["subject"]) == (f"{errors}/{kind}", subject)
+            assert subject in said["title"]
+        assert (await run.admin("GET", "/xregistry")).status == 200
