@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from gateway.cli.documents import read_document
-from gateway.cli.entities import Files, Reaching, asked, chosen, described, for_people, ourselves
+from gateway.cli.entities import (
+    Files,
+    Reaching,
+    asked,
+    chosen,
+    described,
+    for_people,
+    ourselves,
+    read_keys,
+)
 from gateway.cli.errors import CommandFailed
 from gateway.cli.output import counted, facts, note
 from gateway.cli.printing import Printing, print_all
@@ -17,7 +26,7 @@ from gateway.client import GatewayError, RenewedSubscription, shown
 
 if TYPE_CHECKING:
     from gateway.client.discovery import Entity, Found, Offer
-    from mediation.discovery import Query
+    from mediation.discovery import Query, TopicAdvertisement
 
 _SHOWN = ("id", "texts", "name", "institution", "creator", "issuer", "created", "expires", "mark")
 """What is shown of a topic before it is subscribed to."""
@@ -33,6 +42,7 @@ class Discovering:
     nodes: list[str] | None
     issuer: str | None
     delegations: tuple[Path, ...]
+    keys: tuple[Path, ...] = ()
 
 
 async def listen_to_found(wanted: Discovering, receiving: Receiving, printing: Printing) -> None:
@@ -43,19 +53,21 @@ async def listen_to_found(wanted: Discovering, receiving: Receiving, printing: P
         CommandFailed: There is none, or the gateway ended a subscription.
     """
     query, rights = asked(wanted.query, "--discover"), _rights(wanted.delegations)
+    keys = read_keys(wanted.keys)
     held: list[RenewedSubscription] = []
     ended = None
     async with ourselves(wanted.files, wanted.reaching) as entity, receiving as consumer:
         count = 0
         try:
             async with AsyncExitStack() as stack:
-                async for found in _found(entity, query, wanted):
+                async for found, opened in _found(entity, query, wanted, keys):
                     count += 1
                     right = rights.get(found.topic_id)
-                    subscription = entity.subscribed(
-                        found, consumer.address, delegation=right, troubled=say_trouble
-                    )
                     try:
+                        subscription = entity.subscribed(
+                            opened or found, consumer.address, delegation=right,
+                            troubled=say_trouble,
+                        )  # fmt: skip
                         held.append(await stack.enter_async_context(subscription))
                     except GatewayError as error:
                         note(f"dragoman: {found.topic_id}: {error}")
@@ -73,27 +85,32 @@ async def listen_to_found(wanted: Discovering, receiving: Receiving, printing: P
         raise CommandFailed(f"the gateway ended the subscription: {ended.reason}")
 
 
-async def _found(entity: "Entity", query: "Query", wanted: Discovering) -> "AsyncIterator[Found]":
-    """What is found and believed; each is shown."""
+async def _found(
+    entity: "Entity", query: "Query", wanted: Discovering, keys: tuple[bytes, ...]
+) -> "AsyncIterator[tuple[Found, TopicAdvertisement | None]]":
+    """What is found and believed, and what it says, where that can be read; each is shown."""
     from filters import Refused
     from mediation.discovery import Purpose
 
     offers: tuple[Offer, ...] = ()
     if wanted.nodes or wanted.issuer:
         offers = await chosen(entity, Purpose.DISCOVER, wanted.nodes, wanted.issuer, 1.0)
-    several = []
+    several: list[Found] = []
     async with aclosing(entity.discover(query, offers=offers)) as found:
         async for one in found:
             several.append(one)
     for one in several:
         try:
-            pairs = dict(described(one))
+            opened = entity.open(one, *keys)
+            pairs = dict(described(one, opened))
         except Refused as refused:
             note(f"dragoman: {one.topic_id} is not believed: {refused.text}")
             continue
         for text in facts(for_people((name, pairs.get(name)) for name in _SHOWN)):
             note(text)
-        yield one
+        yield one, opened
+    if found.more:
+        note("Not all topics were looked at, or answered: narrow the query.")
 
 
 def _rights(paths: tuple[Path, ...]) -> dict[UUID, bytes]:

@@ -3,6 +3,7 @@
 Imported when a command needs it: cryptography takes a while.
 """
 
+import re
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.documents import read_document
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import read_spec, tls
 from gateway.cli.output import moment
@@ -71,7 +73,16 @@ NameOption = Annotated[str | None, typer.Option(metavar="NAME", help="What we ca
 InstitutionOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="The institution that we are of.")
 ]
+TopicKeyOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--topic-key",
+        metavar="FILE",
+        help="The key of an encrypted topic of another, as its creator hands it on; repeatable.",
+    ),
+]
 WAIT = 2.0
+_ENTITY = re.compile("e-[0-9a-f]{32}")
 _TIMES = ("created", "expires")
 
 
@@ -221,17 +232,59 @@ async def chosen(
 
 
 def asked(text: str, option: str) -> "Query":
-    """Read a query.
+    """Read a query, and compile it: nodes answer none that is not valid.
+
+    Raises:
+        typer.BadParameter: It is none, or not valid in its dialect.
+    """
+    from filters import FilterError, Reason
+    from gateway.client.discovery import read_query
+
+    try:
+        query = read_query(text)
+        _compile(query)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+    except FilterError as error:
+        # What cannot be compiled here, for want of an extra, nodes may know.
+        if error.reason is Reason.QUERY_INVALID:
+            raise typer.BadParameter(error.text, param_hint=option) from error
+    return query
+
+
+def _compile(query: "Query") -> None:
+    from filters.queries import XQueryWorker, compile_query
+    from mediation.discovery import Dialect
+
+    if query.dialect != Dialect.XQUERY.value:
+        compile_query(query.dialect, query.text)
+        return
+    worker = XQueryWorker()
+    try:
+        compile_query(query.dialect, query.text, xquery=worker)
+    finally:
+        worker.close()
+
+
+def check_entity(text: str, option: str) -> str:
+    """Return *text*, the identifier of an entity.
 
     Raises:
         typer.BadParameter: It is none.
     """
-    from gateway.client.discovery import read_query
+    if _ENTITY.fullmatch(text) is None:
+        wrong = f"{text!r} is not the id of an entity, as `dragoman topics keys` prints it"
+        raise typer.BadParameter(wrong, param_hint=option)
+    return text
 
-    try:
-        return read_query(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error
+
+def read_keys(paths: Iterable[Path] | None) -> tuple[bytes, ...]:
+    """Read keys of topics.
+
+    Raises:
+        CommandFailed: One cannot be read.
+    """
+    return tuple(read_document(str(path), str(path)) for path in paths or ())
 
 
 def place_of(topic: "TopicAdvertisement") -> str:
@@ -242,16 +295,19 @@ def place_of(topic: "TopicAdvertisement") -> str:
     return str(selection.topic) if selection.topic is not None else selection.expression
 
 
-def described(found: "Found") -> Iterable[tuple[str, object]]:
+def described(found: "Found", opened: "TopicAdvertisement | None") -> Iterable[tuple[str, object]]:
     """What a topic is, and whose, for people and programs.
+
+    Args:
+        opened: What it says; None: it is encrypted, and we have no key.
 
     Raises:
         Refused: It is not what it says.
     """
-    from mediation.discovery import TopicAdvertisement
+    from mediation.discovery import EncryptedAdvertisement
 
     checked = found.check()
-    topic = checked.advertisement
+    topic = opened or checked.advertisement
     yield "id", str(topic.topic_id)
     yield "name", topic.creator.name
     yield "institution", topic.creator.institution
@@ -260,14 +316,14 @@ def described(found: "Found") -> Iterable[tuple[str, object]]:
     yield "node", topic.node
     yield "created", topic.created.isoformat()
     yield "expires", topic.expires.isoformat()
-    yield "encrypted", not isinstance(topic, TopicAdvertisement)
-    if isinstance(topic, TopicAdvertisement):
-        yield "texts", list(topic.descriptors.texts)
-        yield "paths", list(topic.descriptors.paths)
-        yield "keywords", list(topic.descriptors.keywords)
-        yield "properties", [f"{one.name}={one.value}" for one in topic.descriptors.properties]
-        yield "synopsis", topic.synopsis.type.value
-        yield "mark", place_of(topic)
+    yield "encrypted", isinstance(checked.advertisement, EncryptedAdvertisement)
+    if opened is not None:
+        yield "texts", list(opened.descriptors.texts)
+        yield "paths", list(opened.descriptors.paths)
+        yield "keywords", list(opened.descriptors.keywords)
+        yield "properties", [f"{one.name}={one.value}" for one in opened.descriptors.properties]
+        yield "synopsis", opened.synopsis.type.value
+        yield "mark", place_of(opened)
 
 
 def for_people(pairs: Iterable[tuple[str, object]]) -> Iterable[tuple[str, object]]:

@@ -22,6 +22,7 @@ from gateway.cli.entities import (
     NodeOption,
     NodesOption,
     Reaching,
+    TopicKeyOption,
 )
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import (
@@ -125,6 +126,7 @@ def listen(
             metavar="FILE", help="With --discover, the right to a topic of another; repeatable."
         ),
     ] = None,
+    topic_key: TopicKeyOption = None,
     node: NodeOption = None,
     issuer: IssuerOption = None,
     key: KeyOption = KEY,
@@ -191,6 +193,7 @@ def listen(
             node,
             issuer,
             tuple(delegation or ()),
+            tuple(topic_key or ()),
         )
         asyncio.run(until_stopped(listen_to_found(finding, consumer, printing)))
         return

@@ -112,7 +112,10 @@ async def subscribed(
         subscribe = partial(client.subscribe, authorize=authorize)
     if exact is not None:
         if not isinstance(client, EventClient):
-            raise GatewayError("events are asked for by their attributes in CloudEvents alone")
+            raise GatewayError(
+                "events are asked for by their attributes in CloudEvents alone: speak them (an "
+                "EventClient, or --spec cloudevents)"
+            )
         subscribe = partial(client.subscribe, exact=exact)
     granted = await subscribe(
         consumer,

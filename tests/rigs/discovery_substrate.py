@@ -33,6 +33,8 @@ class NodeThere:
     kept: dict[str, bytes] = field(default_factory=dict)
     held: list[tuple[str, bytes]] | None = None
     """Topics and answers that are held back; None: none is."""
+    seconds: float = 5.0
+    """The time for each query."""
 
     @property
     def id(self) -> str:
@@ -53,7 +55,7 @@ class NodeThere:
                 self.node.forget(taken.topic_id)
                 self.kept.pop(taken.topic_id, None)
             else:
-                answer = self.node.answer(taken, seconds_left=seconds(5.0), now=now)
+                answer = self.node.answer(taken, seconds_left=seconds(self.seconds), now=now)
                 if isinstance(answer, Found):
                     found = [self.kept[id_] for id_ in answer.topic_ids]
                     answer = self.node.respond(answer, found, now=now)

@@ -2,7 +2,7 @@
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.topics.finding import discover
-from gateway.cli.topics.granting import delegate, publish
+from gateway.cli.topics.granting import delegate, hand_on, publish
 from gateway.cli.topics.keys import keys
 from gateway.cli.topics.listing import list_, show
 from gateway.cli.topics.making import advertise, create, withdraw
@@ -18,5 +18,6 @@ add(topics, create)
 add(topics, advertise)
 add(topics, discover)
 add(topics, delegate)
+add(topics, hand_on)
 add(topics, publish)
 add(topics, withdraw)

@@ -22,13 +22,16 @@ from gateway.cli.entities import (
     NodeOption,
     NodesOption,
     PullOption,
+    TopicKeyOption,
     WaitOption,
     asked,
+    check_entity,
     chosen,
     described,
     for_people,
     ourselves,
     reach,
+    read_keys,
 )
 from gateway.cli.options import (
     GATEWAY,
@@ -42,7 +45,7 @@ from gateway.cli.topics.making import read_time
 from mediation import Version
 
 if TYPE_CHECKING:
-    from gateway.client.discovery import Found, Offer
+    from gateway.client.discovery import Entity, Found, Offer
 
 
 def discover(
@@ -83,6 +86,7 @@ def discover(
     certificate: CertificateOption = CERTIFICATE,
     nodes: NodesOption = NODES,
     entities: EntitiesOption = ENTITIES,
+    topic_key: TopicKeyOption = None,
     gateway: GatewayOption = GATEWAY,
     spec: SpecOption = Version.WSN_1_3.value,
     pull: PullOption = False,
@@ -91,7 +95,8 @@ def discover(
     r"""Find topics, and say whose they are; each is printed as it is found.
 
     Printed are topics alone whose signatures are right: that of their creator, and that of the
-    node that made them. Where no node answers, creators are asked that listen.
+    node that made them. Where no node answers, creators are asked that listen. Of encrypted ones is
+    printed whose they are, and all else where the key is ours, or in a file of --topic-key.
 
     \b
     Queries:
@@ -121,15 +126,19 @@ def discover(
         expires_before=_utc(expires_before),
         validity_at_least=read_time(valid_at_least, "--valid-at-least") if valid_at_least else None,
         validity_at_most=read_time(valid_at_most, "--valid-at-most") if valid_at_most else None,
-        creator=creator,
+        creator=None if creator is None else check_entity(creator, "--creator"),
     )
+    keys = read_keys(topic_key)
     files = Files(key, certificate, nodes, entities)
     reaching = reach(context, gateway, spec, pull=pull)
-    if save is not None and not save.is_dir():
-        raise typer.BadParameter(f"{save} is no folder", param_hint="--save")
+    if save is not None:
+        try:
+            save.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise typer.BadParameter(f"{save} is no folder", param_hint="--save") from error
 
-    async def run() -> int:
-        count, more = 0, False
+    async def run() -> None:
+        count = 0
         async with ourselves(files, reaching) as entity:
             offers: tuple[Offer, ...] = ()
             if node or issuer:
@@ -139,30 +148,36 @@ def discover(
             )
             async with aclosing(found):
                 async for one in found:
-                    if (shown := _shown(one)) is None:
+                    if (shown := _shown(one, entity, keys)) is None:
                         continue
                     if output is Form.TEXT and count:
                         line()
                     _print(shown, output)
                     if save is not None:
                         (save / f"{one.topic_id}.xml").write_bytes(one.octets)
-                    count, more = count + 1, more or one.more
-        if more:
-            note(
-                "There are more than were answered: narrow the query, or ask for more with --most."
-            )
-        return count
+                    count += 1
+        if not count:
+            note("No topic was found.")
+        if found.more:
+            note(_MORE if count else _CUT)
 
-    if not asyncio.run(run()):
-        note("No topic was found.")
+    asyncio.run(run())
 
 
-def _shown(found: "Found") -> dict[str, object] | None:
+_MORE = (
+    "There are more than were answered, or not all was looked at: narrow the query, or ask for "
+    "more with --most."
+)
+_CUT = "Not all was looked at in time: narrow the query."
+
+
+def _shown(found: "Found", entity: "Entity", keys: tuple[bytes, ...]) -> dict[str, object] | None:
     """What is printed of a topic; None, and why is said, where it is not what it says."""
     from filters import Refused
 
     try:
-        return {**dict(described(found)), "answered by": found.answered_by}
+        shown = described(found, entity.open(found, *keys))
+        return {**dict(shown), "answered by": found.answered_by}
     except Refused as refused:
         note(f"dragoman: {found.topic_id}, of {found.answered_by}, is not believed: {refused.text}")
         return None

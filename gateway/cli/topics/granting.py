@@ -1,7 +1,7 @@
-"""``dragoman topics delegate`` and ``publish``: what rights to a topic are for."""
+"""``dragoman topics delegate``, ``hand-on`` and ``publish``: what others are given of a topic, and
+what rights to it are for."""
 
 import asyncio
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +19,9 @@ from gateway.cli.entities import (
     Files,
     KeyOption,
     NodesOption,
+    TopicKeyOption,
+    check_entity,
+    read_keys,
     read_own,
     read_trust,
 )
@@ -31,7 +34,6 @@ from mediation import Version
 if TYPE_CHECKING:
     from mediation.discovery import Credentials, TopicAdvertisement, Verifier
 
-_ENTITY = re.compile("e-[0-9a-f]{32}")
 TopicArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="The topic, as `create` keeps it.")
 ]
@@ -70,9 +72,7 @@ def delegate(
     from gateway.client.discovery.entity import delegate as signed
     from mediation.discovery import Right, Verifier, check_kept
 
-    if _ENTITY.fullmatch(entity) is None:
-        text = f"{entity!r} is not the id of an entity, as `dragoman topics keys` prints it"
-        raise typer.BadParameter(text, param_hint="ENTITY")
+    check_entity(entity, "ENTITY")
     try:
         rights = [Right(one) for one in right or ["subscribe"]]
     except ValueError as error:
@@ -105,6 +105,66 @@ def delegate(
         line(text)
 
 
+def hand_on(
+    topic: TopicArgument,
+    reader: Annotated[
+        Path, typer.Argument(metavar="CERTIFICATE", help="Whom: the certificate of an entity.")
+    ],
+    file: Annotated[
+        Path, typer.Option(metavar="FILE", help="Where the key is kept; it must not be there.")
+    ] = Path("topic-key.xml"),
+    key: KeyOption = KEY,
+    certificate: CertificateOption = CERTIFICATE,
+    nodes: NodesOption = NODES,
+) -> None:
+    r"""Encrypt the key of an encrypted topic of ours for another entity, which can then read what
+    the topic is about; nothing is sent. Rights to its events are another matter: `delegate`.
+
+    The other is given the file, and uses it: `dragoman topics discover id=... --topic-key FILE`,
+    `dragoman listen --discover id=... --topic-key FILE --delegation FILE`.
+
+    
+    Example:
+      dragoman topics hand-on wind.xml museum.pem --file for-the-museum.xml
+    """
+    from filters import Refused
+    from mediation.discovery import (
+        EncryptedAdvertisement,
+        Role,
+        Verifier,
+        check_kept,
+        identifier_of,
+        read_advertisement,
+        read_authorities,
+    )
+    from mediation.discovery import hand_on as handed_on
+
+    if file.exists():
+        raise CommandFailed(f"{file}: exists; name another file with --file.")
+    files = Files(key, certificate, nodes)
+    own, octets = read_own(files), read_document(str(topic), str(topic))
+    try:
+        verifier = Verifier(read_trust(files, own))
+        about = check_kept(octets, verifier, own, now=datetime.now(UTC)).advertisement
+        outside = read_advertisement(octets).value
+    except Refused as refused:
+        raise CommandFailed(f"{topic}: {refused.text}") from refused
+    if not isinstance(outside, EncryptedAdvertisement):
+        raise CommandFailed(f"{topic}: the advertisement is not encrypted: everybody can read it")
+    pem = read_document(str(reader), str(reader))
+    try:
+        other = read_authorities(pem)[0]
+        whom = identifier_of(other, Role.ENTITY)
+        made = handed_on(outside.data, own.identifier(Role.ENTITY), own, whom, other)
+    except ValueError as error:
+        text = f"{reader}: no certificate in PEM of an RSA key that enciphers keys"
+        raise CommandFailed(text) from error
+    with file.open("xb") as opened:
+        opened.write(made)
+    for text in facts({"topic": about.topic_id, "for": whom, "file": file}.items()):
+        line(text)
+
+
 def publish(
     context: typer.Context,
     topic: Annotated[
@@ -122,6 +182,7 @@ def publish(
     certificate: CertificateOption = CERTIFICATE,
     nodes: NodesOption = NODES,
     entities: EntitiesOption = ENTITIES,
+    topic_key: TopicKeyOption = None,
     gateway: GatewayOption = GATEWAY,
     spec: SpecOption = Version.WSN_1_3.value,
 ) -> None:
@@ -142,7 +203,7 @@ def publish(
     whose = Files(key, certificate, nodes, entities)
     own = read_own(whose)
     trust = read_trust(whose, own)
-    about = _topic_in(topic, Verifier(trust), own)
+    about = _topic_in(topic, Verifier(trust), own, read_keys(topic_key))
     right = None if delegation is None else read_document(str(delegation), str(delegation))
     events = [(name, read_document(name, name)) for name in files]
 
@@ -158,16 +219,18 @@ def publish(
     asyncio.run(run())
 
 
-def _topic_in(path: Path, verifier: "Verifier", own: "Credentials") -> "TopicAdvertisement":
+def _topic_in(
+    path: Path, verifier: "Verifier", own: "Credentials", keys: tuple[bytes, ...]
+) -> "TopicAdvertisement":
     """The topic of a file, in whichever of the two forms.
 
     Raises:
         CommandFailed: It is none that is believed, or one that we cannot read.
     """
     from filters import Refused
+    from gateway.client.discovery.found import opened
     from mediation.discovery import (
         SignedTopicAdvertisement,
-        TopicAdvertisement,
         check_advertisement,
         check_kept,
         read,
@@ -176,10 +239,12 @@ def _topic_in(path: Path, verifier: "Verifier", own: "Credentials") -> "TopicAdv
     octets, now = read_document(str(path), str(path)), datetime.now(UTC)
     try:
         if isinstance(read(octets).value, SignedTopicAdvertisement):
-            found = check_advertisement(octets, verifier, now=now).advertisement
-            if isinstance(found, TopicAdvertisement):
-                return found
-            raise CommandFailed(f"{path}: the advertisement is encrypted")
+            checked = check_advertisement(octets, verifier, now=now).advertisement
+            found = opened(checked, own, verifier, keys)
+            if found is None:
+                text = "the advertisement is encrypted: its creator hands on the key (--topic-key)"
+                raise CommandFailed(f"{path}: {text}")
+            return found
         return check_kept(octets, verifier, own, now=now).advertisement
     except Refused as refused:
         raise CommandFailed(f"{path}: {refused.text}") from refused

@@ -215,7 +215,9 @@ def advertise(
                 id_ = topic.advertisement.topic_id
                 line(f"advertised {id_} ({file})")
             for _, topic in created:
-                note(await _who_keeps(entity, topic, wait))
+                id_ = topic.advertisement.topic_id
+                keeper = await _keeper(entity, id_, wait)
+                note(f"{keeper} keeps {id_}" if keeper else f"No node says that it keeps {id_}.")
             if stay:
                 note("They are advertised again in time; Ctrl-C ends.")
                 await asyncio.Event().wait()
@@ -223,16 +225,15 @@ def advertise(
     asyncio.run(until_stopped(run()))
 
 
-async def _who_keeps(entity: "Entity", topic: "Created", wait: float) -> str:
+async def _keeper(entity: "Entity", topic_id: UUID, wait: float) -> str | None:
+    """A node that says that it keeps a topic; None: none does."""
     from gateway.client.discovery import read_query
 
-    id_ = topic.advertisement.topic_id
-    found = entity.discover(read_query(f"id={id_}"), most=1, wait=wait, creators=False)
+    found = entity.discover(read_query(f"id={topic_id}"), most=1, wait=wait, creators=False)
     async with aclosing(found):
         async for one in found:
-            return f"{one.answered_by} keeps {id_}"
-    # Of an encrypted one there is nothing that could be asked for.
-    return f"No node says that it keeps {id_}."
+            return one.answered_by
+    return None
 
 
 def withdraw(
@@ -241,6 +242,7 @@ def withdraw(
         list[str],
         typer.Argument(metavar="TOPIC...", help="A file, as `create` keeps it, or an id."),
     ],
+    wait: WaitOption = WAIT,
     key: KeyOption = KEY,
     certificate: CertificateOption = CERTIFICATE,
     nodes: NodesOption = NODES,
@@ -248,7 +250,8 @@ def withdraw(
     spec: SpecOption = Version.WSN_1_3.value,
     pull: PullOption = False,
 ) -> None:
-    r"""Take topics of ours back before they expire: nodes answer with them no more.
+    r"""Take topics of ours back before they expire: nodes answer with them no more. Nodes are asked
+    afterwards; the command fails where one still keeps a topic, as it does one of another.
 
     \b
     Examples:
@@ -262,10 +265,23 @@ def withdraw(
     async def run() -> None:
         kept = [(name, id_, b"" if id_ else _octets(Path(name))) for name, id_ in wanted]
         async with ourselves(own, reaching) as entity:
-            for name, id_, octets in kept:
-                topic_id = id_ or take_up(entity, Path(name), octets).advertisement.topic_id
+            ids = [
+                id_ or take_up(entity, Path(name), octets).advertisement.topic_id
+                for name, id_, octets in kept
+            ]
+            for topic_id in ids:
                 await entity.withdraw(topic_id)
+            keepers = await asyncio.gather(*(_keeper(entity, one, wait) for one in ids))
+        for topic_id, keeper in zip(ids, keepers, strict=True):
+            if keeper is None:
                 line(f"withdrawn {topic_id}")
+        still = [
+            f"{keeper} still keeps {topic_id}"
+            for topic_id, keeper in zip(ids, keepers, strict=True)
+            if keeper is not None
+        ]
+        if still:
+            raise CommandFailed(f"{'; '.join(still)}: only who made a topic can withdraw it")
 
     asyncio.run(run())
 

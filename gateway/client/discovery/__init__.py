@@ -10,7 +10,7 @@ from gateway.client.discovery.exchange import LIFE, WAITING, Inbox
 from gateway.client.discovery.found import Found
 from gateway.client.discovery.offers import AGAIN_AFTER, OFFERS_TIME, Offer
 from gateway.client.discovery.own import QUERY_TIME, RETRY_EVERY
-from gateway.client.discovery.searching import ANSWERS_TIME
+from gateway.client.discovery.searching import ANSWERS_TIME, Search
 from gateway.client.discovery.topics import CREATION_TIME, MOST_NODES
 from gateway.client.discovery.words import read_query
 
@@ -28,6 +28,7 @@ __all__ = [
     "Found",
     "Inbox",
     "Offer",
+    "Search",
     "entity",
     "read_query",
 ]

@@ -1,10 +1,9 @@
 """Entities: somebody who makes topics and finds those of others."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import (
     AbstractAsyncContextManager,
-    aclosing,
     asynccontextmanager,
 )
 from dataclasses import replace
@@ -15,11 +14,11 @@ from filters.queries import Conditions
 from gateway.client.discovery import offers as nodes_there
 from gateway.client.discovery import topics
 from gateway.client.discovery.exchange import LIFE, Exchange, Inbox, now
-from gateway.client.discovery.found import Findings, Found, advertisement_of
+from gateway.client.discovery.found import Findings, Found, advertisement_of, opened
 from gateway.client.discovery.marks import UUID_NAME, check_marked, marks_of
 from gateway.client.discovery.offers import AGAIN_AFTER, OFFERS_TIME, Offer
 from gateway.client.discovery.own import Advertising
-from gateway.client.discovery.searching import ANSWERS_TIME, search
+from gateway.client.discovery.searching import ANSWERS_TIME, Search, search
 from gateway.client.discovery.topics import CREATION_TIME
 from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient, EventClient
@@ -166,7 +165,7 @@ class Entity:
 
     # Topics of others.
 
-    async def discover(
+    def discover(
         self,
         query: str | Query,
         dialect: Dialect | str = Dialect.STRING,
@@ -179,8 +178,8 @@ class Entity:
         most: int | None = None,
         wait: float = ANSWERS_TIME,
         creators: bool = True,
-    ) -> AsyncGenerator[Found]:
-        """Yield topics as they are found, each once, until the time is over or there are *most*.
+    ) -> Search:
+        """Topics as they are found, each once, until the time is over or there are *most*.
 
         Args:
             query: Its text, in *dialect*; or both, as `read_query` makes it.
@@ -192,7 +191,7 @@ class Entity:
             creators: Where no node answers, creators are asked, for as long again.
 
         Raises:
-            GatewayError: The query is refused.
+            GatewayError: The query is refused; raised when it is iterated over.
         """
         if not isinstance(query, Query):
             query = Query(dialect.value if isinstance(dialect, Dialect) else dialect, query)
@@ -202,13 +201,22 @@ class Entity:
         if valid_until is not None:
             asked = replace(asked, valid_until=valid_until)
         nodes = [*([] if node is None else [node]), *(offer.node for offer in offers)]
-        found = search(
-            self._exchange, query, asked, nodes, most, wait, Findings(self._verifier),
-            creators=creators,
-        )  # fmt: skip
-        async with aclosing(found):
-            async for one in found:
-                yield one
+        findings = Findings(self._verifier)
+        found = search(self._exchange, query, asked, nodes, most, wait, findings, creators=creators)
+        return Search(found, findings)
+
+    def open(self, topic: Found, *keys: bytes) -> TopicAdvertisement | None:
+        """What a topic that was found is; None: it is encrypted, and we have no key.
+
+        Args:
+            keys: As creators have handed them on (`hand_on`); for topics of one's own none is
+                needed.
+
+        Raises:
+            Refused: The topic is not what it says.
+        """
+        checked = topic.check().advertisement
+        return opened(checked, self._credentials, self._verifier, keys)
 
     def subscribed(
         self,
@@ -268,7 +276,10 @@ class Entity:
             check_marked(payload, about)
             return await self._client.publish(payload)
         if not isinstance(self._client, EventClient):
-            raise GatewayError("events are marked with attributes in CloudEvents alone")
+            raise GatewayError(
+                "events are marked with attributes in CloudEvents alone: speak them (an "
+                "EventClient, or --spec cloudevents)"
+            )
         return await self._client.publish(payload, attributes=marks)
 
     def authorization(

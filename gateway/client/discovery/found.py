@@ -1,6 +1,7 @@
 """Topics that were found."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -8,13 +9,16 @@ from filters import Refused
 from gateway.client.discovery.exchange import now
 from gateway.client.errors import GatewayError
 from mediation.discovery import (
+    AnyAdvertisement,
     CheckedAdvertisement,
+    Credentials,
     EncryptedAdvertisement,
     Role,
     TopicAdvertisement,
     TopicDiscoveryResponse,
     Verifier,
     check_advertisement,
+    open_advertisement,
     role_of,
     topic_id_of,
 )
@@ -57,9 +61,15 @@ class Found:
 
 
 class Findings:
-    """What several answers to one query bring, each topic once."""
+    """What several answers to one query bring, each topic once.
+
+    Attributes:
+        more: Somebody who answered knows more than fits into the answer, or than it had the time to
+            look at; also where it found none.
+    """
 
     def __init__(self, verifier: Verifier) -> None:
+        self.more = False
         self._verifier = verifier
         self._known: dict[UUID, Found] = {}
 
@@ -69,6 +79,7 @@ class Findings:
     def new(self, response: TopicDiscoveryResponse) -> Iterable[Found]:
         """What *response* brings that is not known. One that is forged keeps no other out."""
         sender = response.head.sender
+        self.more |= response.more
         for octets in response.advertisements:
             try:
                 topic_id = topic_id_of(octets)
@@ -97,5 +108,22 @@ def advertisement_of(topic: TopicAdvertisement | Found) -> TopicAdvertisement:
         return topic
     checked = topic.check().advertisement
     if isinstance(checked, EncryptedAdvertisement):
-        raise GatewayError("the advertisement is encrypted: its creator gives its key")
+        raise GatewayError("the advertisement is encrypted: its creator hands on its key")
     return checked
+
+
+def opened(
+    advertisement: AnyAdvertisement,
+    credentials: Credentials,
+    verifier: Verifier,
+    keys: Iterable[bytes] = (),
+) -> TopicAdvertisement | None:
+    """What an *advertisement* that was checked says; None: it is encrypted, and neither for who has
+    *credentials* nor with one of *keys*, which creators have handed on."""
+    if isinstance(advertisement, TopicAdvertisement):
+        return advertisement
+    own = credentials.identifier(Role.ENTITY)
+    for key in (b"", *keys):  # Our own needs none.
+        with suppress(Refused):
+            return open_advertisement(advertisement, own, credentials, verifier, now=now(), key=key)
+    return None

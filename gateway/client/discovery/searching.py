@@ -24,6 +24,30 @@ ANSWERS_TIME = 2.0
 """Seconds for answers to a query."""
 
 
+class Search:
+    """Topics as they are found: an asynchronous iterator, which is closed with `aclose`."""
+
+    def __init__(self, found: AsyncGenerator[Found], findings: Findings) -> None:
+        self._found = found
+        self._findings = findings
+
+    @property
+    def more(self) -> bool:
+        """Whether somebody who answered so far knows more than was answered, or did not look at
+        all in its time; also where nothing was found."""
+        return self._findings.more
+
+    def __aiter__(self) -> "Search":
+        return self
+
+    async def __anext__(self) -> Found:
+        return await anext(self._found)
+
+    async def aclose(self) -> None:
+        """Wait for no more answers."""
+        await self._found.aclose()
+
+
 async def search(
     exchange: Exchange,
     query: Query,

@@ -510,15 +510,18 @@ def test_failures_of_decryption_are_one() -> None:
         )  # fmt: skip
 
 
-def test_a_query_that_costs_too_much_is_cut_short() -> None:
+@pytest.mark.parametrize("way", [Way.OWN, Way.TOPICS])
+def test_a_query_that_costs_too_much_is_cut_short(way: Way) -> None:
     rig = Rig()
     for _ in range(3):
         rig.advertise()
-    asked = rig.tell(CONSUMER.query(NOW, "//*[local-name()='metres']", Dialect.XPATH), Way.OWN)
+    asked = rig.tell(CONSUMER.query(NOW, "//*[local-name()='metres']", Dialect.XPATH), way)
     assert isinstance(asked, Asked)
     answer = rig.node.answer(asked, seconds_left=lambda: 0.0, now=NOW)
     assert isinstance(answer, Found)
     assert (answer.topic_ids, answer.more) == ((), True)
+    response = found(CONSUMER, rig.node.respond(answer, [], now=NOW))
+    assert (response.advertisements, response.more) == ((), True)
 
 
 def test_an_answer_has_a_bounded_size() -> None:

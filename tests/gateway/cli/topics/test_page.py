@@ -34,6 +34,21 @@ def shell(commands: str, folder: Path, **variables: str) -> str:
     return done.stdout + done.stderr
 
 
+def run_to_failure(command: str, folder: Path, **variables: str) -> str:
+    """Run a command that ends with 1; what it says."""
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment() | variables,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 1, (command, done.stderr)
+    return done.stderr
+
+
 @pytest.mark.slow
 def test_the_commands_of_the_page(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
@@ -42,7 +57,8 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
     program.chmod(0o755)
     home = tmp_path / "harbour"
     home.mkdir()
-    keys, certificates, settings, serve, make, find, give, listen, publish, withdraw = BLOCKS
+    keys, certificates, settings, serve, make, find, give, listen, publish, withdraw, *more = BLOCKS
+    hide, reveal = more
 
     places = {"PATH": f"{program.parent}:{environment()['PATH']}"}
     shell(keys, home, **places)
@@ -74,5 +90,18 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
             listener.wait_for("<knots>12</knots>")
             assert listener.stop() == 0
             assert listener.err[-1] == "Unsubscribed."
+        other = run_to_failure(f"dragoman topics withdraw {id_}", home / "museum", **places, **to)
+        assert f"still keeps {id_}: only who made a topic can withdraw it" in other
         assert f"withdrawn {id_}" in run(withdraw, "mole")
         assert run(find.strip().splitlines()[0], "museum") == "No topic was found.\n"
+
+        hidden = run(hide, "mole")
+        [secret] = re.findall(r"^id +(\S+)$", hidden, re.MULTILINE)
+        assert re.search(rf"^tdn-[0-9a-f]{{32}} keeps {secret}$", hidden, re.MULTILINE)
+        [mole] = read_authorities((home / "mole" / "entity.pem").read_bytes())
+        reveal = ENTITY.sub(identifier_of(mole, Role.ENTITY), reveal)
+        without, _, _ = reveal.partition(" --topic-key")
+        assert "Storm" not in (seen := run(without, "museum"))
+        assert re.search("^encrypted +yes$", seen, re.MULTILINE)
+        assert re.search("^texts +.*Storms, before", run(reveal, "museum"), re.MULTILINE)
+        assert "Storms, before" in run(f"dragoman topics discover id={secret}", "mole"), "its own"

@@ -9,8 +9,16 @@ import pytest
 
 from filters.queries import Conditions
 from gateway.client import GatewayError
-from gateway.client.discovery import Entity, Found
-from mediation.discovery import Descriptors, Dialect, Purpose, Role
+from gateway.client.discovery import Entity, Found, read_query
+from mediation.discovery import (
+    Descriptors,
+    Dialect,
+    EncryptedAdvertisement,
+    Purpose,
+    Role,
+    hand_on,
+    read_advertisement,
+)
 from tests.rigs.discovery import DESCRIPTORS, PATH
 from tests.rigs.discovery_keys import parties
 from tests.rigs.discovery_substrate import NodeThere, Substrate, on, other_authority
@@ -60,6 +68,44 @@ async def test_a_late_answer_comes_and_doubles_do_not() -> None:
         assert sorted(ids(found)) == sorted([common, late]), "each once, though two nodes know one"
         assert [one.answered_by for one in found] == [nodes[1].id, nodes[2].id]
         assert all(one.is_genuine for one in found)
+
+
+async def test_an_encrypted_topic_is_found_by_its_id_and_read_with_a_key() -> None:
+    async with several(1) as (_, _nodes, owner, us):
+        offers = await owner.find_nodes(enough=1, wait=LONG)
+        made = await owner.create_topic(DESCRIPTORS, PATH, encrypted=True, offers=offers, wait=LONG)
+        await owner.advertise(made)
+        query = read_query(f"id={made.advertisement.topic_id}")
+        [found] = [one async for one in us.discover(query, wait=LONG, most=1)]
+        assert us.open(found) is None
+        with pytest.raises(GatewayError, match="encrypted"):
+            us.subscribed(found, "urn:sink")
+        hidden = read_advertisement(made.signed).value
+        assert isinstance(hidden, EncryptedAdvertisement)
+        known = parties()
+        ours, another = (
+            hand_on(hidden.data, owner.id, known.producer, id_, credentials.certificate)
+            for id_, credentials in ((us.id, known.consumer), (owner.id, known.producer))
+        )
+        assert us.open(found, another) is None
+        assert us.open(found, b"<none/>", another, ours) == made.advertisement
+        [found] = [one async for one in owner.discover(query, wait=LONG, most=1)]
+        assert owner.open(found) == made.advertisement
+
+
+async def test_what_was_not_looked_at_is_said_where_nothing_was_found() -> None:
+    async with several(1) as (_, [node], owner, us):
+        await topic_at(owner, node, "north mole")
+        for offers in ((), await us.find_nodes(wait=LONG, enough=1)):
+            node.seconds = 0.0
+            text = "//*[local-name()='Text']"
+            cut = us.discover(text, Dialect.XPATH, offers=offers, wait=SHORT, creators=False)
+            assert [one async for one in cut] == []
+            assert cut.more
+            node.seconds = 5.0
+            whole = us.discover(text, Dialect.XPATH, offers=offers, wait=SHORT, creators=False)
+            assert len([one async for one in whole]) == 1
+            assert not whole.more
 
 
 async def test_what_comes_after_the_time_is_dropped() -> None:
