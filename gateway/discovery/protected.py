@@ -62,6 +62,11 @@ class ProtectedTopics:
                     break
         return found
 
+    def hides(self, topic: Topic) -> bool:
+        """Whether *topic* is protected, and no advertisement says so in the clear: its levels are
+        its creator's to tell."""
+        return bool(self._levels) and str(topic) not in self._ids and topic in self
+
     def __contains__(self, topic: object) -> bool:
         return isinstance(topic, Topic) and self.id_of(topic) is not None
 

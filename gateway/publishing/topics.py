@@ -1,7 +1,7 @@
 """The topics that were published on, and the last message of each."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from filters import DEFAULT_TOPIC, Topic
@@ -16,16 +16,19 @@ class TopicsSeen:
 
     Args:
         namespaces: The topics that there are besides, and that may be added.
+        hides: Whether a topic that was published on is told to nobody.
     """
 
     def __init__(
         self,
         namespaces: TopicNamespaces | None = None,
         *,
+        hides: Callable[[Topic], bool] = lambda _: False,
         topics: int = TOPICS,
         octets: int = OCTETS,
     ) -> None:
         self.namespaces = namespaces or TopicNamespaces()
+        self._hides = hides
         self._most_topics = topics
         self._most_octets = octets
         self._octets = 0
@@ -63,5 +66,6 @@ class TopicsSeen:
         return tuple(self._current)
 
     def known(self) -> Sequence[Topic]:
-        """The topics of the topic namespaces, and those that were published on."""
-        return tuple(dict.fromkeys((*self.namespaces.topics, *self._current)))
+        """The topics of the topic namespaces, and those that were published on and are told."""
+        seen = (topic for topic in self._current if not self._hides(topic))
+        return tuple(dict.fromkeys((*self.namespaces.topics, *seen)))

@@ -73,7 +73,10 @@ def answer_requests(
     peers: Peers,
 ) -> Answering:
     """Make the operations of all rooms, and the service that dispatches requests to them."""
-    topics = TopicsSeen(read_namespaces(settings.topic_namespaces, fixed=settings.fixed_topic_set))
+    namespaces = read_namespaces(settings.topic_namespaces, fixed=settings.fixed_topic_set)
+    topics = TopicsSeen(namespaces)
+    if messaging.discovery is not None:
+        topics = TopicsSeen(namespaces, hides=messaging.discovery.protected.hides)
     looks, intake = look_rate(), Intake(storage.reserve.take)
     deposits = Deposits(sending.mailboxes, sending.parsing, intake)
     sources = Sources(storage.store, peers.policy, shared=messaging.sharing.shared, base=peers.base)

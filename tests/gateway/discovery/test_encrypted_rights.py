@@ -22,6 +22,8 @@ from tests.rigs.discovery_rights import (
 )
 from tests.rigs.envelopes import Speaker, fresh_id, wse_filter
 
+RP = "http://docs.oasis-open.org/wsrf/rp-2"
+WSTOP = "http://docs.oasis-open.org/wsn/t-1"
 CONCRETE = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Concrete"
 PLACEHOLDERS = {
     "path": PLACEHOLDER,
@@ -82,9 +84,16 @@ async def test_the_owner_and_whom_it_lets(rig: Rig) -> None:
     await in_json.until(lambda: len(in_json.received) == 3)  # The first is the handshake.
 
 
-async def test_the_catalogue_does_not_show_where_its_events_are(rig: Rig) -> None:
+async def test_nobody_is_shown_where_its_events_are(rig: Rig) -> None:
     assert (await rig.publish(1, OWNER)).status == 202
+    await rig.run.publish("<e><n>2</n></e>", path="/soap/topic/open")
+    body = f'<r:GetResourceProperty xmlns:r="{RP}" xmlns:w="{WSTOP}">w:TopicSet'
+    body += "</r:GetResourceProperty>"
+    told = (await rig.run.ask(Speaker(), body)).body
+    assert b"<open" in told
+    assert f"u-{rig.topic_id}".encode() not in told
     known = json.loads((await rig.run.admin("GET", "/api/v1/topics")).body)["topics"]
+    known = [one for one in known if one["topic"] != "open"]
     assert [one["id"] for one in known] == [str(rig.topic_id)]
     assert (known[0]["encrypted"], known[0]["topic"]) == (True, None)
 

@@ -29,6 +29,7 @@ def test_what_is_protected(topic: str, of_plain: bool, of_encrypted: bool) -> No
         known = ProtectedTopics()
         known.add(str(OWN), place)
         assert (parse_clark(topic) in known) is protects
+        assert known.hides(parse_clark(topic)) is (protects and "/u-" in f"/{topic}" and not place)
         assert known.id_of(parse_clark(topic)) == (str(OWN) if protects else None)
         known.remove(str(OWN))
         assert known == ProtectedTopics()
