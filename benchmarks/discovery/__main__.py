@@ -55,9 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("\nMilliseconds of processor time\n")
         print("\n".join(shares.shown(found)))
         if options.charts is not None:
-            title = "What the time of creation and discovery goes into"
-            drawn = chart(title, shares.bars(found), shares=True)
-            (options.charts / "discovery-shares.svg").write_text(drawn)
+            for name, some in shares.figures(found).items():
+                drawn = chart(f"What the time of {name} goes into", shares.bars(some), shares=True)
+                (options.charts / f"shares-of-{name}.svg").write_text(drawn)
     if "intake" in asked:
         intake.report(options.advertisements, options.stores, options.rounds, options.folder)
     if "catalogue" in asked:

@@ -28,6 +28,9 @@ AWAY = (0.0, 20.0)
 """Milliseconds to the node, and as many back."""
 WARM_UP = 5
 PATIENCE = 100
+PAPER = {"creation": (211.26, 641.06), "1 found": (65.86, 236.86)}
+PAPER |= {"10 found": (104.25, 378.33), "100 found": (480.72, 829.69)}
+"""The means of the paper: local (table 3), and wide area (table 2)."""
 ASKED = {"creation": 30.0, "1 found": 10.0, "10 found": 15.0, "100 found": 60.0}
 """Milliseconds in the mean, where the node is on the same machine."""
 STEPS = (
@@ -37,6 +40,8 @@ STEPS = (
     "topic of the node",
     "advertisement",
 )
+"""Of the paper's six, the fourth (the node makes the advertisement) and the fifth (its answer) are
+one: no clock of the program sees what is between them. `shares` has what the node does in them."""
 
 
 @dataclass
@@ -48,12 +53,14 @@ class Rows:
     def add(self, name: str, seconds: float) -> None:
         self.runs.setdefault(name, []).append(seconds * 1000)
 
-    def shown(self) -> list[str]:
-        """Lines of a table: mean, deviation, largest, smallest, error of the mean."""
+    def shown(self, *, away: bool) -> list[str]:
+        """Lines of a table: mean, deviation, largest, smallest, error of the mean; the mean of the
+        paper for what it has measured there."""
         return [
             f"| {name} | {statistics.mean(values):.2f} | {statistics.stdev(values):.2f} | "
             f"{max(values):.2f} | {min(values):.2f} | "
-            f"{statistics.stdev(values) / math.sqrt(len(values)):.2f} |"
+            f"{statistics.stdev(values) / math.sqrt(len(values)):.2f} | "
+            f"{PAPER[name][away] if name in PAPER else ''} |"
             for name, values in self.runs.items()
         ]
 
@@ -133,10 +140,11 @@ def report(
             load = os.getloadavg()[0]
             print(f"\nSynopses of type {kind.value}, the node {where}; ms, {runs} runs")
             print(f"(load {load:.1f})\n")
-            print("| | mean | deviation | largest | smallest | error |\n|---|---|---|---|---|---|")
+            print("| | mean | deviation | largest | smallest | error | paper's mean |")
+            print("|---|---|---|---|---|---|---|")
             with node(folder=folder) as running:
                 rows = asyncio.run(measure(running, kind, away=away / 1000, runs=runs, sizes=sizes))
-            print("\n".join(rows.shown()), flush=True)
+            print("\n".join(rows.shown(away=bool(away))), flush=True)
             for name, asked in ASKED.items() if not away else ():
                 if name in rows.runs and statistics.mean(rows.runs[name]) > asked:
                     print(f"{name}: {asked:.0f} ms are asked")

@@ -175,6 +175,12 @@ def measure(runs: int, sizes: Sequence[int]) -> Mapping[str, Shares]:
     return found
 
 
+def figures(found: Mapping[str, Shares]) -> Mapping[str, Mapping[str, Shares]]:
+    """What is drawn by itself: creation as the paper's figure 3, discovery as its figure 7."""
+    searches = {name: shares for name, shares in found.items() if name != "creation"}
+    return {"creation": {"creation": found["creation"]}, "discovery": searches}
+
+
 def bars(found: Mapping[str, Shares]) -> list[Bar]:
     """A bar for each side of each."""
     return [

@@ -44,8 +44,11 @@ def test_the_time_goes_into_activities(tmp_path: Path) -> None:
         for what in ("creation", "1 found", "2 found")
         for side in ("node", "program")
     ]
-    drawn = etree.parse(tmp_path / "discovery-shares.svg")
-    assert len(drawn.findall("{*}rect")) > 10
+    for name, bars in (("creation", 2), ("discovery", 4)):
+        drawn = etree.parse(tmp_path / f"shares-of-{name}.svg")
+        shown = [text for text in drawn.findall("{*}text") if text.get("text-anchor") == "end"]
+        assert len(shown) == bars
+        assert len(drawn.findall("{*}rect")) > 2 * bars
 
 
 def test_advertisements_are_taken(tmp_path: Path) -> None:
