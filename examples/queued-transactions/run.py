@@ -182,11 +182,13 @@ def play(way: str, options: argparse.Namespace, folder: Path) -> Result:
         try:
             for end in ends.values():
                 end.start()
+            forgets = way in FORGETS and options.pattern != "one_way"
+            patience = SETTLED if forgets else 60.0
             happenings = ["client", "server", "net"] * options.kills
             for what in happenings:
                 # It happens once the program that is killed has done something, at any time then.
                 before, at = so_far(), 0 if what == "client" else 1
-                deadline = time.monotonic() + 60
+                deadline = time.monotonic() + patience
                 while (
                     so_far()[at] <= before[at] < options.orders and not ends["client"].has_ended()
                 ):
@@ -199,7 +201,6 @@ def play(way: str, options: argparse.Namespace, folder: Path) -> Result:
                 elif not ends["client"].has_ended():
                     ends[what].kill()
                     ends[what].start()
-            forgets = way in FORGETS and options.pattern != "one_way"
             while not ends["client"].has_ended():
                 if forgets and so_far()[0] >= options.orders:
                     break  # It waits for answers that never come.

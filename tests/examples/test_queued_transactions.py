@@ -127,20 +127,18 @@ def test_in_memory_something_is_lost() -> None:
 @pytest.mark.release
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_twenty_orders_and_three_kills(pattern: str, seed: int) -> None:
+@pytest.mark.parametrize("way", ["memory", "database", "two_phase"])
+def test_twenty_orders_and_three_kills(way: str, pattern: str, seed: int) -> None:
     """The experiment whole: of the refused orders nothing is kept, and none is open."""
     needs_postgresql()
     with fresh_database() as url:
-        found = experiment(
-            "--ways", "memory", "database", "two_phase", "--pattern", pattern, "--seed", str(seed),
-            "--postgresql", url,
-        )  # fmt: skip
-    [memory] = [row for name, row in found.items() if name == "in memory"]
-    assert memory[2] > 0
-    arrived = 16 if pattern == "fault" else 20
-    exact = (20, 20, 0, 0) if pattern == "one_way" else (20, arrived, 0, 0, 0)
-    others = [row for name, row in found.items() if name != "in memory"]
-    assert others == [exact, exact]
+        options = ("--ways", way, "--pattern", pattern, "--seed", str(seed), "--postgresql", url)
+        [row] = experiment(*options).values()
+    if way == "memory":
+        assert sum(row[2:]) > 0, "something is lost, taken twice, or never answered"
+    else:
+        arrived = 16 if pattern == "fault" else 20
+        assert row == ((20, 20, 0, 0) if pattern == "one_way" else (20, arrived, 0, 0, 0))
 
 
 def test_without_a_common_transaction_something_is() -> None:
