@@ -183,7 +183,7 @@ class SoapEndpoint:
         query = scope["query_string"].decode("latin-1")
         if scope["path"].startswith(ResourceKind.CHANNEL.value):
             return self._channel_described(scope, query)
-        if scope["path"].startswith(TOPIC_PATHS):
+        if scope["path"].startswith(TOPIC_PATHS[0]):  # WS-Messenger's have no description.
             return self._topic_described(scope, query)
         messenger = service_named(messenger_service(scope["path"]))
         if messenger is not None and query.lower() == "wsdl":
