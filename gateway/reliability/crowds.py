@@ -6,10 +6,11 @@ from operator import itemgetter
 from typing import Any
 
 from filters import Refused
+from gateway.reliability.exchange import Exchange
 from gateway.reliability.heard import acknowledged_all
 from gateway.reliability.party import Manners, Party, requests_of
 from gateway.reliability.reading import read_again
-from gateway.reliability.receiving import Exchange, hushed, receive
+from gateway.reliability.receiving import hushed, receive
 from gateway.reliability.sending import Work, act, act_beside, sends_messages
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import Transaction, in_key_order

@@ -1,61 +1,42 @@
 """What comes (MercuryInHandler): a message is read, its parts are taken, each in a transaction, and
 then it is answered."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from filters import Reason, Refused
-from gateway.reliability import destination, ending, heard, source
-from gateway.reliability.fetching import alone, fetch, may_answer, reply_to
-from gateway.reliability.invoker import deliver
-from gateway.reliability.opening import created
+from gateway.reliability import destination
+from gateway.reliability.exchange import Exchange, outgoing_fault
+from gateway.reliability.fetching import fetch
 from gateway.reliability.party import (
     Manners,
     Party,
-    anonymous,
-    is_callable,
-    reply_endpoint,
-    reply_key,
 )
-from gateway.reliability.records import IncomingSequence, Wire
+from gateway.reliability.records import Wire
 from gateway.reliability.sending import pending_told
-from gateway.reliability.steps import Step, begin, telling
-from gateway.reliability.storage import StorageUnavailable
-from gateway.reliability.values import Awaited, Delivered, NoticeKind, Outgoing, Reply
-from mediation import EndpointReference, PeerFault, id_to_keep, is_anonymous
+from gateway.reliability.values import Reply
 from mediation.mailboxes.make_connection import (
     is_make_connection,
     selected_address,
     with_pending,
 )
 from mediation.reliable_messaging import (
-    Acknowledgement,
-    Body,
     CloseSequence,
     CloseSequenceResponse,
     CreateSequence,
     CreateSequenceResponse,
     FaultName,
-    LastMessage,
     ReliableMessage,
     Rm,
     RmFault,
     RmRefused,
-    SequenceHeader,
     TerminateSequence,
     TerminateSequenceResponse,
-    acknowledgement_block,
     read_message,
-    status_of,
-    with_blocks,
-    write_message,
-    write_rm_fault,
 )
 from mediation.reliable_messaging.application import (
     MAKE_CONNECTION_ACTION,
     spoken_in,
 )
-
-ACKNOWLEDGEMENT, NACK = "Acknowledgement", "Nack"
 
 
 def receive(
@@ -92,7 +73,7 @@ def receive(
         if fault.name is FaultName.MESSAGE_NUMBER_ROLLOVER and not rm.rules.closes:
             # 1.1 may go on with what it has.
             destination.terminate(party, fault.identifier or "", None, now, owner=owner)
-        return Reply(_fault(Wire(rm, wsa, soap), fault, message_id), fault=True)
+        return Reply(outgoing_fault(Wire(rm, wsa, soap), fault, message_id), fault=True)
     if message.sequence is not None and isinstance(message.body, _NEVER_IN_SEQUENCE):
         raise Refused(
             Reason.MESSAGE_INVALID, "A message that makes or ends a sequence is sent in none."
@@ -106,7 +87,7 @@ def receive(
         rm = message.rm or Rm.V1_1
         wire = Wire(rm, message.wsa or rm.rules.wsa[0], message.soap)
         refused_now = RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason="Too many at once.")
-        hurried = _fault(wire, refused_now, message.headers.message_id, about_header=False)
+        hurried = outgoing_fault(wire, refused_now, message.headers.message_id, about_header=False)
         return Reply(hurried, fault=True)
     exchange = Exchange(party, message, octets, now, owner, content_type, service, back, peer)
     return hushed(exchange, exchange.run(), manners, peer, now)
@@ -149,426 +130,3 @@ def _fetched(party: Party, octets: bytes, now: float, owner: str | None) -> Repl
     if found is None:
         return Reply()
     return Reply(replace(found, envelope=with_pending(found.envelope, more)))
-
-
-def _fault(
-    wire: Wire,
-    fault: RmFault,
-    relates_to: str | None,
-    *,
-    to: EndpointReference | None = None,
-    about_header: bool = True,
-    blocks: list[bytes] | None = None,
-) -> Outgoing:
-    to = to or anonymous(wire.wsa)
-    action, envelope = write_rm_fault(
-        wire,
-        fault,
-        about_header=about_header,
-        to=to,
-        relates_to=relates_to,
-        blocks=blocks or (),
-    )
-    return Outgoing(
-        to, envelope, action, wire, fault.name.value, status=status_of(fault, wire.soap)
-    )
-
-
-@dataclass(slots=True)
-class Exchange:
-    """One message that came, and what is answered.
-
-    Attributes:
-        body: What answers a protocol message.
-        fault, about_header: What answers instead; whether it is about a header block.
-        blocks: Acknowledgements that go back on the connection.
-        sequence: What they are of.
-        ready: The reply of an application.
-        away: The fault that answers it, where it goes to an address.
-    """
-
-    party: Party
-    message: ReliableMessage
-    octets: bytes
-    now: float
-    owner: str | None
-    content_type: str
-    service: str
-    back: str | None
-    peer: str = ""
-    body: Body | None = None
-    fault: RmFault | None = None
-    about_header: bool = True
-    blocks: list[bytes] = field(default_factory=list)
-    sequence: IncomingSequence | None = None
-    outgoing: list[Outgoing] = field(default_factory=list)
-    misread: RmFault | None = None
-    ready: Outgoing | None = None
-    awaited: Awaited | None = None
-    away: Outgoing | None = None
-    label: str = ACKNOWLEDGEMENT
-
-    @property
-    def knows_nothing(self) -> bool:
-        """Whether the answer is that nobody knows a sequence."""
-        faults = (self.fault, self.misread)
-        return any(each and each.name is FaultName.UNKNOWN_SEQUENCE for each in faults)
-
-    @property
-    def only_acknowledges(self) -> bool:
-        """Whether the answer, on the connection, is an acknowledgement and nothing else, nor asks
-        for what is missing."""
-        others = (self.fault, self.misread, self.body, self.awaited)
-        acknowledges = any(self.blocks) and self.label == ACKNOWLEDGEMENT
-        return acknowledges and all(other is None for other in others)
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether the message itself wants to be acknowledged."""
-        header = self.message.sequence
-        return bool(self.message.ack_requested) or (header is not None and header.last)
-
-    def run(self) -> Reply:
-        self.take()
-        return self.finish()
-
-    def take(self) -> None:
-        """Commit what the message says; no application gets anything here."""
-        message = self.message
-        if message.rm is None:
-            return
-        for said in message.acknowledgements:
-            self._acknowledged(said)
-        for refusal in message.refusals:
-            self.misread = refusal
-        if isinstance(message.fault, RmFault):
-            self._faulted(message.fault)
-        elif message.body is not None and not isinstance(message.body, LastMessage):
-            self._protocol(message.body)
-        if message.sequence is not None:
-            self._in_sequence(message.sequence)
-        for asked in message.ack_requested:
-            if message.sequence is None or message.sequence.identifier != asked.identifier:
-                self._asked(asked.identifier)
-
-    def finish(self) -> Reply:
-        """Answer it, with the reply of the application where that is there at once."""
-        if self.message.rm is None:
-            return self._unreliable()
-        self._take_reply_alone()
-        if self.awaited is not None:
-            self._hurry(self.awaited)
-        return self._reply(self.message.rm)
-
-    def _unreliable(self) -> Reply:
-        headers = self.message.headers
-        if self.back is not None:
-            if headers.relates_to is not None and self._replied(self.back, headers.relates_to):
-                return Reply()
-            if isinstance(self.message.fault, PeerFault):
-                said = self.message.fault
-                words = f"a fault, {said.code or 'without a code'}: {said.reason}"
-                definite = said.code not in ("Server", "Receiver")
-                self.party.refused(self.back, words, self.now, definite=definite)
-        elif self.party.requires:
-            wire = Wire(Rm.V1_1, headers.wsa or Rm.V1_1.rules.wsa[0], self.message.soap)
-            fault = RmFault(FaultName.WSRM_REQUIRED)
-            return Reply(_fault(wire, fault, headers.message_id), fault=True)
-        return Reply(unreliable=self.message)
-
-    def _take_reply_alone(self) -> None:
-        """Take a reply that is in no sequence, and acknowledges its request."""
-        message = self.message
-        relates_to = message.headers.relates_to
-        if self.back is None or relates_to is None or message.sequence is not None:
-            return
-        if message.body is None and not isinstance(message.fault, RmFault):
-            self._replied(self.back, relates_to)
-
-    def _replied(self, key: str, relates_to: str) -> bool:
-        """Take a reply that is in no sequence, but came back on the connection of its request: the
-        application gets it in the transaction that forgets the request, so that it gets it once.
-        Where the application raises it counts as lost, and the request is sent again.
-
-        Returns:
-            False where there is no application for it.
-        """
-        taken = True
-        with telling(self.party, self.now) as step:
-            found = heard.replied(step, key, relates_to, alone=True)
-            if found is None:
-                return True  # It came before, or is none.
-            sequence, number = found
-            service = sequence.callback or ""
-            application = self.party.applications.get(service)
-            taken = application is not None
-            if application is not None:
-                delivered = Delivered(
-                    sequence.identifier or "",
-                    number,
-                    self.message,
-                    self.octets,
-                    self.content_type,
-                    service,
-                    sequence.owner,
-                    self.now,
-                )
-                step.call(sequence.key)
-                application(step.tx, delivered)
-        return taken
-
-    def _acknowledged(self, said: Acknowledgement) -> None:
-        fault = None
-        with telling(self.party, self.now) as step:
-            fault = heard.acknowledged(step, said, self.owner)
-            if fault is not None and fault.name is FaultName.INVALID_ACKNOWLEDGEMENT:
-                self._complain(step, said)
-        if fault is None or self.message.rm is None:
-            return
-        if fault.name is FaultName.INVALID_ACKNOWLEDGEMENT:
-            shown = Acknowledgement(said.identifier, said.ranges, said.final)
-            fault = replace(fault, detail=acknowledgement_block(self.message.rm, shown))
-        self.misread = fault
-
-    def _complain(self, step: Step, said: Acknowledgement) -> None:
-        """Tell people, now and then, that a destination acknowledges what was never sent: all that
-        it says so is for nothing."""
-        if self.party.complaints.allows(said.identifier, self.now):
-            numbers = ", ".join(map(str, said.nacks)) if said.nacks else str(said.ranges)
-            text = f"it speaks of numbers that were never sent: {numbers[:100]}"
-            step.tell(NoticeKind.REFUSED, said.identifier, text)
-
-    def _faulted(self, fault: RmFault) -> None:
-        relates_to = self.message.headers.relates_to
-        ours = True
-        with telling(self.party, self.now) as step:
-            if fault.name is FaultName.CREATE_SEQUENCE_REFUSED:
-                if relates_to is not None:
-                    why = f"the destination refused it: {fault.reason}"
-                    heard.refused(step, id_to_keep(relates_to), why, self.owner)
-                return
-            ours = heard.faulted(step, fault, self.owner)
-        if ours or fault.identifier is None:
-            return
-        gone = fault.name in (FaultName.SEQUENCE_TERMINATED, FaultName.UNKNOWN_SEQUENCE)
-        with begin(self.party, self.now) as step:
-            incoming = destination.find(step, fault.identifier, self.owner)
-            if incoming is None:
-                return
-            if gone and incoming.ended_at is None:
-                ending.terminate(step, incoming, None)
-            step.tell(NoticeKind.REFUSED, fault.identifier, fault.name.value)
-
-    def _protocol(self, body: Body) -> None:
-        party, now, owner = self.party, self.now, self.owner
-        match body:
-            case CreateSequence():
-                self._create(body)
-            case CreateSequenceResponse():
-                if self.message.headers.relates_to is not None:
-                    created(party, body, self.message.headers.relates_to, now, owner)
-            case CloseSequence(identifier, last):
-                outcome = destination.close(party, identifier, last, now, owner=owner)
-                self._ended(outcome, CloseSequenceResponse(identifier))
-            case TerminateSequence(identifier, last):
-                outcome = destination.terminate(party, identifier, last, now, owner=owner)
-                self._ended(outcome, TerminateSequenceResponse(identifier))
-            case CloseSequenceResponse(identifier):
-                with begin(party, now) as step:
-                    heard.closed(step, identifier, owner)
-            case TerminateSequenceResponse(identifier):
-                with telling(party, now) as step:
-                    heard.terminated(step, identifier, owner)
-
-    def _create(self, body: CreateSequence) -> None:
-        answer, self.sequence = destination.create(
-            self.party,
-            self.message,
-            body,
-            self.now,
-            owner=self.owner,
-            service=self.service,
-            peer=self.peer,
-        )
-        if isinstance(answer, RmFault):
-            self.fault, self.about_header = answer, False
-        else:
-            self.body = answer
-
-    def _ended(self, outcome: destination.Outcome, answer: Body) -> None:
-        """Answer CloseSequence or TerminateSequence."""
-        if outcome.fault is not None and outcome.fault.identifier is not None:
-            if self._ended_by_destination(outcome.fault.identifier):
-                self.body = answer
-            else:
-                self.fault, self.about_header = outcome.fault, False
-            return
-        sequence = outcome.sequence
-        assert sequence is not None
-        self.sequence = sequence
-        if sequence.wire.rm.rules.terminate_answered:
-            self.body = answer
-            self.blocks.append(outcome.acknowledgement)
-        elif sequence.opposite is not None:
-            self.body = self._own_end(sequence)
-
-    def _own_end(self, sequence: IncomingSequence) -> Body | None:
-        """The end of the replies, where nothing else could carry it (1.0)."""
-        with begin(self.party, self.now) as step:
-            replies = step.tx.outgoing.find(reply_key(sequence.identifier))
-        if replies is None or replies.identifier is None:
-            return None
-        if not is_anonymous(replies.target.address):
-            return None
-        return TerminateSequence(replies.identifier)
-
-    def _ended_by_destination(self, identifier: str) -> bool:
-        """Take it that the destination ends one of our sequences."""
-        with telling(self.party, self.now) as step:
-            sequence = step.tx.outgoing.find_identified(identifier)
-            if sequence is None or not source.is_peer(sequence, self.owner):
-                return False
-            if sequence.ended_at is None:
-                if sequence.count:
-                    source.give_up(step, sequence, "the destination ended it")
-                else:
-                    source.finish(step, sequence)
-        return True
-
-    def _in_sequence(self, header: SequenceHeader) -> None:
-        party, message, now = self.party, self.message, self.now
-        outcome = destination.receive(
-            party, message, header, self.octets, self.content_type, now, owner=self.owner
-        )
-        self.sequence = outcome.sequence
-        if outcome.acknowledgement:
-            self.blocks.append(outcome.acknowledgement)
-        if outcome.fault is not None:
-            self.fault = outcome.fault
-            return
-        if outcome.nack:
-            self._ask_again(outcome)
-        if not (outcome.taken or outcome.known) or isinstance(message.body, LastMessage):
-            return
-        message_id, to = message.headers.message_id, self._reply_endpoint()
-        if to is None or message_id is None or self.back is not None:
-            return
-        if is_anonymous(to.address):
-            self.awaited = Awaited(header.identifier, message_id, header.number)
-
-    def _ask_again(self, outcome: destination.Outcome) -> None:
-        """Ask for what is missing where acknowledgements go."""
-        assert outcome.sequence is not None
-        if is_callable(outcome.sequence.acks_to):
-            self.outgoing.append(alone(outcome.sequence, outcome.nack, NACK))
-        else:
-            self.label = NACK  # It stands in place of the acknowledgement.
-
-    def _hurry(self, awaited: Awaited) -> None:
-        """Let the application have the message now."""
-        party, now = self.party, self.now
-        try:
-            deliver(party, awaited.identifier, now)
-            self.ready = reply_to(party, awaited, now)
-            if self.ready is None and not may_answer(party, awaited, now):
-                self.awaited = None  # It had nothing to say.
-        except StorageUnavailable:
-            pass  # The message is stored, which is what the acknowledgement says.
-
-    def _reply_endpoint(self) -> EndpointReference | None:
-        sequence = self.sequence
-        offered = False
-        if self.message.headers.reply_to is None and sequence is not None and sequence.opposite:
-            with begin(self.party, self.now) as step:
-                replies = step.tx.outgoing.find(sequence.opposite)
-            offered = replies is not None and is_anonymous(replies.target.address)
-        return reply_endpoint(self.message, offered=offered)
-
-    def _asked(self, identifier: str) -> None:
-        outcome = destination.acknowledge(self.party, identifier, self.now, owner=self.owner)
-        if outcome.fault is not None:
-            self.fault = self.fault or outcome.fault
-        elif outcome.acknowledgement:
-            self.blocks.append(outcome.acknowledgement)
-            self.sequence = self.sequence or outcome.sequence
-
-    def _reply(self, rm: Rm) -> Reply:
-        message = self.message
-        headers = message.headers
-        wire = Wire(rm, headers.wsa or rm.rules.wsa[0], message.soap)
-        answer, failed = self._answer(wire)
-        if answer is not None and is_callable(answer.to):
-            self.outgoing.append(answer)
-            self.away = answer if failed else None
-            answer, failed = None, False
-        if self.misread is not None:
-            # It must not replace what answers the message.
-            misread = _fault(wire, self.misread, headers.message_id)
-            if answer is None:
-                answer, failed = misread, True
-        if self.back is not None:
-            if self.misread is not None:
-                self._refuse_answer(wire, self.back, self.misread)
-            answer, failed = None, False
-        awaited = self.awaited if self.ready is None else None
-        return Reply(answer, failed, tuple(self.outgoing), awaited)
-
-    def _refuse_answer(self, wire: Wire, key: str, fault: RmFault) -> None:
-        """Send the fault about what came back on a connection of ours, where no answer to it can
-        go, to the destination."""
-        if fault.name is not FaultName.INVALID_ACKNOWLEDGEMENT:
-            return
-        with begin(self.party, self.now) as step:
-            sequence = step.tx.outgoing.find(key)
-        if sequence is None or sequence.identifier != fault.identifier:
-            return
-        if is_callable(sequence.target):
-            relates_to = self.message.headers.message_id
-            self.outgoing.append(_fault(wire, fault, relates_to, to=sequence.target))
-
-    def _answer(self, wire: Wire) -> tuple[Outgoing | None, bool]:
-        """What answers the message, and whether it is a fault."""
-        headers, sequence = self.message.headers, self.sequence
-        if self.fault is not None:
-            to = None
-            if self.about_header and sequence is not None and is_callable(sequence.acks_to):
-                to = sequence.acks_to
-            else:
-                to = self._callable_fault_to()
-            fault = _fault(
-                wire,
-                self.fault,
-                headers.message_id,
-                to=to,
-                about_header=self.about_header,
-                blocks=self.blocks,
-            )
-            return fault, True
-        if self.body is not None:
-            to = self._callable_reply_to() or anonymous(wire.wsa)
-            action, envelope = write_message(
-                wire, self.body, to=to, relates_to=headers.message_id, blocks=self.blocks
-            )
-            return Outgoing(to, envelope, action, wire, type(self.body).__name__), False
-        if self.ready is not None:
-            # The first one is on the reply, where it is of the sequence of the request.
-            elsewhere = sequence is not None and is_callable(sequence.acks_to)
-            others = [block for block in self.blocks[0 if elsewhere else 1 :] if block]
-            return replace(self.ready, envelope=with_blocks(self.ready.envelope, others)), False
-        if any(self.blocks) and sequence is not None:
-            to = anonymous(sequence.wire.wsa)
-            found = alone(sequence, b"".join(self.blocks), self.label)
-            return replace(found, to=to), False
-        return None, False
-
-    def _callable_fault_to(self) -> EndpointReference | None:
-        """Where a fault goes that has no place of its own (WS-Addressing 1.0, section 3.4)."""
-        fault_to = self.message.headers.fault_to
-        return self._callable_reply_to() if fault_to is None else self._callable(fault_to)
-
-    def _callable_reply_to(self) -> EndpointReference | None:
-        reply_to = self.message.headers.reply_to
-        return None if reply_to is None else self._callable(reply_to)
-
-    def _callable(self, to: EndpointReference) -> EndpointReference | None:
-        return to if is_callable(to) and self.party.allows(to.address) else None
