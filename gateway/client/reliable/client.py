@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from enum import Enum
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter
 from weakref import WeakKeyDictionary
 
 from gateway.client.reliable.deliveries import (
@@ -52,7 +52,6 @@ from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.source import (
     end_sequence,
     is_key_of,
-    key_of,
     keys_upto,
     send,
     takes_messages,
@@ -407,18 +406,21 @@ class ReliableClient(End):
         now = time.time()
         # In the order in which sequences are locked; of one sequence in the order of the calls.
         step = Step(self._endpoint.party, transaction, now)
-        for place, each in sorted(((_place(each), each) for each in pending), key=itemgetter(0)):
+        for each in sorted(pending, key=_place):
             sent = send(step, each.name, each.channel, each.message)
             if len(self._open) >= KEPT:
                 self._open.clear()
-            self._open[place] = sent.key
+            self._open[each.place] = sent.key
 
     def _lock_all(self, transaction: Transaction, pending: Sequence[Pending]) -> None:
         """Lock the sequences of several messages with one statement, where each is known to be
         there: what is not there has to be locked in its turn."""
         find_all = getattr(transaction.outgoing, "find_all", None)
-        names = {(each.name, each.channel.target) for each in pending}
-        known = [keys_upto(*name, self._open.get(key_of(*name))) for name in names]
+        firsts = {each.place: each for each in pending}
+        known = [
+            keys_upto(each.name, each.channel.target, self._open.get(place))
+            for place, each in firsts.items()
+        ]
         keys = in_key_order(key for some in known for key in some)
         if find_all is None or len(keys) < 2 or not all(known):
             return
@@ -449,8 +451,7 @@ class ReliableClient(End):
         return self._threads
 
 
-def _place(pending: Pending) -> str:
-    return key_of(pending.name, pending.channel.target)
+_place = attrgetter("place")
 
 
 def _is_of(sequence: OutgoingSequence, key: str) -> bool:

@@ -95,14 +95,17 @@ class Lanes(Generic[T]):
                 lane.listed = False
                 item = lane.items.popleft()
                 lane.busy += 1
-                self._list(host, lane, goes_on=True)
-                self._begin(host)
+                if lane.items:
+                    self._list(host, lane, goes_on=True)
+                if host.ready:
+                    self._begin(host)
                 try:
                     await self._work(item)
                 finally:
                     lane.busy -= 1
-                    self._list(host, lane)
-                    if not lane.busy and not lane.items:
+                    if lane.items:
+                        self._list(host, lane)
+                    elif not lane.busy:
                         del host.lanes[lane.key]
         finally:
             host.workers -= 1

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 IN_FLIGHT = 64
 """Messages of one sequence that are on their way, or wait for a connection."""
-AT_A_TIME = 4
+AT_A_TIME = 8
 """Connections for the messages of one sequence."""
 TO_A_HOST = 96
 ALONE = 256

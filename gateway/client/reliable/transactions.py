@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from gateway.client.reliable.deliveries import InTransaction
 from gateway.reliability.party import Channel
-from gateway.reliability.source import Message
+from gateway.reliability.source import Message, key_of
 from gateway.reliability.storage import Transaction
 from mediation import EndpointReference, checked_dataclass
 from mediation.reliable_messaging import read_message
@@ -19,9 +19,14 @@ from mediation.reliable_messaging import read_message
 
 @checked_dataclass(frozen=True, slots=True)
 class Pending:
-    """A message that is stored when its transaction ends."""
+    """A message that is stored when its transaction ends.
+
+    Attributes:
+        place: The key of the first sequence of that name, by which sequences are locked.
+    """
 
     name: str
+    place: str
     channel: Channel
     message: Message
     message_id: str
@@ -67,7 +72,8 @@ def pending_message(
         envelope=envelope,
     )
     name = sequence_name(key, callbacks)
-    return Pending(name, channel(address, callbacks), message, message_id)
+    to = channel(address, callbacks)
+    return Pending(name, key_of(name, to.target), to, message, message_id)
 
 
 class ClientTransaction(InTransaction):

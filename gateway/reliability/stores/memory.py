@@ -437,7 +437,7 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
 
     def next_due(self, key: str, highest: int, after: float) -> float | None:
         found = self._shelf(key).messages(1, highest)
-        times = (one.next_at for one in found if one.next_at is not None and one.next_at > after)
+        times = [one.next_at for one in found if one.next_at is not None and one.next_at > after]
         return min(times, default=None)
 
     def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:

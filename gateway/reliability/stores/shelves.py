@@ -131,13 +131,12 @@ class ShelfDraft(Generic[M]):
         """Those with the numbers from *first* to *last*, by number."""
         base = self._base.messages(first, last)
         if not self._gone and not self._put:
-            yield from base
-            return
+            return base
         left = (message for message in base if message.number not in self._gone)
         own = sorted(
             number for number in self._put if first <= number and (last is None or number <= last)
         )
-        yield from merge(left, (self._put[number] for number in own), key=_number_of)
+        return merge(left, (self._put[number] for number in own), key=_number_of)
 
     def with_id(self, message_id: str) -> M | None:
         """The first that has the id."""
