@@ -52,6 +52,13 @@ def simulate(
             " postgresql://... (in schemas of its own, which are removed).",
         ),
     ] = "memory:",
+    two_phase: Annotated[
+        bool,
+        typer.Option(
+            help="The application's table is in another schema of PostgreSQL, which takes part by"
+            " two-phase commit; processes end at its steps, too."
+        ),
+    ] = False,
 ) -> None:
     r"""Simulate a client and a service that speak WS-ReliableMessaging, from a seed.
 
@@ -74,7 +81,7 @@ def simulate(
     started = told = time.monotonic()
     messages = 0
     try:
-        with _disks(store) as make_disk:
+        with _disks(store, two_phase) as make_disk:
             for number in range(seed, seed + seeds):
                 outcome = run(Scenario.drawn(number, chosen), make_disk)
                 messages += outcome.messages
@@ -100,8 +107,10 @@ def simulate(
 
 
 @contextmanager
-def _disks(store: str) -> "Iterator[Callable[[str], Disk]]":
+def _disks(store: str, two_phase: bool) -> "Iterator[Callable[[str], Disk]]":
     if store in ("memory", "memory:"):
+        if two_phase:
+            raise CommandFailed("--two-phase wants --store postgresql://...")
         from gateway.reliability.simulation.disks import MemoryDisk
 
         yield lambda name: MemoryDisk()
@@ -110,7 +119,7 @@ def _disks(store: str) -> "Iterator[Callable[[str], Disk]]":
 
     with tempfile.TemporaryDirectory(prefix="dragoman-") as folder:
         url = "sqlite://" if store in ("sqlite", "sqlite:") else store
-        with disks_in(url, Path(folder)) as make_disk:
+        with disks_in(url, Path(folder), two_phase=two_phase) as make_disk:
             yield make_disk
 
 
