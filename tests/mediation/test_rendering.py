@@ -29,6 +29,7 @@ from mediation import (
     delivery_id,
     event,
     http_headers,
+    names,
     prepare,
     read_received,
     render,
@@ -233,8 +234,6 @@ ONVIF = "{http://www.onvif.org/ver10/topics}VideoSource/MotionAlarm"
         (dialects.TOPIC_FULL, PATH, dialects.TOPIC_FULL, "t0:a/b"),
         (dialects.TOPIC_CONCRETE_SET, ONVIF, dialects.TOPIC_CONCRETE_SET,
          "tns1:VideoSource/MotionAlarm"),
-        (dialects.TOPIC_IBM_SIMPLE, SINGLE, dialects.TOPIC_IBM_SIMPLE, "plain"),
-        (dialects.TOPIC_IBM_SIMPLE, PATH, dialects.TOPIC_CONCRETE, "t0:a/b"),
         (dialects.TOPIC_SYNAPSE, PATH, dialects.TOPIC_CONCRETE, "t0:a/b"),
         (dialects.ACTION_DPWS_1_1, SINGLE, dialects.TOPIC_SIMPLE, "plain"),
         (None, "{urn:ihe:iti:dsub:2009}FullDocumentEntry", dialects.TOPIC_SIMPLE,
@@ -249,6 +248,29 @@ def test_topics_in_the_dialect_of_the_subscriber(
     octets = delivered(event, version, version is WSE, dialect=subscribed)
     element = part(octets, "//wsnt:Topic")
     assert (element.get("Dialect"), element.text) == (written, carried)
+    (received,) = _received(octets)
+    assert clark(received.topic) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "carried"),
+    [
+        (SINGLE, dialects.TOPIC_IBM_SIMPLE, "plain"),
+        (PATH, dialects.TOPIC_CONCRETE, "t0:a/b"),
+    ],
+)
+def test_topics_in_the_dialect_of_ibm(name: str, written: str, carried: str) -> None:
+    """Who subscribes to raw events in it speaks WS-Messenger, whose header is IBM's."""
+    event = Notification("urn:1", "p", b"<a/>", NOW, topic=topic(name))
+    octets = delivered(event, WSN, False, dialect=dialects.TOPIC_IBM_SIMPLE)
+    element = part(octets, "//wsnt:Topic")
+    assert (element.get("Dialect"), element.text) == (written, carried)
+    raw = delivered(event, WSE, True, dialect=dialects.TOPIC_IBM_SIMPLE)
+    (header,) = parts(raw, "//s:Header/*[local-name() = 'Topic']")
+    assert etree.QName(header).namespace == names.WSN_IBM
+    assert header.get("Dialect") == dialects.TOPIC_IBM_SIMPLE
+    assert header.text is not None
+    assert header.text.rpartition(":")[2] == carried.rpartition(":")[2]
     (received,) = _received(octets)
     assert clark(received.topic) == name
 

@@ -208,7 +208,7 @@ async def test_bookmarks_outlive_kill(tmp_path: Path, sinks: Consumers) -> None:
 
 async def test_only_who_answers_acknowledges(run: Running) -> None:
     answer = await ask(run, subscribe("Events", "soap.tcp://127.0.0.1:9999/x"))
-    assert answer.fault.subcode == f"{{{WSE}}}InvalidMessage"
+    assert answer.fault.subcode == f"{{{WSE}}}EventSourceUnableToProcess"
 
 
 async def test_pull(run: Running) -> None:
