@@ -424,7 +424,7 @@ def _in_sequence(request: Request, sequence: OutgoingSequence, number: int) -> R
         sequence_block(rm, soap, SequenceHeader(identifier, number)),
         ack_requested_block(rm, AckRequested(identifier)),
     )
-    return replace(request, body=with_blocks(request.body, blocks))
+    return replace(request, body=with_blocks(request.body, blocks), once=True)
 
 
 def _broken(why: str, status: int | None = None) -> Outcome:

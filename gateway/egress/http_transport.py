@@ -154,6 +154,8 @@ class HttpTransport:
                 try:
                     return await self._answer(connection, head, body, deadline)
                 except Cut:
+                    if request.once:
+                        raise
                     self._busy.discard(connection)
             connection = await self._dialer.connect(target, deadline, self._make)
             if self._closed:
@@ -317,7 +319,7 @@ class _Post:
     def ended(self, outcome: Answer | SendFailed) -> None:
         """Hear that it is answered, or that its connection has ended."""
         transport = self._transport
-        if isinstance(outcome, Cut) and transport.post_again(self):
+        if isinstance(outcome, Cut) and not self.request.once and transport.post_again(self):
             return
         transport.give_back(self.destination, self.connection)
         self.tell(outcome)

@@ -69,6 +69,8 @@ class Request:
         origin: Which event it is a copy of, for another gateway; empty where that is not said.
         own_headers: Headers that no other message has, beside *headers*.
         patient: Its answer may be long, and may take its time: who is asked waits for something.
+        once: A connection that ends with it is a failure, also where the consumer may have closed
+            it while it was idle: whoever sends it counts how often it was sent.
     """
 
     target: Target
@@ -83,6 +85,7 @@ class Request:
     admit: Callable[[str], bool] | None = None
     own_headers: tuple[tuple[str, str], ...] = ()
     patient: bool = False
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
