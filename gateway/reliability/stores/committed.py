@@ -5,7 +5,6 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from gateway.reliability.records import (
@@ -15,6 +14,7 @@ from gateway.reliability.records import (
     OutgoingMessage,
     OutgoingSequence,
 )
+from gateway.reliability.stores.locks import names_of
 from gateway.reliability.stores.shelves import Shelf
 
 R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence)
@@ -64,10 +64,6 @@ class Table(Generic[R]):
     def page(self, after: str, limit: int) -> list[R]:
         keys = sorted(key for key in self.records if key > after)
         return [self.records[key] for key in keys[:limit]]
-
-
-names_of = attrgetter("identifier", "offered", "create_id")
-"""The fields that tell an outgoing sequence from all others, as of `Committed.names`."""
 
 
 def _address(record: Record | None) -> str | None:

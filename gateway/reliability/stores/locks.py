@@ -2,6 +2,7 @@
 
 from enum import IntEnum
 from functools import lru_cache
+from operator import attrgetter
 from typing import TypeAlias
 
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
@@ -18,6 +19,11 @@ class Kind(IntEnum):
     INVOKER = 2
     OUTGOING = 3
 
+
+NAMES = ("identifier", "offered", "create_id")
+"""The fields that tell an outgoing sequence from all others."""
+names_of = attrgetter(*NAMES)
+"""What an outgoing sequence has in them."""
 
 Place: TypeAlias = tuple[Kind, str]
 """An object's place in the lock order; keys are compared by their code points."""

@@ -20,10 +20,12 @@ from gateway.reliability.records import (
 from gateway.reliability.storage import Taken
 from gateway.reliability.stores import ahead, tables
 from gateway.reliability.stores.locks import (
+    NAMES,
     Kind,
     can_be_key,
     check_key,
     check_sequence,
+    names_of,
 )
 from gateway.reliability.stores.rows import Manager, values_of
 from gateway.reliability.stores.statements import (
@@ -263,7 +265,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         check_sequence(sequence)
         self._hold(sequence.key)
         before = self._records[sequence.key]
-        if before is None or _names_of(before) != _names_of(sequence):
+        if before is None or names_of(before) != names_of(sequence):
             self._check_names(before, sequence)
         self._write(sequence.key, sequence)
 
@@ -273,10 +275,10 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         Raises:
             Taken: One has.
         """
-        had = _names_of(before) if before is not None else (None, None, None)
+        had = names_of(before) if before is not None else (None, None, None)
         changed = {
             name: value
-            for name, value, old in zip(_NAMES, _names_of(after), had, strict=True)
+            for name, value, old in zip(NAMES, names_of(after), had, strict=True)
             if value is not None and value != old
         }
         if changed:
@@ -458,14 +460,6 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         self._write_messages_of(key)
         rows = self._work.read(FIRST[by], {"own_sequence": key, f"own_{by}": value})
         return made(OutgoingMessage, rows[0]) if rows else None
-
-
-_NAMES = ("identifier", "offered", "create_id")
-"""What tells an outgoing sequence from all others."""
-
-
-def _names_of(record: OutgoingSequence) -> tuple[str | None, ...]:
-    return record.identifier, record.offered, record.create_id
 
 
 def _differs_in_tries(seen: OutgoingMessage, message: OutgoingMessage) -> bool:

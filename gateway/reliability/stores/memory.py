@@ -32,7 +32,6 @@ from gateway.reliability.stores.committed import (
     MemoryLook,
     Record,
     Table,
-    names_of,
 )
 from gateway.reliability.stores.locks import (
     Kind,
@@ -41,6 +40,7 @@ from gateway.reliability.stores.locks import (
     can_be_key,
     check_key,
     check_sequence,
+    names_of,
 )
 from gateway.reliability.stores.parts import Part
 from gateway.reliability.stores.shelves import Shelf, ShelfDraft
