@@ -120,6 +120,7 @@ class Sources:
         self._by_key: dict[str, Entry] = {}
         self._unknown: dict[str, float] = {}
         self._came: dict[str, tuple[int, float]] = {}
+        self._being_written: Mapping[str, tuple[int, float]] = {}
         self.events = 0
         """Events that this gateway took in from producers."""
         self.changed = asyncio.Event()
@@ -285,7 +286,8 @@ class Sources:
     def counts(self, entry: Entry) -> tuple[int, float | None]:
         """The number of events of a source, and when the last one came."""
         number, _ = self._came.get(entry.id, (0, 0.0))
-        return entry.row.events + number, entry.heard
+        being_written, _ = self._being_written.get(entry.id, (0, 0.0))
+        return entry.row.events + being_written + number, entry.heard
 
     # The store.
 
@@ -303,6 +305,7 @@ class Sources:
             rows.count(connection, came)
             return rows.glance(connection)
 
+        self._being_written = came
         try:
             seen = await self._store.submit(operation)
         except StoreUnavailable:
@@ -310,16 +313,19 @@ class Sources:
                 more, later = self._came.get(id_, (0, at))
                 self._came[id_] = number + more, later
             raise
+        finally:
+            self._being_written = {}
         for id_ in self._entries.keys() - seen.keys():
             self._drop(id_)
         changed = []
         for id_, (revision, events, last) in seen.items():
             entry = self._entries.get(id_)
+            if entry is not None:
+                self._put(entry, events=events, last_event=last)
             if entry is None or entry.row.revision < revision:
                 changed.append(id_)
-                continue
-            entry.read_at = self._clock()
-            self._put(entry, events=events, last_event=last)
+            else:
+                entry.read_at = self._clock()
         if changed:
             await self.read(changed)
 

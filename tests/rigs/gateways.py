@@ -224,7 +224,7 @@ async def running(data: Path, **settings: Any) -> AsyncIterator[Running]:
         finally:
             stop.set()
             code = await serving
-    assert code == 0
+    assert code == 0, [log for log in logs if log["log_level"] in ("error", "critical")]
     assert any(log["event"] == "dragoman.started" for log in logs), "logs are not captured"
     wrong = [log for log in logs if log["event"] == "soap.internal-error"]
     assert not wrong, wrong
