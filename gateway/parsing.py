@@ -74,7 +74,8 @@ class Parsing:
         if octets <= LARGE:
             return await self._in_thread(octets, work)
         try:
-            await asyncio.wait_for(self._large.acquire(), self._wait)
+            async with asyncio.timeout(self._wait):
+                await self._large.acquire()
         except TimeoutError:
             raise Busy from None
         try:

@@ -109,7 +109,8 @@ class AmqpCopies:
         """Copy what waits within *seconds*, and disconnect."""
         if self._connection.state.up:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._empty.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._empty.wait()
         if self._waiting:
             self.dropped += len(self._waiting)
             logger.warning("amqp-copies.dropped", extra={"events": len(self._waiting)})

@@ -187,7 +187,8 @@ class Spool:
                 await asyncio.sleep(AGAIN)
                 continue
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._come.wait(), LOOK if self._shared else None)
+                async with asyncio.timeout(LOOK if self._shared else None):
+                    await self._come.wait()
 
     async def _drain(self) -> bool:
         """Publish until nothing waits; False where something is left that the broker did not

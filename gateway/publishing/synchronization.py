@@ -106,7 +106,8 @@ class Synchronizing:
             self._busy.add(stranger)
         try:
             try:
-                await asyncio.wait_for(self._turns.acquire(), WAIT)
+                async with asyncio.timeout(WAIT):
+                    await self._turns.acquire()
             except TimeoutError:
                 raise Refused(Reason.UNAVAILABLE, "Too many wait for current messages.") from None
             try:

@@ -154,7 +154,8 @@ class Replicas:
                 self._expire()
             self._soon.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._soon.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._soon.wait()
 
     async def refresh(self, delivery: Delivery) -> None:
         """Learn what other gateways subscribed to before *delivery* arrived. One look serves all

@@ -84,7 +84,8 @@ class Demand:
             except Exception:
                 _log.exception("demand.error")
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), ROUND)
+                async with asyncio.timeout(ROUND):
+                    await self._changed.wait()
                 await asyncio.sleep(SETTLE)
             self._changed.clear()
 

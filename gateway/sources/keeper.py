@@ -118,7 +118,8 @@ class Keeper:
                 except Exception:
                     _log.exception("sources.error")
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._sources.changed.wait(), wait)
+                    async with asyncio.timeout(wait):
+                        await self._sources.changed.wait()
         finally:
             for task in self._tasks:
                 task.cancel()

@@ -54,9 +54,8 @@ class ExpiryClock:
             if wait is not None and wait <= 0:
                 return self._take_due(time.time())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(
-                    self._earlier.wait(), None if wait is None else min(wait, LONGEST_SLEEP)
-                )
+                async with asyncio.timeout(None if wait is None else min(wait, LONGEST_SLEEP)):
+                    await self._earlier.wait()
 
     def _take_due(self, now: float) -> list[Entry]:
         due: list[Entry] = []

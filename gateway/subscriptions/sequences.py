@@ -153,7 +153,8 @@ class SubscriberSequences:
         acks_to = numbering.acks_to(wire, create_id, base)
         creating = self._sending.create(wire, subscription.consumer, create_id, like, acks_to)
         try:
-            response = await asyncio.wait_for(creating, PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                response = await creating
         except TimeoutError:
             raise Refused(
                 Reason.CONSUMER_ADDRESS, "The consumer did not answer CreateSequence in time."

@@ -114,7 +114,8 @@ class WebHooks:
             admit=self._probations.gate_for(target.destination, principal.owner, clock),
         )
         try:
-            answer = await asyncio.wait_for(self._transport.send(request), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                answer = await self._transport.send(request)
         except (SendFailed, TimeoutError) as error:
             why = error.kind.value if isinstance(error, SendFailed) else "timeout"
             raise Refused(

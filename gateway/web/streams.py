@@ -128,7 +128,8 @@ class EventStream(Response):
             if former is not None:
                 former._replaced.set()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(former._ended.wait(), ENDS)
+                    async with asyncio.timeout(ENDS):
+                        await former._ended.wait()
             with contextlib.suppress(Refused):  # The mailbox is gone or unreadable: come again.
                 await self._resume()
                 await self._pour(scope, send, leaving)
