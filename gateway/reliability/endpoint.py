@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from gateway.reliability import source
+from gateway.reliability.at_once import send_at_once
 from gateway.reliability.crowds import (
     Acknowledging,
     Arrived,
@@ -54,6 +55,17 @@ class Endpoint:
             SourceFull: Too much waits already; nothing was changed.
         """
         return source.send(Step(self.party, tx, now), name, channel, message)
+
+    def send_at_once(
+        self, tx: Transaction, now: float, name: str, channel: Channel, message: Message
+    ) -> tuple[Sent, Outgoing | None]:
+        """As `send`; the caller sends what comes back, if anything does, after the commit: see
+        `at_once.send_at_once`.
+
+        Raises:
+            SourceFull: Too much waits already; nothing was changed.
+        """
+        return send_at_once(Step(self.party, tx, now), name, channel, message)
 
     def end(self, tx: Transaction, now: float, name: str, channel: Channel) -> bool:
         """Let no message more come in the sequence *name*. It ends when all are acknowledged.

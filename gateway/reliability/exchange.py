@@ -87,9 +87,9 @@ class Exchange:
     def only_acknowledges(self) -> bool:
         """Whether the answer, on the connection, is an acknowledgement and nothing else, nor asks
         for what is missing."""
-        others = (self.fault, self.misread, self.body, self.awaited)
-        acknowledges = any(self.blocks) and self.label == ACKNOWLEDGEMENT
-        return acknowledges and all(other is None for other in others)
+        if self.label != ACKNOWLEDGEMENT or self.fault is not None or self.misread is not None:
+            return False
+        return self.body is None and self.awaited is None and any(self.blocks)
 
     @property
     def is_asked(self) -> bool:

@@ -53,11 +53,12 @@ class Message:
 
 @checked_dataclass(frozen=True, slots=True)
 class Sent:
-    """Where a message was stored."""
+    """Where a message was stored, and as what."""
 
     key: str
     number: int
     message_id: str
+    message: OutgoingMessage
 
 
 def send(step: Step, name: str, channel: Channel, message: Message) -> Sent:
@@ -67,15 +68,28 @@ def send(step: Step, name: str, channel: Channel, message: Message) -> Sent:
     Raises:
         SourceFull: Too much waits already.
     """
-    sequence = _open_sequence(step, name, channel)
-    if sequence is None:
-        sequence = _new_sequence(step, name, channel)
-    return append(step, sequence, message)
+    return append(step, sequence_for(step, name, channel), message)
 
 
-def append(step: Step, sequence: OutgoingSequence, message: Message) -> Sent:
+def sequence_for(step: Step, name: str, channel: Channel) -> OutgoingSequence:
+    """The sequence *name* to the target of *channel* that takes messages; a new one, which is not
+    stored yet, where there is none.
+
+    Raises:
+        SourceFull: Too many wait already.
+    """
+    return _open_sequence(step, name, channel) or _new_sequence(step, name, channel)
+
+
+def append(
+    step: Step, sequence: OutgoingSequence, message: Message, *, next_at: float | None = None
+) -> Sent:
     """Store a message in a sequence that takes messages. The number and the message are of one
     transaction: one that is rolled back leaves no gap.
+
+    Args:
+        next_at: When it is sent again, where the caller sends it; None: the worker of the sequence
+            sends it.
 
     Raises:
         SourceFull: Too much waits already.
@@ -84,21 +98,24 @@ def append(step: Step, sequence: OutgoingSequence, message: Message) -> Sent:
     if sequence.count >= step.party.policy.stored and _only_keeps(sequence):
         sequence = _without_first(step, sequence)
     message_id = message.message_id or step.party.new_id()
-    due_at = due_now(sequence.due_at, step.now)
+    if next_at is None:
+        due_at = due_now(sequence.due_at, step.now)
+    else:
+        due_at = next_at if sequence.due_at is None else min(sequence.due_at, next_at)
     number = _take_number(step, sequence, last=message.last, due_at=due_at)
-    step.tx.outgoing.put_message(
-        sequence.key,
-        OutgoingMessage(
-            number,
-            id_to_keep(message_id),
-            message.action,
-            message.envelope or _written(sequence, message, message_id),
-            relates_to=id_to_keep(message.relates_to) if message.relates_to else None,
-            wants_reply=message.wants_reply
-            and (step.party.policy.reply_within is not None or replies_on_connections(sequence)),
-        ),
+    kept = OutgoingMessage(
+        number,
+        id_to_keep(message_id),
+        message.action,
+        message.envelope or _written(sequence, message, message_id),
+        relates_to=id_to_keep(message.relates_to) if message.relates_to else None,
+        wants_reply=message.wants_reply
+        and (step.party.policy.reply_within is not None or replies_on_connections(sequence)),
+        tries=0 if next_at is None else 1,
+        next_at=next_at,
     )
-    return Sent(sequence.key, number, message_id)
+    step.tx.outgoing.put_message(sequence.key, kept)
+    return Sent(sequence.key, number, message_id, kept)
 
 
 def _only_keeps(sequence: OutgoingSequence) -> bool:
@@ -239,6 +256,8 @@ def is_key_of(key: str, name: str, target: EndpointReference) -> bool:
 def keys_upto(name: str, target: EndpointReference, last: str | None) -> list[str]:
     """The keys of the sequences *name* that are looked at to find *last*, which is one of them;
     none where it is not."""
+    if last == key_of(name, target):
+        return [last]  # Nearly always.
     found: list[str] = []
     for key in _keys(name, target) if last is not None else ():
         found.append(key)

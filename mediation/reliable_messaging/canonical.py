@@ -59,7 +59,7 @@ _RANGE = re.compile(rb'Upper="(\d+)" Lower="(\d+)"')
 
 _SOAP = {soap.value.encode(): soap for soap in Soap}
 _WSA = {wsa.value.encode(): wsa for wsa in Wsa}
-_RM = {rm.value.encode(): rm for rm in Rm}
+_RM = {rm.value.encode(): (rm, rm.rules) for rm in Rm}
 
 
 def heading_of(octets: bytes) -> Heading | None:
@@ -75,8 +75,8 @@ def heading_of(octets: bytes) -> Heading | None:
 
 def _in_sequence(found: re.Match[bytes]) -> Heading | None:
     soap, wsa, rm, identifier, number, action, message_id, to = found.groups()
-    spoken, place = _RM[rm], int(number)
-    if place > spoken.rules.largest or _WSA[wsa] not in spoken.rules.wsa:
+    (spoken, rules), place = _RM[rm], int(number)
+    if place > rules.largest or _WSA[wsa] not in rules.wsa:
         return None
     headers = MessageHeaders(_WSA[wsa], action.decode(), to.decode(), message_id.decode())
     sequence = SequenceHeader(identifier.decode(), place)
@@ -85,12 +85,12 @@ def _in_sequence(found: re.Match[bytes]) -> Heading | None:
 
 def _acknowledgement(found: re.Match[bytes]) -> Heading | None:
     soap, wsa, action, rm, to, identifier, ranges = found.groups()
-    spoken = _RM[rm]
+    spoken, rules = _RM[rm]
     pairs = [(int(lower), int(upper)) for upper, lower in _RANGE.findall(ranges)]
     for lower, upper in pairs:
-        if lower > upper or upper > spoken.rules.largest:
+        if lower > upper or upper > rules.largest:
             return None
-    if _WSA[wsa] not in spoken.rules.wsa:
+    if _WSA[wsa] not in rules.wsa:
         return None
     all_of_it = Ranges(tuple(pairs)) if len(pairs) == 1 else Ranges.of(pairs)
     headers = MessageHeaders(_WSA[wsa], action.decode(), to.decode())

@@ -35,6 +35,8 @@ class OutOfTurn(Exception):
 class SourceState(Enum):
     """Of an RMSSequence: SS MIB LMR TMS."""
 
+    __hash__ = object.__hash__  # As of `mediation.Soap`.
+
     WAITING = "0100"
     """Messages wait; there is no sequence yet. CreateSequence is sent, again after the interval."""
     WAITING_ENDED = "0110"
@@ -52,6 +54,8 @@ class SourceState(Enum):
 
 
 class SourceEvent(Enum):
+    __hash__ = object.__hash__
+
     AMR = "application message from the client"
     LMR = "last message from the client"
     END = "the client ends the sequence, without a message"
@@ -62,6 +66,8 @@ class SourceEvent(Enum):
 
 class DestinationState(Enum):
     """Of an RMDSequence: FMR LMR EMR TMR."""
+
+    __hash__ = object.__hash__  # As of `mediation.Soap`.
 
     CREATED = "0000"
     """CreateSequenceResponse is sent, again if the request comes again."""
@@ -76,6 +82,8 @@ class DestinationState(Enum):
 
 
 class DestinationEvent(Enum):
+    __hash__ = object.__hash__
+
     AMR_SNC = "a message that does not complete the sequence"
     AMR_SC = "a message that completes the sequence"
     LMR_SNC = "the last message or its number, while others are missing"
@@ -85,6 +93,8 @@ class DestinationEvent(Enum):
 
 class InvokerState(Enum):
     """Of an InvokerBuffer: MIB LMR EMS."""
+
+    __hash__ = object.__hash__  # As of `mediation.Soap`.
 
     EMPTY = "000"
     WAITING = "100"
@@ -96,6 +106,8 @@ class InvokerState(Enum):
 
 
 class InvokerEvent(Enum):
+    __hash__ = object.__hash__
+
     AMR = "a message"
     LMR = "a message, and the end is known"
     SAM_EMPTY = "what could be delivered was; the buffer is empty"

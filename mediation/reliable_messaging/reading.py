@@ -129,14 +129,15 @@ def read_message(
 def _is_of_application(root: etree._Element, soap: Soap) -> bool:
     """Whether an envelope, whose header is known, has one element of an application as its body,
     and nothing else."""
-    if len(root) != 2 or root[1].tag != f"{{{soap.value}}}Body" or len(root[1]) != 1:
+    namespace_of_soap: str = soap.value
+    if len(root) != 2 or root[1].tag != f"{{{namespace_of_soap}}}Body" or len(root[1]) != 1:
         return False
     tag = root[1][0].tag
     # The tag of a comment is a function.
     if not isinstance(tag, str):
         return False  # type: ignore[unreachable]
     namespace = tag[1:].rpartition("}")[0]
-    return namespace not in RM_BY_NAMESPACE and namespace != soap.value
+    return namespace not in RM_BY_NAMESPACE and namespace != namespace_of_soap
 
 
 def _headed(heading: Heading, body: Body | None) -> ReliableMessage:

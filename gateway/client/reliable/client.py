@@ -46,6 +46,7 @@ from gateway.client.reliable.transactions import (
     sequence_name,
 )
 from gateway.client.reliable.workers import STOP, Workers
+from gateway.reliability.at_once import send_at_once
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
@@ -64,7 +65,7 @@ from gateway.reliability.storage import (
     Transaction,
     in_key_order,
 )
-from gateway.reliability.values import Dead, Notice
+from gateway.reliability.values import Dead, Notice, Outgoing
 from mediation import EndpointReference, Soap, Wsa
 from mediation.reliable_messaging import Rm, make_connection_address
 from mediation.reliable_messaging.policy import Policy
@@ -240,7 +241,7 @@ class ReliableClient(End):
             self.store.transaction,
             lambda transaction: ClientTransaction(transaction, self._channel, new_id),
             self._store_pending,
-            self._workers.wake,
+            lambda own: self._go_on(own.pending, own.at_once),
             self._own_threads,
         )
 
@@ -273,7 +274,6 @@ class ReliableClient(End):
         """
         pending = self._pending(address, body, None, action, key, envelope, last)
         await self._gathering().run(pending)
-        self._workers.wake()
         return pending.message_id
 
     def request(
@@ -302,7 +302,6 @@ class ReliableClient(End):
     ) -> str:
         pending = self._pending(address, body, callbacks, action, key, envelope, last)
         self._sharing.run(pending)
-        self._workers.wake()
         return pending.message_id
 
     def _pending(
@@ -400,17 +399,30 @@ class ReliableClient(End):
         return Channel(address, wire, acks_to, callbacks is not None, callbacks)
 
     def _store_pending(self, own: ClientTransaction) -> None:
-        self._store_in(own.transaction, own.pending)
+        own.at_once = self._store_in(own.transaction, own.pending)
 
-    def _store_in(self, transaction: Transaction, pending: Sequence[Pending]) -> None:
-        now = time.time()
+    def _go_on(self, stored: Sequence[Pending], at_once: Sequence[Outgoing]) -> None:
+        """Have the workers send what is committed; *at_once* counts as sent."""
+        self._workers.send_soon(at_once)
+        if len(at_once) < len(stored):
+            self._workers.wake()
+
+    def _store_in(self, transaction: Transaction, pending: Sequence[Pending]) -> list[Outgoing]:
+        """Store messages; those that are to be sent once that is committed."""
+        step = Step(self._endpoint.party, transaction, time.time())
+        at_once: list[Outgoing] = []
         # In the order in which sequences are locked; of one sequence in the order of the calls.
-        step = Step(self._endpoint.party, transaction, now)
         for each in sorted(pending, key=_place):
-            sent = send(step, each.name, each.channel, each.message)
+            if self._workers.has_room(self._open.get(each.place)):
+                sent, outgoing = send_at_once(step, each.name, each.channel, each.message)
+                if outgoing is not None:
+                    at_once.append(outgoing)
+            else:
+                sent = send(step, each.name, each.channel, each.message)
             if len(self._open) >= KEPT:
                 self._open.clear()
             self._open[each.place] = sent.key
+        return at_once
 
     def _lock_all(self, transaction: Transaction, pending: Sequence[Pending]) -> None:
         """Lock the sequences of several messages with one statement, where each is known to be
@@ -434,12 +446,13 @@ class ReliableClient(End):
         try:
             with self.store.transaction() as transaction:
                 self._lock_all(transaction, pending)
-                self._store_in(transaction, pending)
+                at_once = self._store_in(transaction, pending)
         except Exception as error:
             undone = isinstance(error, Conflict) or not isinstance(error, StorageUnavailable)
             if len(pending) == 1 or not undone:
                 return [error] * len(pending)
             return [self._store_shared([each])[0] for each in pending]
+        self._go_on(pending, at_once)
         return [None] * len(pending)
 
     def _own_intake(self) -> Intake:

@@ -88,7 +88,7 @@ class Posts:
         if self._workers.stopping:
             return
         key, what = outgoing.key or "", outgoing.label.removesuffix(" again")
-        host = urlsplit(outgoing.to.address).netloc
+        host = _host_of(outgoing.to.address)
         if outgoing.key is not None:
             if what in self._in_flight[key]:
                 return
@@ -246,6 +246,11 @@ class Posts:
 
 _PASSING = frozenset({408, 425, 429})
 """What HTTP says of requests of which the same one may be taken later."""
+
+
+@lru_cache(1024)
+def _host_of(address: str) -> str:
+    return urlsplit(address).netloc
 
 
 @lru_cache(256)

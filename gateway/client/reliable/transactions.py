@@ -13,6 +13,7 @@ from gateway.client.reliable.deliveries import InTransaction
 from gateway.reliability.party import Channel
 from gateway.reliability.source import Message, key_of
 from gateway.reliability.storage import Transaction
+from gateway.reliability.values import Outgoing
 from mediation import EndpointReference, checked_dataclass
 from mediation.reliable_messaging import read_message
 
@@ -90,6 +91,8 @@ class ClientTransaction(InTransaction):
         self._channel = channel
         self._new_id = new_id
         self.pending: list[Pending] = []
+        self.at_once: list[Outgoing] = []
+        """What is sent once it is committed."""
 
     def send(
         self,
@@ -175,7 +178,7 @@ class OpenTransaction:
         begin: Callable[[], AbstractContextManager[Transaction]],
         made: Callable[[Transaction], ClientTransaction],
         finish: Callable[[ClientTransaction], None],
-        committed: Callable[[], None],
+        committed: Callable[[ClientTransaction], None],
         threads: Callable[[], "Threads"],
     ) -> None:
         self._begin = begin
@@ -201,7 +204,7 @@ class OpenTransaction:
                 raise
         self._store.__exit__(*raised)
         if raised[0] is None:
-            self._committed()
+            self._committed(self._own)
 
     async def __aenter__(self) -> ClientTransaction:
         beginning = self._threads().begin.submit(self.__enter__)

@@ -11,9 +11,9 @@ import ssl
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -178,6 +178,25 @@ class Workers:
         """Send something, from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.posts.post, outgoing)
+
+    def has_room(self, key: str | None) -> bool:
+        """Whether a message of the sequence *key*, which may not be there yet, may be sent now by
+        `send_soon`."""
+        return key is not None and self._loop is not None and self.posts.room(key) > 0
+
+    def send_soon(self, messages: Sequence[Outgoing]) -> None:
+        """Send messages that were stored as sent, from any thread; those that the workers do not
+        send because they stop are sent again when it is time."""
+        loop = self._loop
+        if messages and loop is not None:
+            with suppress(RuntimeError):  # The loop is closed.
+                loop.call_soon_threadsafe(self._post_all, messages)
+
+    def _post_all(self, messages: Sequence[Outgoing]) -> None:
+        for each in messages:
+            self.posts.post(each)
+        if self.endpoint.party.policy.interval < POLL:
+            self._woken.set()  # A look learns when they are due again.
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Run something in the event loop of the workers.

@@ -11,7 +11,14 @@ from gateway.reliability.simulation.disks import Disk
 from gateway.reliability.simulation.scenarios import Scenario
 from gateway.reliability.source import Message, SourceFull
 from gateway.reliability.storage import Transaction
-from gateway.reliability.values import Answer, Application, ApplicationFault, Delivered, Notice
+from gateway.reliability.values import (
+    Answer,
+    Application,
+    ApplicationFault,
+    Delivered,
+    Notice,
+    Outgoing,
+)
 from mediation import EndpointReference, PeerFault
 from mediation.reliable_messaging import make_connection_address
 from mediation.reliable_messaging.application import body_of
@@ -124,19 +131,20 @@ class Client:
         # Replies come in the sequence that was offered, or in one that the service makes.
         node.applications[NAME] = node.applications[""] = self.take
 
-    def send_next(self, now: float) -> bool:
+    def send_next(self, now: float) -> tuple[bool, Outgoing | None]:
         """Send the next message of the list, or end the sequence after the last one.
 
         Returns:
-            Whether there is more to do.
+            Whether there is more to do, and what goes at once.
         """
+        at_once: list[Outgoing] = []
         with self._node.disk.storage.transaction() as tx:
-            content = self._send_next(tx, now)
+            content = self._send_next(tx, now, at_once)
         if content:
             self._say(self._node.name, f"stores {content}")
-        return content is not None
+        return content is not None, at_once[0] if at_once else None
 
-    def _send_next(self, tx: Transaction, now: float) -> str | None:
+    def _send_next(self, tx: Transaction, now: float, at_once: list[Outgoing]) -> str | None:
         """The content that was sent; "" where there is no room, None where there is no more."""
         rows = self._node.disk.rows()
         if any(row[0] == "ended" for row in rows):
@@ -156,7 +164,12 @@ class Client:
             last=number == scenario.messages and scenario.says_last and scenario.names == 1,
         )
         try:
-            sent = endpoint.send(tx, now, scenario.name_of(number), self.channel, message)
+            name = scenario.name_of(number)
+            if scenario.together > 1:  # As the clients of programs do.
+                sent, outgoing = endpoint.send_at_once(tx, now, name, self.channel, message)
+                at_once += [outgoing] if outgoing is not None else []
+            else:
+                sent = endpoint.send(tx, now, name, self.channel, message)
         except SourceFull:
             return ""
         self._node.disk.add(tx, ("sent", sent.key, sent.number, content))

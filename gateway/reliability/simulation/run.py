@@ -258,7 +258,9 @@ class World:
         life = self.client.life
         more = True
         try:
-            more = self.clients.send_next(self.timeline.now)
+            more, outgoing = self.clients.send_next(self.timeline.now)
+            if outgoing is not None:
+                self.post(self.client, outgoing)
         finally:
             if more:
                 pause = self.random.expovariate(1 / self.scenario.pace)

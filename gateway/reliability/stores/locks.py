@@ -61,10 +61,10 @@ class LockOrder:
         """What `back_to` is given, to forget what is locked from now on."""
         return self._last, len(self._held)
 
-    def back_to(self, mark: "tuple[Place | None, int]") -> None:
+    def back_to(self, mark: "tuple[Place | None, int]") -> list[Place]:
+        """Forget what was locked since *mark*; that is what comes back."""
         self._last, count = mark
-        while len(self._held) > count:
-            self._held.popitem()
+        return [self._held.popitem()[0] for _ in range(len(self._held) - count)]
 
     def add(self, place: Place) -> None:
         """Note that *place* is locked."""

@@ -161,27 +161,10 @@ class MemoryTransaction:
         """Refuse: memory takes part in no distributed transaction."""
         raise TypeError("the store in memory takes part in no distributed transaction")
 
-    @contextlib.contextmanager
-    def savepoint(self) -> "Iterator[None]":
+    def savepoint(self) -> "_Savepoint":
         """A part of the transaction, of which nothing is left where it raises: what it locked is
         free then."""
-        if self._ended:
-            raise Ended("the transaction has ended")
-        before, part = self._part, Part()
-        mark, held = self._order.mark(), self._order.places()
-        self._part = part
-        try:
-            yield
-        except BaseException:
-            part.undo()
-            locked = self._order.places() - held
-            self._order.back_to(mark)
-            self._store._unlock(self, locked)
-            raise
-        finally:
-            self._part = before
-        if before is not None:
-            before.keep(part)
+        return _Savepoint(self)
 
     def _hold(self, kind: Kind, key: str, *, wait: bool = True) -> bool:
         """Lock an object; False where another has it, and nobody waits for it."""
@@ -236,7 +219,34 @@ class MemoryTransaction:
 
     def _end(self) -> None:
         self._ended = True
+        self._drafts, self._shelves, self._outgoing_shelves = {}, {}, {}
         self._store._unlock(self, self._order.places())
+
+
+class _Savepoint:
+    """`MemoryTransaction.savepoint`."""
+
+    __slots__ = ("_before", "_mark", "_part", "_tx")
+
+    def __init__(self, transaction: MemoryTransaction) -> None:
+        self._tx = transaction
+
+    def __enter__(self) -> None:
+        tx = self._tx
+        if tx._ended:
+            raise Ended("the transaction has ended")
+        self._before, self._part = tx._part, Part()
+        self._mark = tx._order.mark()
+        tx._part = self._part
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        tx, before = self._tx, self._before
+        tx._part = before
+        if error is not None:
+            self._part.undo()
+            tx._store._unlock(tx, tx._order.back_to(self._mark))
+        elif before is not None:
+            before.keep(self._part)
 
 
 class _Manager(Generic[R]):
@@ -251,9 +261,12 @@ class _Manager(Generic[R]):
         raise NotImplementedError
 
     def _find(self, key: str, *, wait: bool = True) -> R | None:
+        drafts, place = self._tx._drafts, (self._kind, key)
+        if place in drafts:  # So that it is locked.
+            return drafts[place]  # type: ignore[return-value]  # Of this kind.
         if not can_be_key(key) or not self._tx._hold(self._kind, key, wait=wait):
             return None
-        return self._now(key)
+        return self._committed().records.get(key)
 
     def _now(self, key: str) -> R | None:
         place = self._kind, key
@@ -272,11 +285,12 @@ class _Manager(Generic[R]):
         return [key for key in there if self._find(key) is not None]
 
     def _draft(self, key: str, record: R | None) -> None:
-        self._tx._hold(self._kind, key)
-        place = self._kind, key
-        if self._tx._part is not None:
-            self._tx._part.will_change(self._tx._drafts, place)
-        self._tx._drafts[place] = record
+        tx, place = self._tx, (self._kind, key)
+        if place not in tx._drafts:
+            tx._hold(self._kind, key)
+        if tx._part is not None:
+            tx._part.will_change(tx._drafts, place)
+        tx._drafts[place] = record
 
     def _drafts(self) -> Iterator[tuple[str, R | None]]:
         for (kind, key), record in self._tx._drafts.items():
@@ -366,15 +380,10 @@ class MemoryInvoker(_Manager[InvokerBuffer]):
         self._shelf(identifier).remove(number)
 
     def _shelf(self, identifier: str) -> ShelfDraft[InvokerMessage]:
-        self._tx._hold(self._kind, identifier)
-        shelves = self._tx._shelves
-        if self._tx._part is not None:
-            self._tx._part.will_change(shelves, identifier)
-        if identifier not in shelves:
-            shelves[identifier] = ShelfDraft(
-                self._tx._store._committed.invoker_messages.get(identifier)
-            )
-        return shelves[identifier]
+        tx = self._tx
+        return _drafted(
+            tx, self._kind, identifier, tx._shelves, tx._store._committed.invoker_messages
+        )
 
 
 class MemoryOutgoing(_Manager[OutgoingSequence]):
@@ -399,8 +408,7 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
 
     def put(self, sequence: OutgoingSequence) -> None:
         check_sequence(sequence)
-        self._tx._hold(self._kind, sequence.key)
-        before = self._now(sequence.key)
+        before = self._find(sequence.key)
         if before is None or names_of(before) != names_of(sequence):
             self._check_names(before, sequence)
         self._draft(sequence.key, sequence)
@@ -466,18 +474,31 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
         return record if record is not None and getattr(record, name) == value else None
 
     def _shelf(self, key: str) -> ShelfDraft[OutgoingMessage]:
-        self._tx._hold(self._kind, key)
-        shelves = self._tx._outgoing_shelves
-        if self._tx._part is not None:
-            self._tx._part.will_change(shelves, key)
-        shelf = shelves.get(key)
-        if shelf is None:
-            shelf = ShelfDraft(self._tx._store._committed.outgoing_messages.get(key))
-            shelves[key] = shelf
-        return shelf
+        tx = self._tx
+        return _drafted(
+            tx, self._kind, key, tx._outgoing_shelves, tx._store._committed.outgoing_messages
+        )
 
 
 M = TypeVar("M", InvokerMessage, OutgoingMessage)
+
+
+def _drafted(
+    tx: MemoryTransaction,
+    kind: Kind,
+    key: str,
+    drafts: dict[str, ShelfDraft[M]],
+    committed: dict[str, Shelf[M]],
+) -> ShelfDraft[M]:
+    """What *tx* makes of a shelf."""
+    draft = drafts.get(key)
+    if draft is None:
+        tx._hold(kind, key)
+    if tx._part is not None:
+        tx._part.will_change(drafts, key)
+    if draft is None:
+        draft = drafts[key] = ShelfDraft(committed.get(key))
+    return draft
 
 
 def _keep(shelves: dict[str, Shelf[M]], key: str, shelf: Shelf[M]) -> None:

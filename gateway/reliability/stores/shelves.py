@@ -133,6 +133,8 @@ class ShelfDraft(Generic[M]):
         if not self._gone and not self._put:
             return base
         left = (message for message in base if message.number not in self._gone)
+        if not self._put:
+            return left
         own = sorted(
             number for number in self._put if first <= number and (last is None or number <= last)
         )

@@ -1,0 +1,53 @@
+"""Messages that are sent by whoever stores them: their transaction keeps that they were sent once,
+so that nobody has to look for them. One that does not get on its way, since the process died, say,
+is one that the network lost."""
+
+from gateway.reliability.party import Channel, is_callable
+from gateway.reliability.records import OutgoingSequence
+from gateway.reliability.sending import message_with_blocks
+from gateway.reliability.source import Message, Sent, append, sequence_for
+from gateway.reliability.steps import Step
+from gateway.reliability.values import Outgoing
+from mediation.reliable_messaging.machines import SourceState
+
+_SENDING = frozenset({SourceState.SENDING, SourceState.IDLE})
+
+
+def send_at_once(
+    step: Step, name: str, channel: Channel, message: Message
+) -> tuple[Sent, Outgoing | None]:
+    """Store a message as `source.send` does.
+
+    Returns:
+        Where it was stored, and what is to be sent once the transaction is committed; None: the
+        worker of its sequence sends it.
+
+    Raises:
+        SourceFull: Too much waits already.
+    """
+    sequence = sequence_for(step, name, channel)
+    if message.last or not _is_free(step, sequence):
+        return append(step, sequence, message), None
+    policy = step.party.policy
+    next_at = step.now + policy.retry_after(1, step.party.random())
+    sent = append(step, sequence, message, next_at=next_at)
+    kept = sent.message
+    envelope = message_with_blocks(sequence, kept, acknowledgement=b"", asking=False)
+    label = f"message {kept.number}"
+    wire = sequence.wire
+    return sent, Outgoing(sequence.target, envelope, kept.action, wire, label, sequence.key)
+
+
+def _is_free(step: Step, sequence: OutgoingSequence) -> bool:
+    """Whether the worker of *sequence* would send a new message now, and nothing else: no other one
+    waits, and none of its acknowledgements could travel on it."""
+    if sequence.identifier is None or sequence.state not in _SENDING:
+        return False
+    if sequence.offered is not None or sequence.create_id is None:
+        return False
+    if sequence.due_at is not None and sequence.due_at <= step.now:
+        return False
+    if not is_callable(sequence.target):
+        return False
+    highest = step.party.policy.highest_sent(sequence.acknowledged, sequence.window)
+    return sequence.next_number <= highest
