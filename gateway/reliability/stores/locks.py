@@ -99,14 +99,19 @@ def check_sequence(sequence: IncomingSequence | OutgoingSequence) -> None:
     """
     if isinstance(sequence, IncomingSequence):
         check_key(sequence.identifier)
-        _check_ranges(sequence.received)
+        check_ranges(sequence.received)
         return
     for key in (sequence.key, sequence.identifier, sequence.offered, sequence.create_id):
         if key is not None:
             check_key(key)
-    _check_ranges(sequence.acknowledged)
+    check_ranges(sequence.acknowledged)
 
 
-def _check_ranges(ranges: Ranges) -> None:
+def check_ranges(ranges: Ranges) -> None:
+    """Check how many ranges an acknowledgement has.
+
+    Raises:
+        ValueError: They are too many.
+    """
     if len(ranges.pairs) > MAX_KEPT_RANGES:
         raise ValueError(f"{len(ranges.pairs)} ranges of numbers (at most {MAX_KEPT_RANGES})")

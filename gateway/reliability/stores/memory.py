@@ -39,6 +39,7 @@ from gateway.reliability.stores.locks import (
     Place,
     can_be_key,
     check_key,
+    check_ranges,
     check_sequence,
     names_of,
 )
@@ -153,9 +154,10 @@ class MemoryTransaction:
         self._shelves: dict[str, ShelfDraft[InvokerMessage]] = {}
         self._outgoing_shelves: dict[str, ShelfDraft[OutgoingMessage]] = {}
         self._part: Part | None = None
-        self.incoming: IncomingSequences = MemoryIncoming(self)
-        self.invoker: InvokerBuffers = MemoryInvoker(self)
-        self.outgoing: OutgoingSequences = MemoryOutgoing(self)
+        committed = store._committed
+        self.incoming: IncomingSequences = MemoryIncoming(self, committed.incoming)
+        self.invoker: InvokerBuffers = MemoryInvoker(self, committed.invoker)
+        self.outgoing: OutgoingSequences = MemoryOutgoing(self, committed.outgoing)
 
     def enlist(self, participant: object) -> None:
         """Refuse: memory takes part in no distributed transaction."""
@@ -219,8 +221,8 @@ class MemoryTransaction:
 
     def _end(self) -> None:
         self._ended = True
-        self._drafts, self._shelves, self._outgoing_shelves = {}, {}, {}
-        self._store._unlock(self, self._order.places())
+        locked, self._order = self._order.places(), LockOrder()
+        self._store._unlock(self, locked)
 
 
 class _Savepoint:
@@ -254,25 +256,25 @@ class _Manager(Generic[R]):
 
     _kind: Kind
 
-    def __init__(self, transaction: MemoryTransaction) -> None:
+    def __init__(self, transaction: MemoryTransaction, committed: Table[R]) -> None:
         self._tx = transaction
-
-    def _committed(self) -> Table[R]:
-        raise NotImplementedError
+        self._records: dict[str, R] = committed.records
 
     def _find(self, key: str, *, wait: bool = True) -> R | None:
-        drafts, place = self._tx._drafts, (self._kind, key)
-        if place in drafts:  # So that it is locked.
-            return drafts[place]  # type: ignore[return-value]  # Of this kind.
-        if not can_be_key(key) or not self._tx._hold(self._kind, key, wait=wait):
+        tx, place = self._tx, (self._kind, key)
+        if not tx._order.holds(place) and not (
+            can_be_key(key) and tx._hold(self._kind, key, wait=wait)
+        ):
             return None
-        return self._committed().records.get(key)
+        if place in tx._drafts:
+            return tx._drafts[place]  # type: ignore[return-value]  # Of this kind.
+        return self._records.get(key)
 
     def _now(self, key: str) -> R | None:
         place = self._kind, key
         if place in self._tx._drafts:
             return self._tx._drafts[place]  # type: ignore[return-value]  # Of this kind.
-        return self._committed().records.get(key)
+        return self._records.get(key)
 
     def take_all(self, keys: Sequence[str]) -> list[str]:
         """Lock those of *keys* that are there and that no other transaction has; their keys."""
@@ -286,7 +288,7 @@ class _Manager(Generic[R]):
 
     def _draft(self, key: str, record: R | None) -> None:
         tx, place = self._tx, (self._kind, key)
-        if place not in tx._drafts:
+        if not tx._order.holds(place):
             tx._hold(self._kind, key)
         if tx._part is not None:
             tx._part.will_change(tx._drafts, place)
@@ -306,9 +308,6 @@ class MemoryIncoming(_Manager[IncomingSequence]):
     """`gateway.reliability.storage.IncomingSequences`."""
 
     _kind = Kind.INCOMING
-
-    def _committed(self) -> Table[IncomingSequence]:
-        return self._tx._store._committed.incoming
 
     def find(self, identifier: str) -> IncomingSequence | None:
         return self._find(identifier)
@@ -349,9 +348,6 @@ class MemoryInvoker(_Manager[InvokerBuffer]):
 
     _kind = Kind.INVOKER
 
-    def _committed(self) -> Table[InvokerBuffer]:
-        return self._tx._store._committed.invoker
-
     def find(self, identifier: str) -> InvokerBuffer | None:
         return self._find(identifier)
 
@@ -391,9 +387,6 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
 
     _kind = Kind.OUTGOING
 
-    def _committed(self) -> Table[OutgoingSequence]:
-        return self._tx._store._committed.outgoing
-
     def find(self, key: str) -> OutgoingSequence | None:
         return self._find(key)
 
@@ -407,10 +400,12 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
         return self._find_by("create_id", create_id, self._tx._store._committed.creating)
 
     def put(self, sequence: OutgoingSequence) -> None:
-        check_sequence(sequence)
         before = self._find(sequence.key)
         if before is None or names_of(before) != names_of(sequence):
+            check_sequence(sequence)
             self._check_names(before, sequence)
+        else:  # Nearly always.
+            check_ranges(sequence.acknowledged)
         self._draft(sequence.key, sequence)
 
     def _check_names(self, before: OutgoingSequence | None, sequence: OutgoingSequence) -> None:
@@ -491,11 +486,11 @@ def _drafted(
     committed: dict[str, Shelf[M]],
 ) -> ShelfDraft[M]:
     """What *tx* makes of a shelf."""
-    draft = drafts.get(key)
-    if draft is None:
+    if not tx._order.holds((kind, key)):
         tx._hold(kind, key)
     if tx._part is not None:
         tx._part.will_change(drafts, key)
+    draft = drafts.get(key)
     if draft is None:
         draft = drafts[key] = ShelfDraft(committed.get(key))
     return draft
