@@ -138,7 +138,13 @@ def is_fetched(epr: EndpointReference) -> bool:
 
 def is_callable(epr: EndpointReference) -> bool:
     """Whether something can be sent to *epr* on a connection of ours."""
-    return not is_anonymous(epr.address) and not is_fetched(epr) and epr.address != WSA_NONE
+    return _is_callable(epr.address)
+
+
+@lru_cache(4096)
+def _is_callable(address: str) -> bool:
+    fetched = address.startswith(MAKE_CONNECTION_ANONYMOUS)
+    return not is_anonymous(address) and not fetched and address != WSA_NONE
 
 
 def reply_endpoint(message: ReliableMessage, *, offered: bool) -> EndpointReference | None:

@@ -175,6 +175,7 @@ class ReliableClient(End):
         self._gatherings: WeakKeyDictionary[asyncio.AbstractEventLoop, Gathering[Pending, None]] = (
             WeakKeyDictionary()
         )
+        self._channels: dict[tuple[str | EndpointReference, str | None], Channel] = {}
         self._open: dict[str, str] = {}
         """The sequence that took a message, by the key of the first one of its name."""
         self._sharing = Sharing(self._store_shared, TOGETHER)
@@ -392,6 +393,14 @@ class ReliableClient(End):
         return found
 
     def _channel(self, address: str | EndpointReference, callbacks: str | None) -> Channel:
+        channel = self._channels.get((address, callbacks))
+        if channel is None:
+            if len(self._channels) >= KEPT:
+                self._channels.clear()
+            channel = self._channels[address, callbacks] = self._new_channel(address, callbacks)
+        return channel
+
+    def _new_channel(self, address: str | EndpointReference, callbacks: str | None) -> Channel:
         wire = self._wire
         if isinstance(address, str):
             address = EndpointReference(address, wire.wsa)

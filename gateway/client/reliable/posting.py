@@ -107,12 +107,19 @@ class Posts:
         outgoing, key, what, host = item
         acknowledged: Acknowledging | None = None
         try:
-            answer = await self._call(outgoing)
-            came = None if answer is None else self._came_of(outgoing, answer)
+            answer = await self._workers.caller.call(
+                "POST",
+                outgoing.to.address,
+                body=outgoing.envelope,
+                headers=_headers(outgoing.wire.soap, outgoing.action),
+            )
+            came = self._came_of(outgoing, answer)
             if came is not None:
                 acknowledged = acknowledging(came)
                 if acknowledged is None and (came.envelope is not None or outgoing.ends):
                     await self._sent(came)
+        except GatewayError as error:
+            log.info("%s: %s", outgoing.label, error)
         except Exception:
             log.exception("the answer to %s could not be taken", outgoing.label)
         finally:
@@ -160,18 +167,6 @@ class Posts:
             left, self._acknowledged = self._acknowledged, []
             for key, what, _ in [*some, *left]:
                 self._is_done(key, what, "")
-
-    async def _call(self, outgoing: Outgoing) -> Answer | None:
-        try:
-            return await self._workers.caller.call(
-                "POST",
-                outgoing.to.address,
-                body=outgoing.envelope,
-                headers=_headers(outgoing.wire.soap, outgoing.action),
-            )
-        except GatewayError as error:
-            log.info("%s: %s", outgoing.label, error)
-            return None
 
     def _came_of(self, outgoing: Outgoing, answer: Answer) -> Came | None:
         """What came back, where the message was taken. Only an envelope is an answer: others in

@@ -2,9 +2,11 @@
 
 from bisect import bisect_left, insort
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from gateway.reliability.records import (
@@ -29,10 +31,12 @@ class Table(Generic[R]):
     due: list[tuple[float, str]] = field(default_factory=list)
     addressed: dict[str, set[str]] = field(default_factory=dict)
     """The keys of those that have not ended, by the address that they send to."""
+    where: Callable[[R], object] | None = field(default=None, compare=False)
+    """That which decides on it."""
 
     def copy(self) -> "Table[R]":
         addressed = {address: set(keys) for address, keys in self.addressed.items()}
-        return Table(dict(self.records), list(self.due), addressed)
+        return Table(dict(self.records), list(self.due), addressed, self.where)
 
     def put(self, key: str, record: R | None) -> None:
         old = self.records.get(key)
@@ -45,9 +49,12 @@ class Table(Generic[R]):
             del self.due[bisect_left(self.due, (old.due_at, key))]
         if due_at is not None and (old is None or old.due_at != due_at):
             insort(self.due, (due_at, key))
-        before, address = _address(old), _address(record)
-        if before == address:
+        where = self.where
+        if where is None or (
+            old is not None and record is not None and where(old) == where(record)
+        ):
             return  # Nearly always.
+        before, address = _address(old), _address(record)
         if before is not None:
             self.addressed[before].discard(key)
             if not self.addressed[before]:
@@ -84,9 +91,13 @@ def _counted(record: IncomingSequence) -> tuple[tuple[str, str | None], ...]:
 class Committed:
     """All that is committed."""
 
-    incoming: Table[IncomingSequence] = field(default_factory=Table)
+    incoming: Table[IncomingSequence] = field(
+        default_factory=lambda: Table(where=attrgetter("ended_at", "acks_to"))
+    )
     invoker: Table[InvokerBuffer] = field(default_factory=Table)
-    outgoing: Table[OutgoingSequence] = field(default_factory=Table)
+    outgoing: Table[OutgoingSequence] = field(
+        default_factory=lambda: Table(where=attrgetter("ended_at", "target"))
+    )
     invoker_messages: dict[str, Shelf[InvokerMessage]] = field(default_factory=dict)
     outgoing_messages: dict[str, Shelf[OutgoingMessage]] = field(default_factory=dict)
     created: dict[tuple[str, str | None], str] = field(default_factory=dict)

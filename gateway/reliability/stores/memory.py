@@ -8,6 +8,7 @@ rolled back. Nothing here is left to chance: a simulator that runs on it is repe
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -124,14 +125,25 @@ class MemoryStore:
         if self._step is not None:
             self._step(what)
 
-    def _lock(self, place: Place, holder: "MemoryTransaction", wait: float) -> bool:
+    def _lock_all(
+        self, places: Sequence[Place], holder: "MemoryTransaction", wait: float
+    ) -> list[Place]:
+        """Lock places, each within *wait* seconds; those that are locked now."""
+        locked: list[Place] = []
         with self._changed:
-            free = place not in self._holders
-            if not free:
-                free = self._changed.wait_for(lambda: place not in self._holders, wait)
-            if free:
-                self._holders[place] = holder
-            return free
+            for place in places:
+                free = place not in self._holders
+                if not free and wait:
+                    free = self._changed.wait_for(partial(self._is_free, place), wait)
+                if free:
+                    self._holders[place] = holder
+                    locked.append(place)
+                elif wait:
+                    break
+        return locked
+
+    def _is_free(self, place: Place) -> bool:
+        return place not in self._holders
 
     def _unlock(self, holder: "MemoryTransaction", places: Iterable[Place]) -> None:
         with self._changed:
@@ -177,12 +189,29 @@ class MemoryTransaction:
             return True
         self._order.check(place)
         seconds = self._store._lock_wait if wait else 0.0
-        if self._store._lock(place, self, seconds):
+        if self._store._lock_all((place,), self, seconds):
             self._order.add(place)
             return True
         if wait:
             raise StorageUnavailable(f"another transaction has {key!r} for {seconds:g} s")
         return False
+
+    def _hold_all(self, kind: Kind, keys: Sequence[str], *, wait: bool) -> list[str]:
+        """Lock objects, given in their order; the keys of those that are locked. Those that others
+        have are waited for, or left out."""
+        if self._ended:
+            raise Ended("the transaction has ended")
+        places = [(kind, key) for key in keys]
+        missing = [place for place in places if not self._order.holds(place)]
+        for place in missing:
+            self._order.check(place)
+        seconds = self._store._lock_wait if wait else 0.0
+        for place in self._store._lock_all(missing, self, seconds):
+            self._order.add(place)
+        held = [place[1] for place in places if self._order.holds(place)]
+        if wait and len(held) < len(places):
+            raise StorageUnavailable(f"another transaction has one of {keys!r} for {seconds:g} s")
+        return held
 
     def _commit(self) -> None:
         store = self._store
@@ -278,13 +307,17 @@ class _Manager(Generic[R]):
 
     def take_all(self, keys: Sequence[str]) -> list[str]:
         """Lock those of *keys* that are there and that no other transaction has; their keys."""
-        there = [key for key in keys if self._now(key) is not None]
-        return [key for key in there if self._find(key, wait=False) is not None]
+        return self._there(self._tx._hold_all(self._kind, self._there(keys), wait=False))
 
     def find_all(self, keys: Sequence[str]) -> list[str]:
         """Lock those of *keys* that are there; their keys."""
-        there = [key for key in keys if self._now(key) is not None]
-        return [key for key in there if self._find(key) is not None]
+        return self._there(self._tx._hold_all(self._kind, self._there(keys), wait=True))
+
+    def _there(self, keys: Sequence[str]) -> list[str]:
+        """Those of *keys* that are there now."""
+        if self._tx._drafts:
+            return [key for key in keys if self._now(key) is not None]
+        return [key for key in keys if key in self._records]
 
     def _draft(self, key: str, record: R | None) -> None:
         tx, place = self._tx, (self._kind, key)

@@ -51,8 +51,8 @@ class TestKeepsWhatRaised(Contract):
 
 
 class LocksNothing(MemoryStore):
-    def _lock(self, place, holder, wait):
-        return True
+    def _lock_all(self, places, holder, wait):
+        return list(places)
 
 
 class TestLocksNothing(Contract):
