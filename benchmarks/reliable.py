@@ -5,7 +5,9 @@ Question: how many one-way messages a second arrive through 32 sequences, to eac
 posts of the same envelopes by the same HTTP client to the same server in the same run, 32 at a
 time? Plain posts are read by nobody, and answered with nothing; others are read, as any SOAP
 service reads what it gets, and answered with an envelope, which the client reads.
-What does each part of a message take? What do 10,000 open, idle sequences weigh?
+What does each part of a message take? What do 10,000 open, idle sequences weigh? And how many
+messages are there with PostgreSQL where each side commits a row of another database with each
+message, in two phases (an eighth as many messages)?
 
     .venv/bin/python -m benchmarks.reliable [--messages 2000] [--postgresql URL]
 
@@ -26,15 +28,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+import psycopg
 from sqlalchemy import create_engine
 
 from benchmarks.machine import describe, pin, spread
 from gateway.client.calling import Caller
 from gateway.client.reliable import (
+    Delivery,
     Policy,
     Receiver,
     ReliableClient,
 )
+from gateway.reliability.stores.participants import PsycopgConnections
+from gateway.reliability.stores.two_phase import TwoPhaseStore
 from mediation import EndpointReference, Soap, Wsa, http_headers
 from mediation.reliable_messaging import read_message
 from mediation.reliable_messaging.application import write_application_message
@@ -42,6 +48,8 @@ from mediation.reliable_messaging.application import write_application_message
 CORES = sorted(os.sched_getaffinity(0))
 SEQUENCES = 32
 IDLE = 10_000
+TWO_PHASE = "two-phase"
+INSERT = "INSERT INTO rows (text) VALUES ('tea')"
 ACTION = "urn:example:orders/Order"
 BODY = b'<order xmlns="urn:example:orders">' + b"x" * 500 + b"</order>"
 ANSWER = write_application_message(
@@ -57,14 +65,25 @@ POLICY = Policy(interval=30.0)
 """Nothing is lost here, so that nothing is to be sent twice."""
 
 
+def opened(store: str) -> str | TwoPhaseStore:
+    """What a client or a receiver is given: *store* is the URL of one, or, with a blank between
+    them, that of one and that of a database of PostgreSQL that takes part."""
+    url, _, data = store.partition(" ")
+    return TwoPhaseStore(url, [PsycopgConnections("data", data)]) if data else url
+
+
 def serve(store: str) -> None:
     """The server's process: a receiver, and a place that answers 202 to anything."""
     import socket
 
     import uvicorn
 
-    receiver = Receiver(store, policy=POLICY)
-    receiver.service("/orders", lambda each: None)
+    def take(each: Delivery) -> None:
+        if " " in store:
+            each.enlist("data").execute(INSERT)
+
+    receiver = Receiver(opened(store), policy=POLICY)
+    receiver.service("/orders", take)
 
     async def app(scope, receive, send):  # type: ignore[no-untyped-def]
         if scope.get("path") not in ("/plain", "/read"):
@@ -105,8 +124,8 @@ def server(store: str) -> Iterator[str]:
 
 @contextmanager
 def stores(kind: str, folder: str, url: str) -> Iterator[tuple[str, str]]:
-    """The URLs of the stores of both sides."""
-    if kind != "postgresql":
+    """The stores of both sides, as `opened` takes them."""
+    if kind not in ("postgresql", TWO_PHASE):
         yield (
             ("memory:", "memory:")
             if kind == "memory"
@@ -116,15 +135,23 @@ def stores(kind: str, folder: str, url: str) -> Iterator[tuple[str, str]]:
     admin = create_engine(
         url.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT"
     )
-    names = [f"reliable_{os.getpid()}_{side}" for side in ("client", "server")]
+    sides = [f"reliable_{os.getpid()}_{side}" for side in ("client", "server")]
+    data = [f"{side}_data" for side in sides] if kind == TWO_PHASE else []
+    names = [*sides, *data]
     with admin.connect() as connection:
         for name in names:
             connection.exec_driver_sql(f"CREATE DATABASE {name}")
     try:
-        one, other = (
-            admin.url.set(database=name).render_as_string(hide_password=False) for name in names
+        one, other, *others = (
+            admin.url.set(database=name, drivername="postgresql").render_as_string(
+                hide_password=False
+            )
+            for name in names
         )
-        yield one, other
+        for each in others:
+            with psycopg.connect(each) as made:
+                made.execute("CREATE TABLE rows (id bigserial PRIMARY KEY, text text)")
+        yield (f"{one} {others[0]}", f"{other} {others[1]}") if others else (one, other)
     finally:
         with admin.connect() as connection:
             for name in names:
@@ -164,22 +191,28 @@ def through_sequences(
     Args:
         threads: Threads send, not tasks.
     """
-    client = ReliableClient(store, policy=POLICY)
+    client = ReliableClient(opened(store), policy=POLICY)
+    target = f"{url}/orders"
 
     def send(key: int) -> None:
         for _ in range(key, messages, SEQUENCES):
-            client.send(f"{url}/orders", BODY, action=ACTION, key=str(key))
+            client.send(target, BODY, action=ACTION, key=str(key))
 
     async def send_async(key: int) -> None:
         for _ in range(key, messages, SEQUENCES):
-            await client.send_async(f"{url}/orders", BODY, action=ACTION, key=str(key))
+            if " " not in store:
+                await client.send_async(target, BODY, action=ACTION, key=str(key))
+                continue
+            async with client.transaction() as tx:
+                tx.enlist("data").execute(INSERT)
+                tx.send(target, BODY, action=ACTION, key=str(key))
 
     async def send_all() -> None:
         await asyncio.gather(*(send_async(key) for key in range(SEQUENCES)))
 
     with client:
         for key in range(SEQUENCES):  # The sequences are there before the clock runs.
-            client.send(f"{url}/orders", BODY, action=ACTION, key=str(key))
+            client.send(target, BODY, action=ACTION, key=str(key))
         assert client.drain(120)
         started = time.perf_counter()
         if threads:
@@ -215,7 +248,7 @@ def parts(url: str, store: str, messages: int) -> dict[str, float]:
                 to=to,
                 message_id=f"urn:example:{number}",
             )
-    client = ReliableClient(store, policy=POLICY)  # It is not started: what it does is done here.
+    client = ReliableClient(opened(store), policy=POLICY)  # It is not started: that is done here.
     with part("store"):
         for _ in range(messages):
             client.send(f"{url}/orders", BODY, action=ACTION)
@@ -257,7 +290,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--messages", type=int, default=2000)
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--postgresql", help="URL of a server, whose user may create databases")
+    parser.add_argument(
+        "--postgresql",
+        help="URL of a server, whose user may create databases; with max_prepared_transactions of "
+        "64 and max_connections of 200, for two phases",
+    )
     parser.add_argument("--stores", nargs="+", default=None)
     parser.add_argument("--threads", action="store_true", help="threads send, not tasks")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
@@ -267,8 +304,9 @@ def main() -> None:
         return
     pin(1)
     print(describe())
-    kinds = options.stores or ["memory", "sqlite", *(["postgresql"] * bool(options.postgresql))]
-    for kind in kinds:
+    databases = ["postgresql", TWO_PHASE] if options.postgresql else []
+    for kind in options.stores or ["memory", "sqlite", *databases]:
+        messages = options.messages // 8 if kind == TWO_PHASE else options.messages
         plain: list[float] = []
         read: list[float] = []
         rates: list[float] = []
@@ -282,13 +320,11 @@ def main() -> None:
             ):
                 plain.append(asyncio.run(posts(url, options.messages, read=False)))
                 read.append(asyncio.run(posts(url, options.messages, read=True)))
-                rate, seconds = through_sequences(
-                    url, here, options.messages, threads=options.threads
-                )
+                rate, seconds = through_sequences(url, here, messages, threads=options.threads)
                 rates.append(rate)
-                stored.append(options.messages / seconds)
-                each = parts(url, here, min(options.messages, 1000))
-        print(f"\n{kind}: {SEQUENCES} sequences, {options.messages} messages")
+                stored.append(messages / seconds)
+                each = parts(url, here, min(messages, 1000))
+        print(f"\n{kind}: {SEQUENCES} sequences, {messages} messages")
         print(f"  through sequences  {spread(rates)} messages/s")
         print(f"  plain posts        {spread(plain)} posts/s")
         print(f"  posts that are read {spread(read)} posts/s")
