@@ -9,6 +9,7 @@ import pytest
 
 from gateway.client.reliable import Receiver, ReliableClient
 from gateway.client.reliable.transactions import Pending
+from gateway.reliability.sending import Work
 from gateway.reliability.stores.managers import DatabaseOutgoing
 from gateway.reliability.stores.memory import MemoryOutgoing, MemoryStore
 from tests.gateway.client.reliable.test_queued import ORDER, SOON
@@ -45,6 +46,45 @@ def test_tasks_send_in_order_and_share_transactions() -> None:
     for key in range(KEYS):
         of_key = [body for body in taken if body.startswith(f"<order>{key}-".encode())]
         assert of_key[:EACH] == sorted(of_key[:EACH])
+
+
+@pytest.mark.parametrize("kind", ["memory:", "sqlite:///{folder}/client.db"])
+def test_a_message_for_which_nothing_waits_is_sent_without_a_look(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By each way to store one: its own transaction, that of a task, the program's."""
+    taken: list[bytes] = []
+    receiver = Receiver("memory:")
+    receiver.service("/orders", lambda each: taken.append(each.body))
+    client = ReliableClient(kind.format(folder=tmp_path))
+    looked: list[str] = []
+    act_all = client._endpoint.act_all
+
+    def noted(limits: dict[str, int], now: float) -> dict[str, Work | Exception]:
+        looked.extend(limits)
+        return act_all(limits, now)
+
+    monkeypatch.setattr(client._endpoint, "act_all", noted)
+    with served(receiver) as url, client:
+
+        def send(number: int) -> None:
+            body = f"<order>{number}</order>".encode()
+            if number % 3 == 0:
+                client.send(f"{url}/orders", body, action=ORDER)
+            elif number % 3 == 1:
+                asyncio.run(client.send_async(f"{url}/orders", body, action=ORDER))
+            else:
+                with client.transaction() as tx:
+                    tx.send(f"{url}/orders", body, action=ORDER)
+            assert client.drain(30)
+
+        send(0)
+        assert looked, "the sequence was made by its worker"
+        looked.clear()
+        for number in range(1, 7):
+            send(number)
+        assert taken == [f"<order>{number}</order>".encode() for number in range(7)]
+        assert not looked
 
 
 async def test_what_cannot_be_sent() -> None:
