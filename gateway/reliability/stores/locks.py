@@ -43,19 +43,22 @@ class LockOrder:
         """All that are locked."""
         return frozenset(self._held)
 
-    def check(self, place: Place) -> None:
-        """Check that *place* may be locked now.
+    def check(self, *places: Place) -> None:
+        """Check that *places* may be locked now, one after the other.
 
         Raises:
-            OutOfOrder: It comes before one that is locked.
+            OutOfOrder: One comes before one that is locked then.
         """
-        if self._last is not None and place < self._last:
-            kind, key = place
-            before, other = self._last
-            raise OutOfOrder(
-                f"{kind.name.lower()} {key!r} after {before.name.lower()} {other!r}: "
-                "incoming, invoker, outgoing is the order, and each kind's by key"
-            )
+        last = self._last
+        for place in places:
+            if last is not None and place < last:
+                kind, key = place
+                before, other = last
+                raise OutOfOrder(
+                    f"{kind.name.lower()} {key!r} after {before.name.lower()} {other!r}: "
+                    "incoming, invoker, outgoing is the order, and each kind's by key"
+                )
+            last = place
 
     def mark(self) -> "tuple[Place | None, int]":
         """What `back_to` is given, to forget what is locked from now on."""

@@ -128,7 +128,8 @@ class MemoryStore:
     def _lock_all(
         self, places: Sequence[Place], holder: "MemoryTransaction", wait: float
     ) -> list[Place]:
-        """Lock places, each within *wait* seconds; those that are locked now."""
+        """Lock places that *holder* does not have, each within *wait* seconds; those that are
+        locked now. Where one is waited for in vain, those behind it are not tried."""
         locked: list[Place] = []
         with self._changed:
             for place in places:
@@ -182,19 +183,7 @@ class MemoryTransaction:
 
     def _hold(self, kind: Kind, key: str, *, wait: bool = True) -> bool:
         """Lock an object; False where another has it, and nobody waits for it."""
-        if self._ended:
-            raise Ended("the transaction has ended")
-        place = kind, key
-        if self._order.holds(place):
-            return True
-        self._order.check(place)
-        seconds = self._store._lock_wait if wait else 0.0
-        if self._store._lock_all((place,), self, seconds):
-            self._order.add(place)
-            return True
-        if wait:
-            raise StorageUnavailable(f"another transaction has {key!r} for {seconds:g} s")
-        return False
+        return bool(self._hold_all(kind, (key,), wait=wait))
 
     def _hold_all(self, kind: Kind, keys: Sequence[str], *, wait: bool) -> list[str]:
         """Lock objects, given in their order; the keys of those that are locked. Those that others
@@ -203,15 +192,15 @@ class MemoryTransaction:
             raise Ended("the transaction has ended")
         places = [(kind, key) for key in keys]
         missing = [place for place in places if not self._order.holds(place)]
-        for place in missing:
-            self._order.check(place)
+        self._order.check(*missing)
         seconds = self._store._lock_wait if wait else 0.0
-        for place in self._store._lock_all(missing, self, seconds):
+        locked = self._store._lock_all(missing, self, seconds)
+        for place in locked:
             self._order.add(place)
-        held = [place[1] for place in places if self._order.holds(place)]
-        if wait and len(held) < len(places):
-            raise StorageUnavailable(f"another transaction has one of {keys!r} for {seconds:g} s")
-        return held
+        if wait and len(locked) < len(missing):
+            _, key = missing[len(locked)]
+            raise StorageUnavailable(f"another transaction has {key!r} for {seconds:g} s")
+        return [key for kind, key in places if self._order.holds((kind, key))]
 
     def _commit(self) -> None:
         store = self._store
@@ -295,9 +284,7 @@ class _Manager(Generic[R]):
             can_be_key(key) and tx._hold(self._kind, key, wait=wait)
         ):
             return None
-        if place in tx._drafts:
-            return tx._drafts[place]  # type: ignore[return-value]  # Of this kind.
-        return self._records.get(key)
+        return self._now(key)
 
     def _now(self, key: str) -> R | None:
         place = self._kind, key

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.reliability.records import InvokerBuffer, InvokerMessage
-from gateway.reliability.storage import Conflict, StorageUnavailable, Taken
+from gateway.reliability.storage import Conflict, OutOfOrder, StorageUnavailable, Taken
 from gateway.reliability.stores.memory import MemoryStore
 from gateway.reliability.testing import StoreContract, incoming, message, outgoing
 
@@ -49,6 +49,35 @@ def test_a_crash_at_each_step(step: str, survives: int) -> None:
     with store.look() as look:
         assert len(look.incoming_page("", 9)) == survives
     assert store.commits == survives
+
+
+def test_several_of_which_another_one_has_one() -> None:
+    store = MemoryStore(lock_wait=0.01)
+    with store.transaction() as tx:
+        for key in "abc":
+            tx.outgoing.put(outgoing(key))
+    with store.transaction() as tx:
+        tx.outgoing.find("b")
+        with store.transaction() as other:
+            assert other.outgoing.take_all(["a", "b", "c"]) == ["a", "c"]  # type: ignore[attr-defined]
+        with (
+            pytest.raises(StorageUnavailable, match=r"'b' for 0\.01 s"),
+            store.transaction() as other,
+        ):
+            other.outgoing.find_all(["a", "b", "c"])  # type: ignore[attr-defined]
+        with store.transaction() as other:  # Neither kept the others.
+            assert other.outgoing.find_all(["a", "c"]) == ["a", "c"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("way", ["take_all", "find_all"])
+def test_several_that_are_not_in_order(way: str) -> None:
+    """Who locks them the other way round would wait for this one, and this one for it."""
+    store = MemoryStore()
+    with store.transaction() as tx:
+        for key in "ab":
+            tx.outgoing.put(outgoing(key))
+    with pytest.raises(OutOfOrder, match="'a' after outgoing 'b'"), store.transaction() as tx:
+        getattr(tx.outgoing, way)(["b", "a"])
 
 
 def test_nobody_waits_for_ever() -> None:
