@@ -4,7 +4,7 @@ is one that the network lost."""
 
 from gateway.reliability.party import Channel, is_callable
 from gateway.reliability.records import OutgoingSequence
-from gateway.reliability.sending import message_with_blocks
+from gateway.reliability.sending import outgoing_of
 from gateway.reliability.source import Message, Sent, append, sequence_for
 from gateway.reliability.steps import Step
 from gateway.reliability.values import Outgoing
@@ -31,11 +31,7 @@ def send_at_once(
     policy = step.party.policy
     next_at = step.now + policy.retry_after(1, step.party.random())
     sent = append(step, sequence, message, next_at=next_at)
-    kept = sent.message
-    envelope = message_with_blocks(sequence, kept, acknowledgement=b"", asking=False)
-    label = f"message {kept.number}"
-    wire = sequence.wire
-    return sent, Outgoing(sequence.target, envelope, kept.action, wire, label, sequence.key)
+    return sent, outgoing_of(sequence, sent.message)
 
 
 def _is_free(step: Step, sequence: OutgoingSequence) -> bool:

@@ -115,8 +115,6 @@ def _is_plain(message: ReliableMessage) -> bool:
         return False
     if message.body is not None or message.headers.action == MAKE_CONNECTION_ACTION:
         return False
-    if not message.ack_requested:
-        return True
     own = message.sequence
     return all(own and asked.identifier == own.identifier for asked in message.ack_requested)
 

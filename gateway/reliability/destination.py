@@ -291,10 +291,8 @@ def _receive(
             acknowledging.block_of(step, sequence),
             sequence=sequence,
         )
-    at_once = header.last
-    if message.ack_requested:
-        asked = {each.identifier for each in message.ack_requested}
-        at_once = at_once or header.identifier in asked
+    asked = any(asked.identifier == header.identifier for asked in message.ack_requested)
+    at_once = asked or header.last
     nack = b""
     if step.party.nacks and not at_once:
         nack = acknowledging.nack_of(sequence, header.number)

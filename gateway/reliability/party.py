@@ -133,7 +133,7 @@ def anonymous(wsa: Wsa) -> EndpointReference:
 
 def is_fetched(epr: EndpointReference) -> bool:
     """Whether messages to *epr* are fetched by WS-MakeConnection."""
-    return epr.address.startswith(MAKE_CONNECTION_ANONYMOUS)
+    return _is_fetched(epr.address)
 
 
 def is_callable(epr: EndpointReference) -> bool:
@@ -141,10 +141,13 @@ def is_callable(epr: EndpointReference) -> bool:
     return _is_callable(epr.address)
 
 
-@lru_cache(4096)
+@lru_cache(1024)  # Strangers name addresses, of 4 KiB at most.
 def _is_callable(address: str) -> bool:
-    fetched = address.startswith(MAKE_CONNECTION_ANONYMOUS)
-    return not is_anonymous(address) and not fetched and address != WSA_NONE
+    return not is_anonymous(address) and not _is_fetched(address) and address != WSA_NONE
+
+
+def _is_fetched(address: str) -> bool:
+    return address.startswith(MAKE_CONNECTION_ANONYMOUS)
 
 
 def reply_endpoint(message: ReliableMessage, *, offered: bool) -> EndpointReference | None:

@@ -268,7 +268,14 @@ class _Look:
                 next_at = sent.next_at or next_at
             tx.outgoing.put_message(sequence.key, sent)
             due = next_at if due is None else min(due, next_at)
-            self._add_message(message)
+            self.work.outgoing.append(
+                outgoing_of(
+                    sequence,
+                    message,
+                    acknowledgement=self.acknowledgement,
+                    again=message.tries > 0,
+                )
+            )
         return self._soonest(due, highest) if crowded else due
 
     def _soonest(self, due: float | None, highest: int) -> float | None:
@@ -283,24 +290,6 @@ class _Look:
                 break
             due = earlier
         return due
-
-    def _add_message(self, message: OutgoingMessage) -> None:
-        sequence = self.sequence
-        self.work.outgoing.append(
-            Outgoing(
-                sequence.target,
-                message_with_blocks(
-                    sequence,
-                    message,
-                    acknowledgement=self.acknowledgement,
-                    asking=message.tries > 0,
-                ),
-                message.action,
-                sequence.wire,
-                f"message {message.number}" + (" again" if message.tries else ""),
-                sequence.key,
-            )
-        )
 
     def _keep_alive(self) -> float | None:
         sequence, policy = self.sequence, self.step.party.policy
@@ -447,6 +436,19 @@ def abandon(
     )
     label = type(body).__name__
     return [Outgoing(sequence.target, envelope, action, sequence.wire, label, sequence.key)]
+
+
+def outgoing_of(
+    sequence: OutgoingSequence,
+    message: OutgoingMessage,
+    *,
+    acknowledgement: bytes = b"",
+    again: bool = False,
+) -> Outgoing:
+    """What is sent of a message; where it goes *again*, it asks for an acknowledgement."""
+    envelope = message_with_blocks(sequence, message, acknowledgement=acknowledgement, asking=again)
+    label = f"message {message.number}" + (" again" if again else "")
+    return Outgoing(sequence.target, envelope, message.action, sequence.wire, label, sequence.key)
 
 
 def message_with_blocks(

@@ -121,6 +121,7 @@ class Sources:
         self._unknown: dict[str, float] = {}
         self._came: dict[str, tuple[int, float]] = {}
         self._being_written: Mapping[str, tuple[int, float]] = {}
+        """What came, while the store is about to have it; it is in neither place then."""
         self.events = 0
         """Events that this gateway took in from producers."""
         self.changed = asyncio.Event()
@@ -320,7 +321,7 @@ class Sources:
         changed = []
         for id_, (revision, events, last) in seen.items():
             entry = self._entries.get(id_)
-            if entry is not None:
+            if entry is not None:  # Also where more is read of it, which takes a moment.
                 self._put(entry, events=events, last_event=last)
             if entry is None or entry.row.revision < revision:
                 changed.append(id_)

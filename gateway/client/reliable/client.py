@@ -176,6 +176,7 @@ class ReliableClient(End):
             WeakKeyDictionary()
         )
         self._channels: dict[tuple[str | EndpointReference, str | None], Channel] = {}
+        """By what a message is sent to, and the name of its callbacks; `KEPT` at most."""
         self._open: dict[str, str] = {}
         """The sequence that took a message, by the key of the first one of its name."""
         self._sharing = Sharing(self._store_shared, TOGETHER)
@@ -412,7 +413,7 @@ class ReliableClient(End):
 
     def _go_on(self, stored: Sequence[Pending], at_once: Sequence[Outgoing]) -> None:
         """Have the workers send what is committed; *at_once* counts as sent."""
-        self._workers.send_soon(at_once)
+        self._workers.post_soon(at_once)
         if len(at_once) < len(stored):
             self._workers.wake()
 

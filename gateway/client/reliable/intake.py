@@ -107,8 +107,7 @@ class Intake:
             return LATER
         finally:
             self._busy -= 1
-        for outgoing in reply.outgoing:
-            self._workers.post_soon(outgoing)
+        self._workers.post_soon(reply.outgoing)
         self._workers.wake()
         answer = reply.answer
         if reply.awaited is not None and self._held < HELD:

@@ -71,8 +71,7 @@ class Lanes(Generic[T]):
         if lane is None:
             lane = host.lanes[key] = _Lane(key)
         lane.items.append(item)
-        if not lane.listed:
-            self._list(host, lane)
+        self._list(host, lane)
         self._begin(host)
 
     def _list(self, host: _Host[T], lane: _Lane[T], *, goes_on: bool = False) -> None:

@@ -174,19 +174,14 @@ class Workers:
         """Whether they are to stop, or have."""
         return self._stop.is_set()
 
-    def post_soon(self, outgoing: Outgoing) -> None:
-        """Send something, from any thread."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self.posts.post, outgoing)
-
     def has_room(self, key: str | None) -> bool:
         """Whether a message of the sequence *key*, which may not be there yet, may be sent now by
-        `send_soon`."""
+        `post_soon`; from any thread, which may be a moment late."""
         return key is not None and self._loop is not None and self.posts.room(key) > 0
 
-    def send_soon(self, messages: Sequence[Outgoing]) -> None:
-        """Send messages that were stored as sent, from any thread; those that the workers do not
-        send because they stop are sent again when it is time."""
+    def post_soon(self, messages: Sequence[Outgoing]) -> None:
+        """Send something, from any thread. What is not sent because the workers stop is lost: a
+        message that was stored as sent goes again when it is time."""
         loop = self._loop
         if messages and loop is not None:
             with suppress(RuntimeError):  # The loop is closed.

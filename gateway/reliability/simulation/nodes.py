@@ -137,25 +137,25 @@ class Client:
         Returns:
             Whether there is more to do, and what goes at once.
         """
-        at_once: list[Outgoing] = []
         with self._node.disk.storage.transaction() as tx:
-            content = self._send_next(tx, now, at_once)
+            content, outgoing = self._send_next(tx, now)
         if content:
             self._say(self._node.name, f"stores {content}")
-        return content is not None, at_once[0] if at_once else None
+        return content is not None, outgoing
 
-    def _send_next(self, tx: Transaction, now: float, at_once: list[Outgoing]) -> str | None:
-        """The content that was sent; "" where there is no room, None where there is no more."""
+    def _send_next(self, tx: Transaction, now: float) -> tuple[str | None, Outgoing | None]:
+        """The content that was sent, "" where there is no room, None where there is no more; and
+        what goes at once."""
         rows = self._node.disk.rows()
         if any(row[0] == "ended" for row in rows):
-            return None
+            return None, None
         number = sum(row[0] == "sent" for row in rows) + 1
         scenario, endpoint = self._scenario, self._node.endpoint
         if number > scenario.messages:
             for place in range(scenario.names):
                 endpoint.end(tx, now, scenario.name_of(place), self.channel)
             self._node.disk.add(tx, ("ended", "", number, ""))
-            return None
+            return None, None
         content = f"order {number}"
         message = Message(
             "urn:example:Order",
@@ -163,19 +163,18 @@ class Client:
             wants_reply=scenario.exchange.replies,
             last=number == scenario.messages and scenario.says_last and scenario.names == 1,
         )
+        outgoing, name = None, scenario.name_of(number)
         try:
-            name = scenario.name_of(number)
             if scenario.together > 1:  # As the clients of programs do.
                 sent, outgoing = endpoint.send_at_once(tx, now, name, self.channel, message)
-                at_once += [outgoing] if outgoing is not None else []
             else:
                 sent = endpoint.send(tx, now, name, self.channel, message)
         except SourceFull:
-            return ""
+            return "", None
         self._node.disk.add(tx, ("sent", sent.key, sent.number, content))
         if message.last:
             self._node.disk.add(tx, ("ended", "", number, ""))
-        return content
+        return content, outgoing
 
     def take(self, tx: Transaction, delivered: Delivered) -> None:
         """Take a reply, or the fault that is one."""
