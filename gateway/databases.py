@@ -1,5 +1,6 @@
 """URLs of databases, and connections to them, alike for whatever keeps something there."""
 
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, make_url
@@ -19,6 +20,11 @@ def driver_url(url: str) -> str:
     if url.startswith("postgresql://"):
         return "postgresql+psycopg://" + url.removeprefix("postgresql://")
     return url
+
+
+def sqlite_url(path: Path) -> str:
+    """The URL of the SQLite database in a file, whatever characters its name has."""
+    return URL.create("sqlite", database=str(path)).render_as_string()
 
 
 def connection_options(url: str | URL) -> dict[str, Any]:

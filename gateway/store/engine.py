@@ -29,7 +29,7 @@ from sqlalchemy.exc import (
 
 from filters import Reason, Refused
 from filters.extras import how_to_install
-from gateway.databases import connection_options, driver_url, first_line
+from gateway.databases import connection_options, driver_url, first_line, sqlite_url
 from gateway.observing.samples import Sample, gauge
 from gateway.store.migrations import upgrade
 from gateway.store.statements import REPLICA
@@ -105,7 +105,7 @@ class Store:
     @classmethod
     def at(cls, folder: Path, *, power_safe: bool = True, probe: float = PROBE) -> "Store":
         """The SQLite store in *folder*."""
-        return cls(f"sqlite:///{folder / 'store.db'}", power_safe=power_safe, probe=probe)
+        return cls(sqlite_url(folder / "store.db"), power_safe=power_safe, probe=probe)
 
     async def start(self) -> None:
         """Open the database and bring its schema up to date.

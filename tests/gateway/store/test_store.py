@@ -63,6 +63,18 @@ async def test_hold_once(store: Store) -> None:
     assert (sums.matched, sums.dead, held, dead) == (3, 1, 2, 1)
 
 
+@pytest.mark.parametrize("name", ["a?b=1", "c#d", "e%20f", "g[1]", "h i", "k:@l", "m\\n"])
+async def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """It is part of a URL, in which these mean something."""
+    folder = tmp_path / name
+    folder.mkdir()
+    store = Store.at(folder)
+    await store.start()
+    await store.close()
+    assert [path.name for path in folder.glob("*.db")] == ["store.db"]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 @on_each_store
 async def test_many_of_one_message(store: Store) -> None:
     subscriptions = [f"s{number}" for number in range(3000)]
