@@ -1,4 +1,6 @@
-"""Certificates for a test's own servers and clients."""
+"""Certificates for a test's own servers and clients, as private authorities issue them: without
+identifiers of the authority's key.
+"""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -9,6 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from gateway.security.tls import client_context
 
 
 class Authority:
@@ -102,8 +106,7 @@ def server_context(folder: Path, host: str) -> tuple[ssl.SSLContext, ssl.SSLCont
     )
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(chain)
-    client = ssl.create_default_context(cadata=_pem(certificate).decode("ascii"))
-    return server, client
+    return server, client_context(ca=chain)
 
 
 def _named(name: str) -> x509.Name:
