@@ -22,6 +22,8 @@ from pathlib import Path
 from shop import metadata, ordered, taken
 from sqlalchemy import create_engine, func, select
 
+from gateway.client.signals import end_as_by_interrupt
+
 HERE = Path(__file__).parent
 SETTLED = 3.0
 """Seconds without a change after which nothing more is expected to arrive."""
@@ -258,4 +260,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_as_by_interrupt()
     main()
