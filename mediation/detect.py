@@ -1,6 +1,7 @@
 """Detection: the SOAP, the addressing, the specification and the operation of an envelope.
 
-The QName of the body's first child decides. The action decides only where the body is empty.
+The QName of the body's first child decides. The action decides only where the body is empty; that
+of a request over another body is a fault.
 A child in a known specification's namespace that is no operation of it is a fault; faults and
 responses are never events; anything else is an event.
 """
@@ -50,6 +51,7 @@ from mediation.reliable_messaging import (
     RmFault,
     read_parts,
 )
+from mediation.request_actions import check_action
 from mediation.soap.addressing import (
     MAX_URI,
     first_message_id,
@@ -209,6 +211,7 @@ def _read_whole(
         if own is not None and not _is_asked(own, name, specification, operation):
             specification, operation = _own_specification(arrival.rules), own
             raise _element_missing(own)
+        called = None
         if specification is None and name and headers.action is None:
             called = _BY_CALL.get(name.rpartition("}")[2])
             if called is not None:
@@ -216,6 +219,8 @@ def _read_whole(
                 if soap is not Soap.V1_1:
                     soap = Soap.V1_1  # In which it is refused, too.
                     raise refuse_soap(name.rpartition("}")[2])
+        if name and called is None:
+            check_action(name, operation, headers.action, arrival.http_action)
         if reliable is not None:
             strange = (at for at in strange if _namespace_at(envelope, at) not in RM_BY_NAMESPACE)
         _check_understood(envelope, strange)
