@@ -1,11 +1,12 @@
 """Detection: the SOAP, the addressing, the specification and the operation of an envelope.
 
-The QName of the body's first child decides. The action decides only where the body is empty.
+The QName of the body's first child decides. The action decides only where the body is empty; that
+of a request over another body is a fault.
 A child in a known specification's namespace that is no operation of it is a fault; faults and
 responses are never events; anything else is an event.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from lxml import etree
@@ -37,7 +38,6 @@ from mediation.model.specification import Specification
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.notification.notify import (
     TRANSIENT_ATTRIBUTES,
-    check_number,
     numbered,
     written_topic_header,
 )
@@ -50,6 +50,7 @@ from mediation.reliable_messaging import (
     RmFault,
     read_parts,
 )
+from mediation.request_actions import check_action
 from mediation.soap.addressing import (
     MAX_URI,
     first_message_id,
@@ -57,6 +58,7 @@ from mediation.soap.addressing import (
     read_headers,
     write_headers,
 )
+from mediation.soap.contents import body_content, check_alone, check_body
 from mediation.soap.envelopes import (
     Envelope,
     check_understood,
@@ -209,6 +211,7 @@ def _read_whole(
         if own is not None and not _is_asked(own, name, specification, operation):
             specification, operation = _own_specification(arrival.rules), own
             raise _element_missing(own)
+        called = None
         if specification is None and name and headers.action is None:
             called = _BY_CALL.get(name.rpartition("}")[2])
             if called is not None:
@@ -216,6 +219,8 @@ def _read_whole(
                 if soap is not Soap.V1_1:
                     soap = Soap.V1_1  # In which it is refused, too.
                     raise refuse_soap(name.rpartition("}")[2])
+        if name and called is None:
+            check_action(name, operation, headers.action, arrival.http_action)
         if reliable is not None:
             strange = (at for at in strange if _namespace_at(envelope, at) not in RM_BY_NAMESPACE)
         _check_understood(envelope, strange)
@@ -239,6 +244,8 @@ def _read_whole(
             arrival = replace(arrival, url_topic=topic)
         if element is None:
             element = etree.Element("empty")
+        elif operation is Operation.PUBLISH and called is None:
+            check_alone(envelope)
         if learnt is not None and managed is not None:
             arrival = replace(arrival, learnt=learnt)
         read_as = specification.requests.read(operation, element, context, arrival)
@@ -336,11 +343,24 @@ def _version(specification: Specification | None) -> Version | None:
 
 
 def _headed(request: Request, envelope: Envelope, layout: Layout) -> Request:
-    """Give wrapped events the application's header blocks of their message."""
-    if not isinstance(request, Publish) or not (kept := _kept_headers(envelope, layout)):
+    """Give wrapped events the application's header blocks of their message, besides those that
+    were made of what else it says of them.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID`` where they exceed `MAX_HEADER_OCTETS`.
+    """
+    if not isinstance(request, Publish):
         return request
-    events = tuple([replace(event, headers=kept) for event in request.notifications])
-    return replace(request, notifications=events)
+    kept = _kept_headers(envelope, layout)
+    if kept:
+        events = tuple(
+            [replace(event, headers=(*event.headers, *kept)) for event in request.notifications]
+        )
+        request = replace(request, notifications=events)
+    for event in request.notifications:
+        if event.headers and event.headers is not kept:
+            _check_headers(event.headers)
+    return request
 
 
 def _packaged(request: Request, arrival: Arrival) -> Request:
@@ -463,19 +483,18 @@ def _shown(name: str) -> str:
 def _read_event(
     envelope: Envelope, layout: Layout, context: Context, arrival: Arrival, *, acknowledged: bool
 ) -> Publish:
-    """Read bare events: each child of the body is one (WS-Eventing, Notifications; raw
-    notifications of WS-BaseNotification 1.3, section 3.2)."""
+    """Read a bare event: what stands in the body is one (WS-Eventing, Notifications; raw
+    notifications of WS-BaseNotification 1.3, section 3.2), however many elements it has, of which
+    some may be independent elements of SOAP's encoding (SOAP 1.1, section 5.1)."""
     action = context.headers.action or (arrival.http_action or "")[:MAX_URI] or None
     if action in _WRAPPING_ACTIONS:
         action = None  # A raw notification that knows no better one.
     kept = _kept_headers(envelope, layout)
     topics = _header_topics(envelope, layout)
-    check_number(len(envelope.body) * len(topics))
+    check_body(envelope)
+    payload, channel = body_content(envelope), _channel(envelope.body[0], context)
     events: list[tuple[Topic | None, bytes, EndpointReference | None]] = [
-        (topic or arrival.url_topic or channel, payload, None)
-        for child in envelope.body
-        for payload, channel in ((payload_of(child), _channel(child, context)),)
-        for topic in topics
+        (topic or arrival.url_topic or channel, payload, None) for topic in topics
     ]
     element = None if layout.topic is None else envelope.headers[layout.topic]
     written = written_topic_header(element, topics)
@@ -514,11 +533,15 @@ def _kept_headers(envelope: Envelope, layout: Layout) -> tuple[bytes, ...]:
         for attribute in TRANSIENT_ATTRIBUTES.intersection(block.keys()):
             del block.attrib[attribute]
         kept.append(payload_of(block))
-    if sum(map(len, kept)) > MAX_HEADER_OCTETS:
+    _check_headers(kept)
+    return tuple(kept)
+
+
+def _check_headers(blocks: Collection[bytes]) -> None:
+    if sum(map(len, blocks)) > MAX_HEADER_OCTETS:
         raise MediationError(
             Reason.MESSAGE_INVALID, "The event's own header blocks exceed 6 KiB together."
         )
-    return tuple(kept)
 
 
 def _read_named(

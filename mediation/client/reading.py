@@ -20,6 +20,7 @@ from mediation.notification.topics import received_topic
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import read_epr
 from mediation.soap.answers import PeerFault, fault_in
+from mediation.soap.contents import body_content
 from mediation.soap.envelopes import (
     Envelope,
     elements,
@@ -29,7 +30,7 @@ from mediation.soap.envelopes import (
     text_of,
     whole_text,
 )
-from mediation.soap.payloads import is_ours, payload_of
+from mediation.soap.payloads import is_ours
 from mediation.specifications import SPECIFICATIONS
 
 _ENDINGS = frozenset(
@@ -199,11 +200,7 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
     if action is None and local_name(first) == HANDLE_EVENT:
         event = read_call(first)
         return (Received(event.topic, write_payload(event), None, None),)
-    bare = (
-        Received(topic, payload_of(child, in_ours=ours), action, message_id)
-        for child in envelope.body
-    )
-    return _within(room, bare)
+    return (Received(topic, body_content(envelope, in_ours=ours), action, message_id),)
 
 
 def ending_in(notification: Notification) -> str | None:

@@ -45,6 +45,11 @@ from mediation.model.requests import (
 )
 from mediation.model.specification import Answer
 from mediation.model.versions import Soap
+from mediation.soap.contents import (
+    attributes_told,
+    check_nothing_else,
+    refuse_attributes,
+)
 from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
 HANDLE_EVENT = "handleEvent"
@@ -173,6 +178,7 @@ def _related(context: Context) -> str:
 
 
 def _read_publish(call: Call, method: etree._Element, arrival: Arrival) -> Publish:
+    check_call(method, call.parameter(0))
     known_only = arrival.rules.calls.known_types
     event = read_event(call.encoded, call.needed(0), known_only=known_only)
     via = read_via(method)
@@ -185,6 +191,41 @@ def _read_publish(call: Call, method: etree._Element, arrival: Arrival) -> Publi
         properties={VIA_PROPERTY: " ".join(via)} if via else {},
     )
     return Publish((notification,), answered=True)
+
+
+def check_call(method: etree._Element, event: etree._Element | None) -> None:
+    """Refuse a call of handleEvent with something that nobody would be told: a further parameter,
+    a field that is there twice, text, attributes, what stands behind the call without being
+    referred to.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``.
+    """
+    body = method.getparent()
+    behind = [] if body is None else [one for one in elements(body) if one is not method]
+    if behind:
+        assert body is not None, "they stand in it"
+        referred = {str(one.get("href")).strip() for one in body.iter(etree.Element)}
+        if any(f"#{one.get('id')}" not in referred for one in behind):
+            raise MediationError(
+                Reason.MESSAGE_INVALID, "There is something behind the call that is not its event."
+            )
+    parameters = elements(method)
+    if len(parameters) > 1:
+        raise MediationError(Reason.MESSAGE_INVALID, f"{HANDLE_EVENT} has one parameter.")
+    fields = [] if event is None else elements(event)
+    if len({local_name(field) for field in fields}) < len(fields):
+        raise MediationError(Reason.MESSAGE_INVALID, "A field of the event is there twice.")
+    for each in (body, method, *parameters, event):
+        if each is not None:
+            check_nothing_else(each, OF_ENCODING)
+    for field in fields:
+        if told := attributes_told(field, OF_ENCODING):
+            refuse_attributes(field, told)
+
+
+OF_ENCODING = frozenset({"id", "href"})
+"""Attributes that refer to what stands elsewhere."""
 
 
 def read_call(method: etree._Element) -> Event:

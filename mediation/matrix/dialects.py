@@ -99,7 +99,7 @@ _BATCH = Wrapping(
 )
 """What a batch of WS-Management says of each of its events."""
 _SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
-_EVENT = BARE | {Fact.ID, Fact.SEVERAL}
+_EVENT = BARE | {Fact.ID}
 _NOTIFY = (WRAPPED | {Fact.ID, Fact.SEVERAL}) - {Fact.SUBSCRIPTION}
 _OLD_SOAP_FIRST = (Soap.V1_2, Soap.V1_1)
 _IN_NOTIFY = WRAPPED - {Fact.HEADERS, Fact.ATTACHMENTS}
@@ -130,7 +130,7 @@ _ROWS = (
         (Soap.V1_2,),
         raw=True,
         delivery=DeliveryMode(Mode.EVENTS, max_elements=10),
-        says=_EVENT - TOPICS,
+        says=(_EVENT - TOPICS) | {Fact.SEVERAL},
     ),
     Dialect(
         "wse-2011-03",
@@ -145,7 +145,7 @@ _ROWS = (
         "WS-Eventing 2011/03, wrapped",
         Version.WSE_2011_03,
         Wsa.V2005_08,
-        says=_EVENT,
+        says=_EVENT | {Fact.SEVERAL},
     ),
     Dialect(
         "ws-messenger",

@@ -64,7 +64,7 @@ def source(dialect: Dialect, message: str, form: Form | None = None) -> tuple[No
     form = form or dialect.forms[-1]
     if not isinstance(form, Soap):
         return posted(
-            *_cloud_event((SOURCES / "cloudevents" / f"{message}.json").read_bytes(), form)
+            *cloud_message((SOURCES / "cloudevents" / f"{message}.json").read_bytes(), form)
         )
     octets = (SOURCES / dialect.name / f"{message}.xml").read_bytes()
     called = SPECIFICATIONS[dialect.version].calls
@@ -73,7 +73,7 @@ def source(dialect: Dialect, message: str, form: Form | None = None) -> tuple[No
     )
 
 
-def _cloud_event(octets: bytes, form: EventForm) -> tuple[tuple[tuple[str, str], ...], bytes]:
+def cloud_message(octets: bytes, form: EventForm) -> tuple[tuple[tuple[str, str], ...], bytes]:
     """A stored CloudEvent in one of its modes."""
     if form is EventForm.STRUCTURED:
         return (("Content-Type", "application/cloudevents+json"),), octets
