@@ -154,7 +154,10 @@ class EmbeddedAdapter:
         publication = Publication(notifications, entries, octets, done)
         self._inflight.append(publication)
         self._hand(publication)
-        await done
+        try:
+            await done
+        finally:  # Else a refusal would hold them, and they it.
+            del done, publication
 
     async def want(self, interest: Interest) -> None:
         self._interests.add(interest)

@@ -162,7 +162,7 @@ class Writer:
                 settled, self._settled = self._settled, []
                 self._recovered()
         except AdapterUnavailable as exc:
-            refused = exc
+            refused = exc.with_traceback(None)
             self._failed(exc)
             if entries and self._settled:
                 settled = self._settle_alone()

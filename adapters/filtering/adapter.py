@@ -137,7 +137,7 @@ class XPathFilterAdapter:
                 pattern, interest, rest = self._choose(filter)
                 self._filters_for(pattern).add(key, rest)
             except FilterError as exc:
-                refused[key] = exc
+                refused[key] = exc.with_traceback(None)
                 continue
             self._references.setdefault(pattern, _Reference(interest)).filters += 1
             self._pattern_of[key] = pattern

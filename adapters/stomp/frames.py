@@ -126,8 +126,12 @@ class FrameTransport(BaseTransport):  # type: ignore[misc]  # stomp.py has no ty
         self.notified_on_disconnect = True  # By the end of a run nobody is disconnected.
         self.running = True
         self._loop()
-        if self._failure is not None:
-            raise self._failure
+        if (failure := self._failure) is not None:
+            self._failure = FrameError("a frame before could not be read")
+            try:
+                raise failure
+            finally:
+                del failure
         rest = octets
         if self._start != before:
             rest = octets[max(0, self._start) :]
@@ -166,7 +170,7 @@ class FrameTransport(BaseTransport):  # type: ignore[misc]  # stomp.py has no ty
             try:
                 self._take(f)
             except Exception as exc:  # The loop would log it, and lose the frames behind.
-                self._failure = exc
+                self._failure = exc.with_traceback(None)
 
     def transmit(self, frame: Frame) -> None:
         """Send *frame*."""

@@ -53,13 +53,13 @@ def read_attributes(attributes: Mapping[str, Iterable[bytes]]) -> EndpointRefere
     names = {value.decode(errors="replace") for value in by_name.get(CLASS_NAME.lower(), [])}
     if names != {CLASS}:
         raise _unusable(f"The entry is not of the class {CLASS}.")
-    why: Refused | None = None
+    why = ""
     for address in by_name.get(ADDRESS.lower(), [])[:MOST]:
         try:
             return read_port(_content(address))
         except Refused as refused:
-            why = why or refused
-    raise why or _unusable("The entry has no address.")
+            why = why or refused.text
+    raise _unusable(why or "The entry has no address.")
 
 
 def _content(address: bytes) -> bytes:

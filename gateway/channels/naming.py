@@ -79,22 +79,24 @@ class Naming:
         Raises:
             Refused: One did not.
         """
-        why: Refused | None = None
         try:
             if await self._directory.bind(self._name, self._reference):
                 _log.info("directory.bound", name=self._name)
             self.outcomes["bound"] += 1
-        except Refused as refused:
-            why = refused
-        if self._above is not None:
-            parent = await self._directory.lookup(self._above)
-            if parent != self.parent:
-                location = None if parent is None else shown(parent.address)
-                _log.info("directory.parent", name=self._above, location=location)
-            self.parent = parent
-            self._found(parent)
-        if why is not None:
-            raise why
+        except Refused:
+            await self._look_up_parent()
+            raise
+        await self._look_up_parent()
+
+    async def _look_up_parent(self) -> None:
+        if self._above is None:
+            return
+        parent = await self._directory.lookup(self._above)
+        if parent != self.parent:
+            location = None if parent is None else shown(parent.address)
+            _log.info("directory.parent", name=self._above, location=location)
+        self.parent = parent
+        self._found(parent)
 
     def metrics(self) -> Iterator[Sample]:
         """How often our entry was bound, and how often the directory failed."""

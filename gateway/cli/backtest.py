@@ -161,7 +161,10 @@ def _follow(spark: Any, archive: Path, definitions: Definitions, out: Path) -> N
                 note(f"{done['timestamp']}: new files: {done['numInputRows']:,}")
         query.stop()
         if (failure := query.exception()) is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure
     note("Stopped; the same command goes on from here.")
 
 

@@ -132,7 +132,6 @@ async def subscribed(
             yield renewed
             renewing.cancel()
     except BaseExceptionGroup as several:  # Whatever came first is what went wrong.
-        first = several.exceptions[0]
-        raise first from first.__cause__
+        raise several.exceptions[0] from several.exceptions[0].__cause__
     finally:
         await renewed.end()

@@ -301,9 +301,10 @@ class Settlement:
             self._try(work, run_apart)
             return
         for (_, then, _name), result in zip(work, future.result(), strict=True):
+            if isinstance(result, Exception):
+                _log.error("delivery.operation-failed", exc_info=result)
+                continue
             try:
-                if isinstance(result, Exception):
-                    raise result
                 then(result)
             except Exception:
                 _log.exception("delivery.operation-failed")

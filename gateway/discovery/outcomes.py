@@ -91,7 +91,7 @@ class Searching:
                 self._search = self._begin()
             return self._search.go_on(seconds_left)
         except FilterError as refused:
-            self._refused = refused
+            self._refused = refused.with_traceback(None)
             return True
 
     def found(self) -> Found:
@@ -100,8 +100,10 @@ class Searching:
         Raises:
             FilterError: The query is not valid, or cannot be evaluated.
         """
-        if self._refused is not None:
-            raise self._refused
+        if (refused := self._refused) is not None:
+            raise FilterError(
+                refused.reason, refused.text, value=refused.value, names=refused.names
+            ) from None
         if self._search is None:
             return Found(self.asked, (), True)
         found = self._search.found

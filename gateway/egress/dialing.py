@@ -183,7 +183,7 @@ class Dialer:
                 async with asyncio.timeout_at(part):
                     return await self._open_one(address, port, check)
             except OSError as exc:
-                failure = exc
+                failure = exc.with_traceback(None)
         late = isinstance(failure, TimeoutError)
         kind = FailureKind.TIMEOUT if late else FailureKind.CONNECT
         raise SendFailed(kind, connecting=True) from failure

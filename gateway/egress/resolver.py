@@ -46,7 +46,10 @@ class SystemResolver:
             asked = loop.run_in_executor(self._threads, _addresses, host)
             self._asked[host] = asked
             asked.add_done_callback(lambda done: self._forget(host, done))
-        return await asyncio.shield(asked)
+        try:
+            return await asyncio.shield(asked)
+        finally:  # Else a failure would hold it, and it the failure.
+            del asked
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -160,7 +160,7 @@ class SoapTcpTransport:
                     try:
                         outcome = await self.send(post.request)
                     except SendFailed as error:
-                        outcome = error
+                        outcome = error.with_traceback(None)
                 connection.lost_posts.popleft()
                 post.told(outcome)
 

@@ -1,7 +1,7 @@
 """Request bodies, read within bounds."""
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from starlette.types import Receive, Scope
 
@@ -13,12 +13,19 @@ _GZIP = frozenset({b"gzip", b"x-gzip"})  # RFC 9110, "Gzip Coding": recipients t
 
 
 async def read_body(
-    receive: Receive, scope: Scope, limits: HttpLimits, *, decoded: int | None = None
+    receive: Receive,
+    scope: Scope,
+    limits: HttpLimits,
+    *,
+    decoded: int | None = None,
+    admit: Callable[[int], None] = lambda _: None,
 ) -> bytes:
     """The whole body of an ASGI request, decompressed.
 
     Args:
         decoded: Octets that it may have decompressed; `HttpLimits.envelope` when None.
+        admit: Called with the octets that the body is known to have, before more is read; what it
+            raises ends the reading.
 
     Raises:
         HttpRefusal: 413 as soon as it is known to be too large; 415 for a content coding
@@ -26,7 +33,7 @@ async def read_body(
     """
     most = limits.envelope if decoded is None else decoded
     gzipped = _is_gzipped(scope["headers"])
-    wire = await _read(receive, _declared(scope["headers"]), min(limits.message, most))
+    wire = await _read(receive, _declared(scope["headers"]), min(limits.message, most), admit)
     return _inflate(wire, most, limits.ratio) if gzipped else wire
 
 
@@ -41,9 +48,10 @@ def _declared(headers: Iterable[tuple[bytes, bytes]]) -> int:
     return 0
 
 
-async def _read(receive: Receive, declared: int, most: int) -> bytes:
+async def _read(receive: Receive, declared: int, most: int, admit: Callable[[int], None]) -> bytes:
     if declared > most:
         raise HttpRefusal(413, TOO_LARGE)
+    admit(declared)
     pieces: list[bytes] = []
     octets = 0
     while True:
@@ -54,6 +62,8 @@ async def _read(receive: Receive, declared: int, most: int) -> bytes:
         octets += len(piece)
         if octets > most:
             raise HttpRefusal(413, TOO_LARGE)
+        if octets > declared:  # It comes in chunks.
+            admit(octets)
         pieces.append(piece)
         if not event.get("more_body", False):
             return b"".join(pieces)

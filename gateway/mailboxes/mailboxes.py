@@ -311,9 +311,7 @@ class Mailboxes:
             self._forget(mailbox.key)
             raise MailboxUnknown
         if outcome is PutResult.FULL:
-            refused = Refused(Reason.MAILBOX_FULL, "The mailbox is full.")
-            refused.retry_after = FULL_FOR
-            raise refused
+            raise _full()
         if dropped:
             self.dropped += dropped
             _log.warning("mailbox.overflow", mailbox=mailbox.id, dropped=dropped)
@@ -382,3 +380,9 @@ class Mailboxes:
     def close(self) -> None:
         """Answer all readers that wait: the gateway stops."""
         self.waiting.send_away()
+
+
+def _full() -> Refused:
+    refused = Refused(Reason.MAILBOX_FULL, "The mailbox is full.")
+    refused.retry_after = FULL_FOR
+    return refused

@@ -120,7 +120,7 @@ class Spool:
             try:
                 await self._adapter.publish(notifications)
             except AdapterUnavailable as error:
-                cause = error
+                cause = error.with_traceback(None)
             else:
                 self._fills = False
                 return
@@ -151,7 +151,11 @@ class Spool:
         self._waiting.update(coming)
         # Not by whoever waits here: a publisher that gives up does not take anything back.
         put.add_done_callback(partial(self._has_come, coming))
-        if await asyncio.shield(put) is None:
+        try:
+            added = await asyncio.shield(put)
+        finally:  # Else a failure would hold it, and it the failure.
+            del put
+        if added is None:
             after = max(RETRY_AFTER, cause.retry_after if cause else 0.0)
             raise AdapterUnavailable(
                 "the broker takes no messages now, and the spool is full", retry_after=after

@@ -27,7 +27,7 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             octets = file.read(MOST_BYTES + 1)
     except OSError as error:
-        why = error.strerror or error
+        why = error.strerror or str(error)
         raise Refused(Reason.MESSAGE_INVALID, f"{path} cannot be read ({why})") from error
     if len(octets) > MOST_BYTES:
         raise Refused(Reason.TOO_LARGE, f"{path} is larger than {MOST_BYTES >> 20} MiB")

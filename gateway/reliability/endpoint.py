@@ -194,13 +194,16 @@ class Endpoint:
                     sent.extend(work())
                     done = True
                 except Exception as error:
-                    failure = failure or error
                     self._take_failure(name, error)
+                    failure = failure or error.with_traceback(None)
         except StorageUnavailable as error:
-            failure = failure or error
+            failure = failure or error.with_traceback(None)
         # What was decided is sent; what was not comes the next time.
         if failure is not None and not done:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure
         return sent
 
     def _work(self, now: float, limit: int) -> Iterator[tuple[str, Callable[[], list[Outgoing]]]]:

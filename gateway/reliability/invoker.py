@@ -112,7 +112,7 @@ def deliver_some(
     except Exception:  # Of the commit: a constraint of an application, say.
         return {each: _delivered_alone(party, each, now) for each in batch.looked_at}
     if batch.failed is not None:
-        identifier, number, failure = batch.failed
+        (identifier, number, failure), batch.failed = batch.failed, None
         if isinstance(failure, Conflict):
             batch.looked_at[identifier] = _delivered_alone(party, identifier, now)
         else:
@@ -174,22 +174,32 @@ class _Batch:
         """Give what there is of one sequence; False: it goes first in another transaction."""
         if not self._may_go_on():
             return False
-        savepoint = cast(Any, step.tx).savepoint
         self.looked_at[identifier] = None
         numbers: list[int] = []
+        try:
+            failure = self._given(step, identifier, numbers)
+        except OutOfOrder:
+            del self.looked_at[identifier]
+            return False
+        if failure is not None:
+            self.failed = identifier, (numbers or [0])[-1], failure
+        return True
+
+    def _given(self, step: Step, identifier: str, numbers: list[int]) -> Exception | None:
+        """Give what there is of one sequence, as long as there is time; why it ended, if not for
+        that."""
+        savepoint = cast(Any, step.tx).savepoint
         try:
             while True:
                 with savepoint():
                     left = _give_next(step, identifier, numbers)
                 self.limit -= 1
                 if not left or not self._may_go_on():
-                    break
+                    return None
         except OutOfOrder:
-            del self.looked_at[identifier]
-            return False
+            raise
         except Exception as error:
-            self.failed = identifier, (numbers or [0])[-1], error
-        return True
+            return error
 
 
 def _taken_from(waiting: deque[str]) -> str | None:
@@ -261,7 +271,7 @@ def _take_failure(
             except (StorageUnavailable, SourceFull):
                 raise
             except Exception as unwritten:  # Its details are no XML, say.
-                error = unwritten
+                error = unwritten.with_traceback(None)
         return _fail(party, identifier, number, now, error)
     except SourceFull:
         _wait(party, identifier, now)
@@ -272,6 +282,8 @@ def _take_failure(
     except Exception as failure:
         _count(party, identifier, number, now, failure)
         return None
+    finally:
+        del error
 
 
 def _put_off(

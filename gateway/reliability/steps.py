@@ -32,7 +32,7 @@ class Step:
     notices: list[Notice] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
     shared: bool = False
-    failures: list[BaseException] = field(default_factory=list)
+    failures: list[type[BaseException]] = field(default_factory=list)
 
     def call(self, sequence: str) -> None:
         """Note that a function of the program is told of the end of *sequence*.
@@ -86,8 +86,8 @@ class begin:
         traceback: TracebackType | None,
     ) -> None:
         if self._shared is not None:
-            if error is not None:
-                self._shared.failures.append(error)
+            if kind is not None:
+                self._shared.failures.append(kind)
             return
         self._transaction.__exit__(kind, error, traceback)
         if error is None:

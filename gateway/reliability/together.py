@@ -76,7 +76,7 @@ def together(
             break
         except StorageUnavailable as error:
             if not isinstance(error, Conflict):
-                missed.append(error)
+                missed.append(error.with_traceback(None))
             break
     for at, part in enumerate(parts):
         if at in done:

@@ -308,7 +308,10 @@ class Replicas:
         if not future.done():
             future.add_done_callback(_ignore)
             raise StoreUnavailable
-        return future.result()
+        try:
+            return future.result()
+        finally:
+            del future
 
 
 def _ignore(future: "asyncio.Future[Any]") -> None:

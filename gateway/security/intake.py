@@ -9,6 +9,8 @@ EVENTS, EVENTS_AT_ONCE = 500.0, 1000.0
 """Events that a network address may publish: a second, and at once."""
 BYTES, BYTES_AT_ONCE = 4 * 2.0**20, 64 * 2.0**20
 """Bytes of these events, in the same way."""
+SHORT = 16 * 1024
+"""Bytes of a body that is read whatever its sender sent before."""
 
 
 class Intake:
@@ -40,3 +42,14 @@ class Intake:
         """
         self._reserve(octets)
         self.bytes.take(principal, octets)
+
+    def check_body(self, principal: Principal, octets: int) -> None:
+        """Check, before a body of *octets* is read, that *principal* may still send so many.
+
+        A short one is read in any case: who has sent too many events can still unsubscribe.
+
+        Raises:
+            QuotaExceeded: It has sent too many.
+        """
+        if octets > SHORT:
+            self.bytes.check(principal, octets)

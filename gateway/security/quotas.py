@@ -46,6 +46,12 @@ class TokenBucket:
             self._levels.popitem(last=False)
         return 0.0 if granted else (number - level) / self._rate
 
+    def wait_of(self, who: str, now: float, *, number: float) -> float:
+        """The seconds after which *who* could take *number*, 0 for now; nothing is taken."""
+        level, at = self._levels.get(who, (self._burst, now))
+        missing = number - min(self._burst, level + (now - at) * self._rate)
+        return max(0.0, missing / self._rate)
+
 
 class PrincipalRate:
     """A rate that binds each stranger by itself, and no trusted principal.
@@ -67,5 +73,17 @@ class PrincipalRate:
         if principal.trusted:
             return
         wait = self._bucket.take(principal.owner, time.monotonic(), number=number)
+        if wait:
+            raise QuotaExceeded(Reason.RATE, self._text, retry_after=wait)
+
+    def check(self, principal: Principal, number: float) -> None:
+        """Check that *number* could be counted for *principal*; nothing is counted.
+
+        Raises:
+            QuotaExceeded: It is more than the rate allows.
+        """
+        if principal.trusted:
+            return
+        wait = self._bucket.wait_of(principal.owner, time.monotonic(), number=number)
         if wait:
             raise QuotaExceeded(Reason.RATE, self._text, retry_after=wait)

@@ -133,7 +133,9 @@ class SoapEndpoint:
         settings: HttpSettings,
         identification: Identification,
         is_channel: Callable[[str], bool] = lambda _: False,
+        admit_body: Callable[[Principal, int], None] = lambda *_: None,
     ) -> None:
+        self._admit_body = admit_body
         self._is_channel = is_channel
         self._service = service
         self._limits = limits
@@ -252,8 +254,12 @@ class SoapEndpoint:
         media_type = soap_media_type(headers)
         packaged = is_package(media_type)
         most = self._limits.message if packaged else self._limits.envelope
-        octets = await read_body(receive, scope, self._limits, decoded=most)
         principal = self._principal(scope)
+        admit = partial(self._admit_body, principal)
+        try:
+            octets = await read_body(receive, scope, self._limits, decoded=most, admit=admit)
+        except Refused as refused:
+            raise Rejected(Context(soap_hint(media_type)), refused) from refused
         if packaged:
             take_out = partial(unpack, media_type, octets, self._limits)
             try:

@@ -37,7 +37,7 @@ async def read_inbound(
     try:
         topic = topic_of_path(inbound.path)
     except Refused as refused:
-        unreadable = refused
+        unreadable = refused.with_traceback(None)
     principal = inbound.principal
     arrival = Arrival(
         source=principal.source,

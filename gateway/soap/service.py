@@ -29,7 +29,7 @@ from gateway.observing.samples import Sample, counters
 from gateway.parsing import Parsing
 from gateway.security.authorise import authorise
 from gateway.security.principals import Principal
-from gateway.security.resource_addresses import ResourceKind, addressed
+from gateway.security.resource_addresses import ResourceAddress, ResourceKind, addressed
 from gateway.soap.answers import Answers
 from gateway.soap.deposit import deposited, is_deposit, keeps_unread
 from gateway.soap.endpoint_rules import rules_at
@@ -83,16 +83,30 @@ class SoapService:
             try:
                 incoming = await read_inbound(inbound, self._parsing, self._rules)
             except Rejected as rejected:
-                return await self._keep_unread(inbound, rejected)
+                resource = addressed(inbound.path, rejected.context.headers.to)
+                if resource is None or not keeps_unread(resource, rejected):
+                    raise
+                return await self._keep_unread(inbound, rejected.context, resource)
             context, identifiers = incoming.context, incoming.named.identifiers
             return await self._reliable(inbound, incoming, self._proceed)
+        # Answered here, for a name that outlived its handler would keep the message in memory.
         except Rejected as rejected:
-            refused, context = rejected.refused, rejected.context
-        except Refused as error:
-            refused = error
+            return await self._refuse(inbound, rejected.refused, rejected.context, identifiers)
+        except Refused as refused:
+            return await self._refuse(inbound, refused, context, identifiers)
         except Exception:
             _log.exception("soap.internal-error")
-            refused = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
+        broken = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
+        return await self._refuse(inbound, broken, context, identifiers)
+
+    async def _refuse(
+        self,
+        inbound: Inbound,
+        refused: Refused,
+        context: Context | None,
+        identifiers: tuple[str, ...],
+    ) -> Reply:
+        """The reply to *inbound*, which is *refused*: what its sequence makes of it, too."""
         context = context or Context(inbound.hint)
         if context.reliable is not None and self._reliable.hushes(inbound.principal, refused):
             return ACCEPTED[context.soap]
@@ -131,16 +145,14 @@ class SoapService:
             return ACCEPTED[context.soap]
         return await self._answers.answer(result, incoming, inbound, elsewhere)
 
-    async def _keep_unread(self, inbound: Inbound, rejected: Rejected) -> Reply:
-        """Deposit what could not be read, where it was sent to a mailbox.
+    async def _keep_unread(
+        self, inbound: Inbound, context: Context, resource: ResourceAddress
+    ) -> Reply:
+        """Deposit what could not be read, and was sent to *resource*, a mailbox.
 
         Raises:
-            Rejected: It was not, or it is not kept.
+            Rejected: It is not kept.
         """
-        context = rejected.context
-        resource = addressed(inbound.path, context.headers.to)
-        if resource is None or not keeps_unread(resource, rejected):
-            raise rejected
         try:
             if self.draining:
                 raise AdapterUnavailable("The gateway is stopping.")

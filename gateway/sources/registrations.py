@@ -142,13 +142,19 @@ class Registrations:
             [outcome] = run_apart([insert], connection)
             if isinstance(outcome, _Inserted | Refused):
                 return outcome
-            raise outcome
+            try:
+                raise outcome
+            finally:
+                del outcome
 
         # Another gateway may register the same publisher at this moment.
         locks = (f"registrations of {registration.owner}",)
         outcome = await self._store.submit(operation, locks=locks)
         if isinstance(outcome, Refused):
-            raise outcome
+            try:
+                raise outcome
+            finally:
+                del outcome
         for former in outcome.replaced:
             self._leave(former)
             _log.info("publisher.gone", registration=former.id, why="replaced")

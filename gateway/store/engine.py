@@ -387,16 +387,17 @@ def run_apart(operations: Sequence[Operation], connection: Connection) -> list[A
 
     An outage spoils them all.
     """
-    results: list[Any] = []
-    for operation in operations:
-        try:
-            with connection.begin_nested():
-                results.append(operation(connection))
-        except Exception as error:
-            if is_outage(error):
-                raise
-            results.append(error)
-    return results
+    return [_run_in_savepoint(operation, connection) for operation in operations]
+
+
+def _run_in_savepoint(operation: Operation, connection: Connection) -> Any:
+    try:
+        with connection.begin_nested():
+            return operation(connection)
+    except Exception as error:
+        if is_outage(error):
+            raise
+        return error
 
 
 def is_outage(error: Exception) -> bool:

@@ -86,7 +86,7 @@ async def refuse_invalid(_: Request, error: Exception) -> JSONResponse:
     """FastAPI's handler of `RequestValidationError`: 422, with one sentence; never what was sent,
     which may be anything, and need not have a form in JSON."""
     if not isinstance(error, RequestValidationError):  # pragma: no cover
-        raise error
+        raise TypeError(error)
     return JSONResponse({"detail": explain(error.errors(), error.body)}, 422)
 
 

@@ -40,7 +40,9 @@ def payload_of(element: etree._Element, *, in_ours: bool = False) -> bytes:
     parent = element.getparent()
     if parent is None:
         return octets_of(element)
-    octets = _only_child(parent) if len(parent) == 1 else octets_of(copy(element))
+    # Not by its length, for which lxml would count all children, for each of them.
+    alone = element.getprevious() is None and element.getnext() is None
+    octets = _only_child(parent) if alone else octets_of(copy(element))
     prefixed = b":" in octets
     if prefixed and b"PrefixList" in octets:
         return octets_of(element)

@@ -369,8 +369,7 @@ async def entity(
                 for task in tasks:
                     task.cancel()
         except BaseExceptionGroup as several:  # Whatever came first is what went wrong.
-            first = several.exceptions[0]
-            raise first from first.__cause__
+            raise several.exceptions[0] from several.exceptions[0].__cause__
 
 
 @asynccontextmanager

@@ -65,4 +65,7 @@ async def create_topic(
                 except Refused as wrong:
                     text = f"{offer.node} made another topic than asked for: {wrong.text}"
                     failed = GatewayError(text)
-    raise failed
+    try:
+        raise failed
+    finally:
+        del failed

@@ -84,10 +84,7 @@ class Pool:
                 loop, future, work = one
                 if future.cancelled():
                     continue
-                try:
-                    done[loop].append((future, work(), None))
-                except BaseException as error:
-                    done[loop].append((future, None, error))
+                done[loop].append((future, *_outcome(work)))
             for loop, results in done.items():
                 _tell(loop, results)
             if None in batch:
@@ -103,6 +100,14 @@ class Pool:
             except queue.Empty:
                 break
         return batch
+
+
+def _outcome(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """What *work* returns, and what it raises."""
+    try:
+        return work(), None
+    except BaseException as error:
+        return None, error
 
 
 def _tell(loop: asyncio.AbstractEventLoop, results: list[_Done]) -> None:

@@ -56,22 +56,29 @@ class Sharing(Generic[T]):
                 entry.wait()
                 break
             except BaseException as error:  # Others may wait for what is its turn then.
-                interrupted = error
+                interrupted = error.with_traceback(None)
         if not entry.done:  # It is the first of those that wait.
             self._do_some(entry)
-        if interrupted is not None:
-            raise interrupted
-        if entry.error is not None:
-            raise entry.error
+        failure = interrupted or entry.error
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del entry, failure, interrupted
+
+    def _errors(self, some: Sequence[_Entry[T]]) -> Sequence[Exception | None]:
+        """What went wrong with each of *some*, which are done now."""
+        try:
+            return self._work([entry.item for entry in some])
+        except Exception as error:
+            return [error] * len(some)
 
     def _do_some(self, own: _Entry[T]) -> None:
         with self._lock:
             some, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
         errors: Sequence[Exception | None] = [RuntimeError("the thread was ended")] * len(some)
         try:
-            errors = self._work([entry.item for entry in some])
-        except Exception as error:
-            errors = [error] * len(some)
+            errors = self._errors(some)
         finally:
             for entry, found in zip(some, errors, strict=True):
                 entry.error, entry.done = found, True

@@ -144,9 +144,13 @@ class Workers:
             self._end_threads()
 
     def _check_began(self) -> None:
-        if self._failure is not None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
             self._end_threads()
-            raise self._failure
+            try:
+                raise failure
+            finally:
+                del failure
 
     def _end_threads(self) -> None:
         self._store_threads.close(STOP)
@@ -221,7 +225,7 @@ class Workers:
         except BaseException as error:
             if ready.is_set():
                 raise
-            self._failure = error
+            self._failure = error.with_traceback(None)
         finally:
             ready.set()
 

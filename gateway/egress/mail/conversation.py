@@ -89,10 +89,13 @@ class Conversation:
                     one.close()
                 if self.connected or self.ended:
                     raise
-                failure = error
+                failure = error.with_traceback(None)
             else:
                 return one
-        raise failure
+        try:
+            raise failure
+        finally:
+            del failure
 
     def _hold(self, one: socket.socket) -> None:
         with self._lock:

@@ -91,7 +91,7 @@ class MailTransport:
                 with conversation:
                     outcome = self._send(conversation, mailbox, mail)
             except Exception as error:
-                outcome = error
+                outcome = error.with_traceback(None)
             with contextlib.suppress(RuntimeError):  # The loop is closed.
                 loop.call_soon_threadsafe(_settle, over, outcome)
 

@@ -93,7 +93,10 @@ class GuardedTransport:
         if not task.done():
             task.cancel()
             raise SendFailed(FailureKind.TIMEOUT)
-        return self._answer(task, request)
+        try:
+            return self._answer(task, request)
+        finally:
+            del task
 
     async def _send(self, request: Request) -> Answer:
         """Call `send`, in a task: it may be no coroutine, or raise at once."""
@@ -104,7 +107,10 @@ class GuardedTransport:
             raise SendFailed(FailureKind.RESET)
         error = task.exception()
         if isinstance(error, SendFailed) and _is_failure(error):
-            raise error
+            try:
+                raise error
+            finally:
+                del error, task
         if error is not None:
             self._broken("send", error)
             raise SendFailed(FailureKind.TRANSPORT) from error

@@ -229,7 +229,10 @@ class World:
     def refused(self, node: Node, error: Exception) -> None:
         """Let a process go on later, whose store refused."""
         if not isinstance(error, StorageUnavailable):
-            raise error
+            try:
+                raise error
+            finally:
+                del error
         self.say(node.name, f"its store: {error}")
         self.wake(node, self.timeline.now + 0.5)
 

@@ -101,7 +101,10 @@ class DatabaseStore:
                     found = outage(error)
                     if found is None:
                         raise
-                    raise found from error
+                    try:
+                        raise found from error
+                    finally:
+                        del found
                 finally:
                     transaction.end()
             finally:
@@ -238,7 +241,10 @@ class DatabaseTransaction:
             found = failed_commit(error)
             if found is None:
                 raise
-            raise found from error
+            try:
+                raise found from error
+            finally:
+                del found
         self._ended()
 
     def check_open(self) -> None:

@@ -159,17 +159,16 @@ def _cursor(connection: Connection, statement: str, parameters: Any) -> Iterator
         yield cursor
     except driver.Error as error:
         lost = dialect.is_disconnect(error, connection.connection, cursor)
-        wrapped = DBAPIError.instance(
+        if lost:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
             statement,
             parameters,
             error,
             driver.Error,
             connection_invalidated=lost,
             dialect=dialect,
-        )
-        if lost:
-            connection.invalidate(error)
-        raise wrapped from error
+        ) from error
     finally:
         if cursor is not None:
             cursor.close()

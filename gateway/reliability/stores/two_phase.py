@@ -408,10 +408,13 @@ def _commit_last(name: str, branch: Branch) -> None:
     try:
         branch.commit()
     except StorageUnavailable as error:
-        cause = error.__cause__
-        if isinstance(error, Conflict) or changed_nothing(getattr(cause, "orig", None) or cause):
+        if isinstance(error, Conflict) or _changed_nothing(error.__cause__):
             raise
         raise InDoubt(f"nobody knows whether {name} was committed: {error}") from error
+
+
+def _changed_nothing(cause: BaseException | None) -> bool:
+    return changed_nothing(getattr(cause, "orig", None) or cause)
 
 
 def _leave(branches: dict[str, Branch]) -> None:

@@ -72,6 +72,7 @@ def serve_endpoints(
         settings=http,
         identification=peers.identification,
         is_channel=answering.channels.is_known,
+        admit_body=answering.intake.check_body,
     )
     tokens = RelayTokens(
         [(one.token.get_secret_value(), one.location) for one in settings.relays],
@@ -91,6 +92,7 @@ def serve_endpoints(
             limits=limits,
             settings=http,
             identification=peers.identification,
+            admit_body=answering.intake.check_body,
         ),
         relays=relays,
         relay_tokens=tokens,

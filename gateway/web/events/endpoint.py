@@ -1,8 +1,9 @@
 """``POST /events``: CloudEvents come in, in any mode of HTTP; and the handshake of web hooks."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import structlog
@@ -72,7 +73,9 @@ class EventEndpoint:
         limits: HttpLimits,
         settings: HttpSettings,
         identification: Identification,
+        admit_body: Callable[[Principal, int], None] = lambda *_: None,
     ) -> None:
+        self._admit_body = admit_body
         self._service = service
         self._parsing = parsing
         self._limits = limits
@@ -87,7 +90,9 @@ class EventEndpoint:
         try:
             if scope["method"] != "POST":
                 raise HttpRefusal(405, "Events are sent with POST.", {"Allow": _METHODS})
-            await self._take(scope, await read_body(receive, scope, self._limits), principal)
+            admit = partial(self._admit_body, principal)
+            body = await read_body(receive, scope, self._limits, admit=admit)
+            await self._take(scope, body, principal)
         except HttpRefusal as refusal:
             self._note(f"http-{refusal.status}", refusal.text, scope, principal)
             await _refuse(send, refusal.status, refusal.text, None, refusal.headers)

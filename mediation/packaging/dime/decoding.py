@@ -72,7 +72,7 @@ class Decoder:
         self._base = 0  # octets before _data
         self._record_at = 0  # where the record begins
         self._padding = 0  # octets to be thrown away before the next header
-        self._error: DimeError | None = None
+        self._error: tuple[DimeReason, int] | None = None
         self._begin_message()
 
     def _begin_message(self) -> None:
@@ -149,16 +149,16 @@ class Decoder:
             DimeError: It did within a message, ``TRUNCATED``.
         """
         if self._error is None and self.phase is not Phase.QUIET:
-            self._error = DimeError(DimeReason.TRUNCATED, self._base + len(self._data))
+            self._error = DimeReason.TRUNCATED, self._base + len(self._data)
         if self._error is not None:
-            raise self._error
+            raise DimeError(*self._error)
 
     def __iter__(self) -> "Decoder":
         return self
 
     def __next__(self) -> DimeMessage:
         if self._error is not None:
-            raise self._error
+            raise DimeError(*self._error)
         data = self._data
         position = self._position
         end = len(data)
@@ -314,10 +314,10 @@ class Decoder:
         return message
 
     def _fail(self, reason: DimeReason) -> DimeError:
-        self._error = DimeError(reason, self._record_at)
+        self._error = reason, self._record_at
         self._data = b""
         self._payload = None
-        return self._error
+        return DimeError(*self._error)
 
 
 def _trimmed(envelope: bytes) -> bytes:
