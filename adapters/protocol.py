@@ -47,7 +47,9 @@ class AdapterState:
     is reachable, but takes no messages now. ``since`` is when ``connected`` last changed. The
     ``last_error`` is the latest reason why a connection ended or could not be opened, "" while
     there was none, and ``last_error_at`` its time. ``reconnects`` counts connections that were
-    opened again; ``wrapped`` native bodies that were not XML and were wrapped in an element.
+    opened again; ``wrapped`` native bodies that were not XML and were wrapped in an element;
+    ``unreadable`` messages that could not be read. ``stopped_by`` names the message that ends one
+    connection after the other, by queue and id, "" while there is none.
     """
 
     connected: bool
@@ -57,6 +59,8 @@ class AdapterState:
     reconnects: int = 0
     wrapped: int = 0
     last_error_at: datetime | None = None
+    unreadable: int = 0
+    stopped_by: str = ""
 
 
 class Delivery(Protocol):
@@ -118,7 +122,8 @@ class Capabilities:
     itself: a message is yielded once for topics, however many it meets, and once for each interest
     in such a dialect that it meets, each to be settled by itself. ``selecting`` goes with them: it
     returns the interest, in one of ``dialects``, that a delivery was yielded for, and None for a
-    delivery that was yielded for topics.
+    delivery that was yielded for topics. ``unreadable`` returns why the message of a delivery could
+    not be read, "" if it could: its notification is what is left of it, which nobody gets.
 
     ``replicas`` is how adapters written before ``sharing`` say that they have its methods
     (`adapters.compatibility`).
@@ -138,6 +143,7 @@ class Capabilities:
     selecting: Callable[[Delivery], Interest | None] | None = field(
         default=None, compare=False, repr=False
     )
+    unreadable: Callable[[Delivery], str] | None = field(default=None, compare=False, repr=False)
 
 
 class Adapter(Protocol):

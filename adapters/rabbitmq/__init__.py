@@ -9,7 +9,7 @@ from typing import Self
 
 from adapters.broker.connection_state import state_of
 from adapters.broker.outages import Outages
-from adapters.broker.prefetch import Arrival, PrefetchedDelivery
+from adapters.broker.prefetch import Arrival, PrefetchedDelivery, fault_of
 from adapters.broker.reconnecting import Reconnector, start_all
 from adapters.deduplication import Repeats
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Delivery, Interest
@@ -47,6 +47,7 @@ class RabbitMQAdapter:
             prefetch=setup.prefetch,
             reporting=lambda: self.state,
             sharing=self,
+            unreadable=fault_of,
         )
         self._consuming = Consuming(setup, lambda: self._consumer.retry_after)
         self._publishing = Publishing(
@@ -88,6 +89,8 @@ class RabbitMQAdapter:
             (self._consumer.state, self._publisher.state),
             blocked=self._publishing.blocked,
             wrapped=self._consuming.forced.total,
+            unreadable=self._consuming.unreadable.total,
+            stopped_by=self._consuming.stoppages.text,
         )
 
     async def want(self, interest: Interest) -> None:

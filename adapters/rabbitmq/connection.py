@@ -46,12 +46,14 @@ COMMAND_INVALID = 503
 class Lost(reconnecting.Lost):
     """A connection or a channel could not be opened, or has ended.
 
-    ``code`` is the reply code of AMQP, 0 where the broker gave none.
+    ``code`` is the reply code of AMQP, 0 where the broker gave none. ``offended``: what the broker
+    sent could not be read.
     """
 
-    def __init__(self, text: str, code: int = 0) -> None:
+    def __init__(self, text: str, code: int = 0, *, offended: bool = False) -> None:
         super().__init__(text)
         self.code = code
+        self.offended = offended
 
 
 class Channel:
@@ -317,7 +319,10 @@ def _lost(reason: BaseException) -> Lost:
         return Lost(f"TLS: {reason}")
     if isinstance(reason, OSError) and reason.strerror:
         return Lost(reason.strerror)
-    return Lost(str(reason) or type(reason).__name__)
+    text = str(reason) or type(reason).__name__
+    if isinstance(reason, AMQPError | OSError | EOFError):
+        return Lost(text)
+    return Lost(f"what the broker sent cannot be read: {text}", offended=True)
 
 
 def _inner(reason: BaseException) -> BaseException | None:

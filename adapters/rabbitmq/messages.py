@@ -19,6 +19,7 @@ from typing import Any
 import pika
 
 from adapters.broker.native import notification_of
+from adapters.broker.unreadable import remains_of
 from adapters.protocol import AdapterError
 from filters import Reason, Topic
 from mediation import Notification
@@ -90,6 +91,22 @@ def read(
     )
 
 
+def salvage(
+    body: bytes, properties: pika.BasicProperties, *, source: str, topic: Topic | None
+) -> Notification:
+    """Make a notification of what is left of a message that cannot be read; the arguments are those
+    of `read`."""
+    headers = properties.headers or {}
+    return remains_of(
+        body,
+        {string(name): value for name, value in headers.items() if isinstance(value, str)},
+        id=string(properties.message_id or "") or f"urn:uuid:{uuid.uuid4()}",
+        source=source,
+        time=_time(properties.timestamp),
+        topic=topic,
+    )
+
+
 def string(value: str | bytes) -> str:
     """Decode a short string of AMQP: pika returns bytes if it is not UTF-8."""
     return value if isinstance(value, str) else value.decode(errors="replace")
@@ -124,7 +141,10 @@ def _text(value: Any) -> str:
         return value.replace(tzinfo=UTC).isoformat()
     if value is None:
         return ""
-    return json.dumps(_plain(value), default=str)
+    try:
+        return json.dumps(_plain(value), default=str)
+    except RecursionError:  # As what pika cannot read: tables in tables, without end.
+        return ""
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Self
 
 from adapters.broker.connection_state import state_of
 from adapters.broker.outages import Outages
-from adapters.broker.prefetch import Arrival, PrefetchedDelivery
+from adapters.broker.prefetch import Arrival, PrefetchedDelivery, fault_of
 from adapters.broker.reconnecting import Lost, Reconnector, start_all
 from adapters.deduplication import Repeats
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Delivery, Interest
@@ -48,6 +48,7 @@ class StompAdapter:
             reporting=lambda: self.state,
             sharing=self if setup.shareable else None,
             selecting=_interest_of,
+            unreadable=fault_of,
         )
         self._consuming = Consuming(setup, folder, lambda: self._consumer.retry_after)
         self._publishing = Publishing(
@@ -98,6 +99,8 @@ class StompAdapter:
             (self._consumer.state, self._publisher.state),
             blocked=self._publishing.stalled,
             wrapped=self._consuming.forced.total,
+            unreadable=self._consuming.unreadable.total,
+            stopped_by=self._consuming.stoppages.text,
         )
 
     def share(self) -> None:

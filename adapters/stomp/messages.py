@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from adapters.broker.native import notification_of
+from adapters.broker.unreadable import remains_of
 from adapters.protocol import AdapterError
 from adapters.stomp.frames import Frame
 from adapters.stomp.javatext import from_java, has_beyond, to_java
@@ -118,6 +119,20 @@ def read(
         body,
         properties,
         headers.get(CONTENT_TYPE),
+        id=headers.get(id_header) or f"urn:uuid:{uuid.uuid4()}",
+        source=source,
+        time=sent_at(headers) or datetime.now(UTC),
+        topic=topic,
+    )
+
+
+def salvage(frame: Frame, *, id_header: str, source: str, topic: Topic | None) -> Notification:
+    """Make a notification of what is left of a MESSAGE that cannot be read; the arguments are those
+    of `read`."""
+    headers: Mapping[str, str] = frame.headers
+    return remains_of(
+        frame.body,
+        {name: value for name, value in headers.items() if _is_carried(name)},
         id=headers.get(id_header) or f"urn:uuid:{uuid.uuid4()}",
         source=source,
         time=sent_at(headers) or datetime.now(UTC),

@@ -137,6 +137,8 @@ def _judge_broker(broker: object) -> Iterator[Finding]:
     """Check the connection of the gateway that runs to its broker, where it says."""
     if not isinstance(broker, dict):
         return
+    if stopped_by := first_line(str(broker.get("stopped_by") or "")):
+        yield fail("broker", f"{stopped_by}; until then nothing behind it is delivered")
     since, why, when = (
         first_line(str(broker.get(name) or "")) for name in ("since", "last_error", "last_error_at")
     )

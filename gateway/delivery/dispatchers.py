@@ -6,6 +6,7 @@ connections and its breaker count for all.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -17,7 +18,8 @@ from gateway.delivery.outbox import Outbox
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import Conservation, add_up
 from gateway.delivery.status import DeliveryStatus, status_of
-from gateway.store import Store, totals
+from gateway.model.deaths import NOBODY, Death, DeathReason
+from gateway.store import Store, burials, totals
 
 
 class Dispatchers:
@@ -78,6 +80,15 @@ class Dispatchers:
         if dispatcher is not None:
             dispatcher.accept(delivery, entries)
 
+    def bury_unreadable(self, delivery: Delivery, why: str) -> None:
+        """Lay a message that could not be read to the dead letters, and settle it then."""
+        dispatcher = self.of(delivery.partition)
+        if dispatcher is None:
+            return  # Another gateway has the partition now, and gets the message.
+        death = unreadable_death(delivery, why, time.time())
+        operation = partial(burials.bury, notification=delivery.notification, death=death)
+        dispatcher.settlement.submit(operation, lambda _: delivery.settle())
+
     # As `Dispatcher` has them, for all partitions or for one.
 
     def quiet(self, entry: Entry) -> None:
@@ -132,3 +143,22 @@ class Dispatchers:
     async def stop(self, seconds: float) -> None:
         self.heartbeats.close()
         await asyncio.gather(*(dispatcher.stop(seconds) for dispatcher in self._of.values()))
+
+
+def unreadable_death(delivery: Delivery, why: str, now: float) -> Death:
+    """The death of a message that could not be read."""
+    notification = delivery.notification
+    return Death(
+        subscription=NOBODY,
+        owner=NOBODY,
+        delivery_id=notification.id,
+        topic=str(notification.topic) if notification.topic is not None else None,
+        reason=DeathReason.UNREADABLE,
+        status=None,
+        failure=why,
+        answer="",
+        attempts=0,
+        since=notification.time.timestamp(),
+        died=now,
+        partition=delivery.partition,
+    )
