@@ -21,10 +21,12 @@ from gateway.client.calling import (
 from gateway.client.errors import GatewayError
 from mediation import (
     SPECIFICATIONS,
+    BodyContent,
     EndpointReference,
     Spec,
     Version,
     Wsa,
+    body_element,
     http_headers,
     parse_date_time,
     parse_expiry,
@@ -143,7 +145,7 @@ class Client(Speaker):
 
     async def publish(
         self,
-        payload: bytes,
+        payload: BodyContent,
         *,
         topic: str | None = None,
         action: str | None = None,
@@ -154,19 +156,20 @@ class Client(Speaker):
         Over SOAP.TCP the gateway's machine has it on return; `finish` says more.
 
         Args:
-            payload: One XML element, as a document.
+            payload: One XML element: bytes or text of a document, or an element of lxml.
             topic: A name, a path, or Clark notation.
             authorize: For a protected topic.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
-            Refused: *payload* is not one acceptable XML element.
+            Refused: *payload* is not one acceptable XML element (a `ValueError` with line and
+                column where it is not well-formed).
         """
         message_id, to = fresh_id(), f"{self._url}/soap"
         message = write_publish(
             self._spec,
             to=to,
-            payload=payload,
+            payload=body_element(payload),
             message_id=message_id,
             topic=topic,
             action=action,

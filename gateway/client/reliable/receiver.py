@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from gateway.client.reliable.addresses import place_of
 from gateway.client.reliable.deliveries import Applications, GivenUp, Service, served
 from gateway.client.reliable.ends import End, Endings, dead, jitter, new_id, patient, say
 from gateway.client.reliable.intake import (
@@ -61,6 +62,7 @@ class Receiver(End):
 
     Raises:
         StorageUnavailable: The store cannot be opened.
+        ValueError: *address* is no URL of HTTP.
     """
 
     def __init__(
@@ -79,6 +81,8 @@ class Receiver(End):
         tls: ssl.SSLContext | None = None,
         on_notice: Callable[[Notice], None] = say,
     ) -> None:
+        if address is not None:
+            place_of(address)
         super().__init__(store)
         self._identify = identify or _nobody
         self._address_of = address_of or _client
@@ -115,8 +119,9 @@ class Receiver(End):
 
         It is called in the transaction that takes the message out of the store, on a thread, or
         in the program's event loop if it is a coroutine function. What it returns is the reply,
-        stored in the same transaction. `Fault` rolls that back, and is the reply; another exception
-        rolls it back, too, and the message comes again, later and later, ten times by default.
+        stored in the same transaction. `Fault` rolls that back, and is the reply. Another
+        exception, and a reply that is not one well-formed element, roll it back, too: *on_notice*
+        is told, and the message comes again, later and later, ten times by default.
 
         Args:
             path: Such as ``/orders``, below where the receiver is mounted.
