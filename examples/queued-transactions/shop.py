@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import uvicorn
 from sqlalchemy import Column, Integer, MetaData, Table, Text, create_engine, event, func, select
 
 from gateway.client.reliable import Policy, Receiver, ReliableClient
@@ -92,7 +91,7 @@ class Shop:
 
     def serve(self, receiver: Receiver) -> None:
         """Serve *receiver* until the process ends."""
-        uvicorn.run(receiver, port=self._port, log_level="warning")
+        receiver.serve(self._port)
 
 
 def run(client: Callable[[Shop], None], server: Callable[[Shop], None]) -> None:

@@ -36,10 +36,10 @@ HOLD = 10.0
 class Receiver(End):
     """Receives the messages of sequences, and gives each to a function once, in order.
 
-    It is an ASGI app: served by itself it starts and stops with its server; mounted in another one
-    that one's lifespan has ``async with receiver``. Without that it starts with the first message;
-    once it is closed it takes none before it is started again. A message is acknowledged once it is
-    stored.
+    It is an ASGI app: served by itself (`serve`) it starts and stops with its server; mounted in
+    another one that one's lifespan has ``async with receiver``. Without that it starts with the
+    first message; once it is closed it takes none before it is started again. A message is
+    acknowledged once it is stored.
 
     Args:
         store: Where messages are kept: a store, or its URL. Several processes may share a database.
@@ -133,6 +133,21 @@ class Receiver(End):
         outcomes = faults if isinstance(faults, tuple) else (faults,)
         self._applications.register(path, served(function, self._calls, outcomes))
         self._dead[path] = dead(on_dead, self._calls)
+
+    def serve(
+        self, port: int, *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Serve it until the process is told to end (SIGINT, SIGTERM), also to clients that offer
+        HTTP/2 with their first request, as Java's do.
+
+        Args:
+            host: Where to listen; ``0.0.0.0`` is every address of IPv4.
+            tls: With a certificate, for ``https``.
+        """
+        # Who mounts it in a server of his own needs no other.
+        from gateway.client.serving import Serving
+
+        Serving(port, host, tls).server(self).run()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or follow the lifespan of a server (ASGI 3)."""
