@@ -107,13 +107,17 @@ class EventClient(Speaker):
         if namespaces and len(config) > 1:
             config["namespaces"] = dict(namespaces)
         url = f"{self._url}/events/subscriptions"
-        if authorize is not None:
-            proof = authorize(request := fresh_id(), url)
-            config["tdn_authorization"] = base64.b64encode(proof.encode()).decode()
-            config["tdn_request"] = request
         wanted: dict[str, Any] = {"sink": consumer, "protocol": "HTTP", "config": config}
         if exact:
             wanted["filters"] = [{"exact": dict(exact)}]
+        if authorize is not None:
+            # Programs without protected topics do not import it.
+            from mediation.discovery import json_digest
+
+            digest = json_digest(json.dumps(wanted).encode())
+            proof = authorize(request := fresh_id(), url, digest)
+            config["tdn_authorization"] = base64.b64encode(proof.encode()).decode()
+            config["tdn_request"] = request
         return self._read(await self._call_json("POST", url, wanted), url)
 
     async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> Subscription:

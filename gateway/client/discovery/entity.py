@@ -294,10 +294,10 @@ class Entity:
             delegation: Its creator's; of topics of one's own there is none.
         """
 
-        def authorize(request: str, address: str) -> str:
+        def authorize(request: str, address: str, digest: str) -> str:
             issued = now()
             proof = Possession(
-                f"pos-{uuid4()}", topic_id, right, request, address, issued, issued + LIFE
+                f"pos-{uuid4()}", topic_id, right, request, address, issued, issued + LIFE, digest
             )
             return write(Authorization(sign(proof, self._credentials), delegation)).decode()
 
