@@ -203,6 +203,13 @@ from mediation.rendering import (
 from mediation.resources.wsrf import property_document
 from mediation.soap.addressing import id_to_keep, is_anonymous, reference_headers
 from mediation.soap.answers import PeerFault, PeerReply, fault_in, read_fault, read_reply
+from mediation.soap.body_elements import (
+    BodyContent,
+    BodyElement,
+    InvalidBody,
+    body_element,
+    detail_content,
+)
 from mediation.soap.envelopes import http_headers
 from mediation.specifications import SPECIFICATIONS, properties_in
 
@@ -234,6 +241,8 @@ __all__ = [
     "Arrival",
     "AskForSubscriptions",
     "Attachment",
+    "BodyContent",
+    "BodyElement",
     "Bookmark",
     "CallRules",
     "Calling",
@@ -271,6 +280,7 @@ __all__ = [
     "Identified",
     "Identify",
     "Incoming",
+    "InvalidBody",
     "Lease",
     "LeaseOptions",
     "LeaseRules",
@@ -347,12 +357,14 @@ __all__ = [
     "Wsa",
     "acknowledges",
     "batch_id",
+    "body_element",
     "bookmark_header",
     "bookmark_of",
     "check_number",
     "checked_dataclass",
     "delivery_id",
     "delivery_id_of",
+    "detail_content",
     "ending_in",
     "event",
     "event_octets",

@@ -22,10 +22,12 @@ from gateway.client.messaging import (
 )
 from mediation import (
     SPECIFICATIONS,
+    BodyContent,
     EndpointReference,
     Notification,
     Version,
     Wsa,
+    body_element,
     format_duration,
 )
 from mediation.cloudevents import STRUCTURED, event_of, read_attributes, write_event
@@ -40,7 +42,7 @@ class EventClient(Speaker):
 
     async def publish(
         self,
-        payload: bytes,
+        payload: BodyContent,
         *,
         topic: str | None = None,
         action: str | None = None,
@@ -49,20 +51,21 @@ class EventClient(Speaker):
         """Publish one event; on return the gateway's message system holds it. Its id.
 
         Args:
-            payload: One XML element, as a document.
+            payload: One XML element: bytes or text of a document, or an element of lxml.
             topic: A name, a path, or Clark notation.
             action: The type; without one it is made from the payload's name.
             attributes: Extension attributes, by name.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
-            Refused: *payload* is not one acceptable XML element, or an attribute none that an event
+            Refused: *payload* is not one acceptable XML element (a `ValueError` with line and
+                column where it is not well-formed), or an attribute none that an event
                 may have.
         """
         notification = Notification(
             id=fresh_id(),
             source=SOURCE,
-            payload=xml_payload(payload, None),
+            payload=xml_payload(body_element(payload), None),
             time=datetime.now(UTC),
             topic=read_topic(topic),
             action=action,
@@ -104,13 +107,17 @@ class EventClient(Speaker):
         if namespaces and len(config) > 1:
             config["namespaces"] = dict(namespaces)
         url = f"{self._url}/events/subscriptions"
-        if authorize is not None:
-            proof = authorize(request := fresh_id(), url)
-            config["tdn_authorization"] = base64.b64encode(proof.encode()).decode()
-            config["tdn_request"] = request
         wanted: dict[str, Any] = {"sink": consumer, "protocol": "HTTP", "config": config}
         if exact:
             wanted["filters"] = [{"exact": dict(exact)}]
+        if authorize is not None:
+            # Programs without protected topics do not import it.
+            from mediation.discovery import json_digest
+
+            digest = json_digest(json.dumps(wanted).encode())
+            proof = authorize(request := fresh_id(), url, digest)
+            config["tdn_authorization"] = base64.b64encode(proof.encode()).decode()
+            config["tdn_request"] = request
         return self._read(await self._call_json("POST", url, wanted), url)
 
     async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> Subscription:

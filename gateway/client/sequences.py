@@ -16,7 +16,16 @@ from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.source import Message
 from gateway.reliability.stores.memory import MemoryStore
 from gateway.reliability.values import Outgoing
-from mediation import SPECS, EndpointReference, Spec, Version, Wsa, write_publish
+from mediation import (
+    SPECS,
+    BodyContent,
+    EndpointReference,
+    Spec,
+    Version,
+    Wsa,
+    body_element,
+    write_publish,
+)
 from mediation.reliable_messaging import ReliableMessage, Rm, RmFault, read_message
 from mediation.reliable_messaging.policy import Policy
 
@@ -60,19 +69,25 @@ class SequencePublisher(Speaker):
         """Why the last try came to nothing."""
 
     async def publish(
-        self, payload: bytes, *, topic: str | None = None, action: str | None = None
+        self, payload: BodyContent, *, topic: str | None = None, action: str | None = None
     ) -> str:
         """Publish one event; on return the gateway has acknowledged it: its message system holds
         it. Its message id.
 
         Raises:
             GatewayError: It was refused, or not acknowledged in time.
-            Refused: *payload* is not one acceptable XML element.
+            Refused: *payload* is not one acceptable XML element (a `ValueError` with line and
+                column where it is not well-formed).
         """
         message_id = fresh_id()
         to = self._channel.target.address
         said, envelope = write_publish(
-            self._spec, to=to, payload=payload, message_id=message_id, topic=topic, action=action
+            self._spec,
+            to=to,
+            payload=body_element(payload),
+            message_id=message_id,
+            topic=topic,
+            action=action,
         )
         message = Message(said, message_id=message_id, envelope=envelope)
         with self._store.transaction() as tx:

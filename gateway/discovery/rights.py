@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import structlog
 
@@ -45,6 +46,7 @@ from mediation.discovery import (
     Denial,
     Right,
     Verifier,
+    event_digest,
     is_stranger,
 )
 
@@ -63,7 +65,9 @@ class TopicRights:
         numbers: Those of seals.
         trusts: Whether an owner of subscriptions is trusted: it may listen to any entity's topic.
         revoked: Ids of delegations.
-        addresses: Under which the gateway is known.
+        addresses: The URLs at which the gateway is reached, as its settings say: what a proof may
+            name as its audience, or begin with. What a request says of that counts for nothing.
+        needs_digest: A proof without a digest of what it is sent with is refused.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class TopicRights:
         trusts: Callable[[str], bool],
         revoked: frozenset[str] = frozenset(),
         addresses: frozenset[str] = frozenset(),
+        needs_digest: bool = False,
         limits: AdvertisementLimits | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -84,10 +89,15 @@ class TopicRights:
         self._seals = seals
         self.numbers = numbers
         self._trusts = trusts
-        self._addresses = addresses
         self.now = now
         self.judge = Judge(
-            discovery, store, verifier, revoked=revoked, addresses=addresses, limits=limits
+            discovery,
+            store,
+            verifier,
+            revoked=revoked,
+            addresses=addresses,
+            needs_digest=needs_digest,
+            limits=limits,
         )
 
     # Requests.
@@ -97,19 +107,16 @@ class TopicRights:
     ) -> Rights | None:
         """The rights that who sent a Subscribe gets; see `of_subscriber`."""
         return await self.of_subscriber(
-            request.filter,
-            brought(incoming, inbound),
-            inbound.base + inbound.path,
-            inbound.principal,
+            request.filter, brought(incoming, inbound), inbound.principal
         )
 
     async def prove_publisher(
         self, request: Publish, incoming: Incoming, inbound: Inbound
     ) -> Publish:
         """Check who publishes; see `check_publisher`."""
-        proof, address = brought(incoming, inbound), inbound.base + inbound.path
+        proof = brought(incoming, inbound)
         notifications = [
-            await self.check_publisher(each, proof, address, inbound.principal)
+            await self.check_publisher(each, proof, inbound.principal)
             for each in request.notifications
         ]
         return replace(request, notifications=tuple(notifications))
@@ -117,7 +124,7 @@ class TopicRights:
     # Subscribers.
 
     async def of_subscriber(
-        self, filter: Filter, proof: Bringing, address: str, principal: Principal
+        self, filter: Filter, proof: Bringing, principal: Principal
     ) -> Rights | None:
         """The rights that a subscription gets; None: it needs none.
 
@@ -132,7 +139,7 @@ class TopicRights:
                 Reason.NOT_ALLOWED, "A subscription names one topic that belongs to somebody."
             )
         [topic] = guarded
-        asking = Asking(proof(), self._known_as(address), "subscribe", principal)
+        asking = Asking(proof(), "subscribe", principal)
         decision = await self.judge.decide(topic, Right.SUBSCRIBE, asking, now=self.now())
         if not decision.allowed:
             raise _refusal(topic, decision)
@@ -146,9 +153,7 @@ class TopicRights:
         """
         if not self._closed([topic], trusted=inbound.principal.trusted):
             return
-        addresses = self._known_as(inbound.base + inbound.path)
-        shown = brought(incoming, inbound)()
-        asking = Asking(shown, addresses, "subscribe", inbound.principal)
+        asking = Asking(brought(incoming, inbound)(), "subscribe", inbound.principal)
         decision = await self.judge.decide(topic, Right.SUBSCRIBE, asking, now=self.now())
         if not decision.allowed:
             raise _refusal(topic, decision)
@@ -178,7 +183,7 @@ class TopicRights:
     # Publishers.
 
     async def check_publisher(
-        self, notification: Notification, proof: Bringing, address: str, principal: Principal
+        self, notification: Notification, proof: Bringing, principal: Principal
     ) -> Notification:
         """Check what a publisher in SOAP says on a protected topic; others are as they were.
         Returns it with a seal for who delivers it, and the proof for gateways with other stores.
@@ -190,7 +195,8 @@ class TopicRights:
         topic_id = None if topic is None else self._discovery.protected.id_of(topic)
         if topic is None or topic_id is None:
             return notification
-        asking = Asking(proof(), self._known_as(address), _use(notification), principal)
+        shown = replace(proof(), digest=partial(event_digest, notification))
+        asking = Asking(shown, _use(notification), principal)
         decision = await self.judge.decide(topic, Right.PUBLISH, asking, now=self.now())
         if not decision.allowed:
             raise _refusal(topic, decision)
@@ -226,7 +232,8 @@ class TopicRights:
             except ValueError:
                 octets = b""
         request = notification.properties.get(REQUEST, notification.id)
-        asking = Asking(Brought(octets, request), self._known_as(""), _use(notification))
+        shown = Brought(octets, request, digest=partial(event_digest, notification))
+        asking = Asking(shown, _use(notification))
         if seal is not None and octets is None:
             decision = self.judge.counted(Right.PUBLISH, Decision(Denial.FORGED))
         else:
@@ -259,9 +266,6 @@ class TopicRights:
     def guards(self, topic: Topic) -> bool:
         """Whether *topic* is not for everybody: it was advertised, or is somebody's own."""
         return topic in self._discovery.protected or owner_of(topic) is not None
-
-    def _known_as(self, address: str) -> frozenset[str]:
-        return self._addresses | {address} if address else self._addresses
 
     def metrics(self) -> Iterator[Sample]:
         """What was not allowed."""

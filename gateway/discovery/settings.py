@@ -60,6 +60,8 @@ class DiscoverySettings(BaseModel):
         node_fingerprints, entity_fingerprints: SHA-256 of certificates that are believed alone.
         refused: Identifiers that are refused, whatever their certificates say.
         revoked: Ids of delegations that are not believed any more.
+        require_digest: Whether a proof of possession without a digest of what it is sent with is
+            refused.
         longest_life: Of a topic.
         query_time: Seconds that one query may take; then what was found so far is the answer.
         xquery: Whether queries in XQuery are evaluated (the extra ``xquery``).
@@ -76,6 +78,7 @@ class DiscoverySettings(BaseModel):
     entity_fingerprints: Words = frozenset()
     refused: Words = frozenset()
     revoked: Words = frozenset()
+    require_digest: bool = False
     longest_life: Annotated[timedelta, Field(gt=timedelta(), le=timedelta(days=36500))] = timedelta(
         days=365
     )

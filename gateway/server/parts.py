@@ -77,13 +77,14 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Trusted networks, and the addresses of the gateway; ``base`` is its URL without a slash at
-    the end."""
+    """Trusted networks, and the addresses of the gateway: ``base`` is its URL without a slash at
+    the end, ``bases`` are all at which it is reached."""
 
     trusted: Networks
     identification: Identification
     base: str
     policy: AddressPolicy
+    bases: frozenset[str]
 
     @property
     def producer(self) -> str:

@@ -166,7 +166,7 @@ async def make_mailbox(wanted: Wanted, request: Request, web: Parts) -> Made:
     base = public_base(request.scope, web.http)
     if wanted.subscribes:
         shown = client_certificate(request.scope, web.http)
-        mailbox = await _make_subscribed(web, wanted, principal, base, shown)
+        mailbox = await _make_subscribed(web, wanted, principal, base, shown, await request.body())
     elif wanted.namespaces or wanted.expires is not None:
         raise HTTPException(422, "namespaces and expires go with a topic or an xpath.")
     else:
@@ -290,7 +290,12 @@ def _end_of_subscription(web: Web, mailbox: Mailbox) -> datetime | None:
 
 
 async def _make_subscribed(
-    web: Web, wanted: Wanted, principal: Principal, base: str, certificate: bytes | None
+    web: Web,
+    wanted: Wanted,
+    principal: Principal,
+    base: str,
+    certificate: bytes | None,
+    content: bytes,
 ) -> Mailbox:
     """Make a mailbox with the subscription that fills it: the Subscribe of WS-BaseNotification that
     *wanted* stands for is read, and refused, as if it had been sent.
@@ -313,7 +318,7 @@ async def _make_subscribed(
         principal=principal,
         base=base,
         certificate=certificate,
-        proof=wanted.proof(),
+        proof=wanted.proof(content),
     )
     try:
         incoming = await read_inbound(inbound, web.parsing)

@@ -8,7 +8,7 @@ from gateway.client.errors import GatewayError
 from gateway.client.grid_events.publishing import call, obtain_lease, port_at
 from gateway.client.grid_events.serving import LISTENER
 from gateway.client.messaging import LEASE, SOURCE, Subscription, fresh_id, read_topic
-from mediation import EndpointReference, Notification, Wsa
+from mediation import BodyContent, EndpointReference, Notification, Wsa, body_element
 from mediation.grid_events import Event, Port, made_event, read_payload, write_handle_event
 from mediation.packaging.data import xml_payload
 
@@ -23,21 +23,22 @@ class GridClient(Speaker):
         """Return: what was published was answered."""
 
     async def publish(
-        self, payload: bytes, *, topic: str | None = None, action: str | None = None
+        self, payload: BodyContent, *, topic: str | None = None, action: str | None = None
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. An id of ours.
 
         Args:
-            payload: One XML element, as a document: an event as it is, anything else as its
-                message.
+            payload: One XML element (bytes or text of a document, or an element of lxml): an
+                event as it is, anything else as its message.
             topic: A name, a path, or Clark notation; an event has its own.
             action: It says nothing here.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
-            Refused: *payload* is not one acceptable XML element.
+            Refused: *payload* is not one acceptable XML element (a `ValueError` with line and
+                column where it is not well-formed).
         """
-        payload, id_ = xml_payload(payload, None), fresh_id()
+        payload, id_ = xml_payload(body_element(payload), None), fresh_id()
         now = datetime.now(UTC)
         notification = Notification(id_, SOURCE, payload, now, read_topic(topic))
         event = read_payload(payload) or made_event(notification, SOURCE)

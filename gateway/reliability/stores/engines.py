@@ -3,7 +3,7 @@ an error of a database means."""
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,17 @@ def check_engine(engine: Engine) -> None:
         raise StorageUnavailable(f"no store is made for {engine.dialect.name}")
     if engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:"):
         raise StorageUnavailable("a database in memory is none for a store: see memory:")
+
+
+def let_readers_read(engine: Engine) -> None:
+    """Switch the file of an SQLite database whose engine a program made to WAL, unless it has
+    another journal than a new file has. In that one every reader would hold up the writer. What
+    the file has now is kept while another program is in it."""
+    if engine.dialect.name != "sqlite":
+        return
+    with suppress(SQLAlchemyError), reading(engine).connect() as connection:
+        if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "delete":
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
 
 
 def _own_sqlite(engine: Engine) -> None:

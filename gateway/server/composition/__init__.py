@@ -17,7 +17,7 @@ from gateway.egress import AddressPolicy
 from gateway.model.hosts import host_and_port
 from gateway.security.identify import Identification
 from gateway.security.networks import networks
-from gateway.server.addresses import own_addresses
+from gateway.server.addresses import own_addresses, own_bases
 from gateway.server.application import Application
 from gateway.server.composition.answering import answer_requests
 from gateway.server.composition.endpoints import serve_endpoints
@@ -77,4 +77,5 @@ def _peers(settings: Settings, listening: Listening) -> Peers:
     )
     base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
     known = networks(trusted)
-    return Peers(known, Identification(known), base.rstrip("/"), policy)
+    bases = own_bases(settings, own, listening.tcp_ports)
+    return Peers(known, Identification(known), base.rstrip("/"), policy, bases)

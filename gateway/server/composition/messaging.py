@@ -4,6 +4,8 @@ import contextlib
 from functools import partial
 from secrets import token_bytes
 
+import structlog
+
 from adapters import Adapter, XPathFilterAdapter, capabilities_of, load
 from adapters.loading import RestartingAdapter
 from gateway.delivery import WorkSharing
@@ -29,6 +31,8 @@ from gateway.settings.settings import WITHIN, Settings
 from gateway.store import Store, secrets
 from gateway.store.disk_reserve import Reserve
 from gateway.subscriptions.table import SubscriptionTable
+
+_log = structlog.get_logger("dragoman.discovery")
 
 
 async def open_storage(
@@ -83,6 +87,13 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
     discovery = _discovery(settings, storage, used or filtering, sharing)
     rights = None
     if discovery is not None and settings.discovery is not None:
+        if settings.public_url is None:
+            _log.warning(
+                "discovery.public-url-missing",
+                why="proofs of possession count where they name an address of this gateway; "
+                "without public_url these are only those where it listens",
+                addresses=sorted(peers.bases),
+            )
         rights = TopicRights(
             discovery,
             storage.store,
@@ -91,7 +102,8 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
             numbers=SealNumbers(storage.store, shared=sharing.shared),
             trusts=trusts,
             revoked=settings.discovery.revoked,
-            addresses=frozenset({peers.base, peers.producer}),
+            addresses=peers.bases,
+            needs_digest=settings.discovery.require_digest,
             limits=store_limits(settings.discovery),
         )
         filtering.once = rights.once

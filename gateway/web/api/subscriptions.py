@@ -177,7 +177,8 @@ async def create_subscription(wanted: Create, request: Request, web: Parts) -> S
     principal = web.identification.identify(client_address(request.scope, web.http))
     # Who may ask here may make any number.
     shown = client_certificate(request.scope, web.http)
-    made = await make(web, wanted, replace(principal, trusted=True), web.base, shown)
+    principal, content = replace(principal, trusted=True), await request.body()
+    made = await make(web, wanted, principal, web.base, shown, content)
     for report in await web.reports.of([made.id]):
         return _view(report).model_copy(update={"manager": manager_of(made)})
     raise _not_found()

@@ -180,16 +180,23 @@ async def create(wanted: Create, request: Request, response: Response, web: Part
     """Subscribe. The sink is asked whether it agrees (OPTIONS, `WebHook-Request-Origin`)."""
     base = public_base(request.scope, web.http)
     shown = client_certificate(request.scope, web.http)
-    subscription = await make(web, wanted, principal_of(web, request), base, shown)
+    subscription = await make(
+        web, wanted, principal_of(web, request), base, shown, await request.body()
+    )
     response.headers["Location"] = manager_of(subscription)
     return _view(subscription)
 
 
 async def make(
-    web: Web, wanted: Create, principal: Principal, base: str, certificate: bytes | None
+    web: Web,
+    wanted: Create,
+    principal: Principal,
+    base: str,
+    certificate: bytes | None,
+    content: bytes,
 ) -> Subscription:
     """Make the subscription that *principal* wants; *base* is the gateway's address, *certificate*
-    what it showed in TLS.
+    what it showed in TLS, *content* the request in JSON.
 
     Raises:
         Refused: It cannot be made.
@@ -211,7 +218,7 @@ async def make(
         base=base,
         path=PATH,
         certificate=certificate,
-        proof=wanted.config.proof(),
+        proof=wanted.config.proof(content),
     )
     context = Context(
         EventForm(said.mode), version=Version.CLOUDEVENTS, operation=Operation.SUBSCRIBE
