@@ -2,6 +2,7 @@
 
 from gateway.egress.addresses import AddressRefused, IPAddress, Target, parse_target
 from gateway.egress.by_scheme import TransportByScheme
+from gateway.egress.client_limits import ClientLimits
 from gateway.egress.dialing import Dialer
 from gateway.egress.hops import (
     HOPS_HEADER,
@@ -14,7 +15,6 @@ from gateway.egress.hops import (
     read_origin,
     with_hops,
 )
-from gateway.egress.http_connection import ClientLimits
 from gateway.egress.http_transport import HttpTransport
 from gateway.egress.options import Consumer, ConsumerOptions, Options
 from gateway.egress.policy import AddressPolicy, is_forbidden

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import TypeVar
 
 from gateway.egress.addresses import AddressRefused, IPAddress, Target
-from gateway.egress.http_connection import ClientLimits
+from gateway.egress.client_limits import ClientLimits
 from gateway.egress.options import PLAIN, ConsumerOptions
 from gateway.egress.policy import AddressPolicy
 from gateway.egress.proxy import Proxy

@@ -10,27 +10,20 @@
         v                        v
      closed <--------------------+   answered, last time; refused; late; cut off
 
-Octets that come while it is idle close it: they are no answer to anything.
+Octets that come while it is idle close it: they are no answer to anything. What the strict parser
+refuses is read once more, leniently (`odd_answers`); such a connection is not used again.
 """
 
 import asyncio
 import re
-from dataclasses import dataclass
 from typing import cast
 
 import httptools
 
+from gateway.egress.client_limits import KEPT_HEADERS, ClientLimits
+from gateway.egress.odd_answers import MalformedAnswer, OddAnswer, long_body
 from gateway.egress.transport import Answer, FailureKind, SendFailed, Told
 
-KEPT_HEADERS = frozenset(
-    {
-        b"content-type",
-        b"content-encoding",
-        b"retry-after",
-        b"webhook-allowed-origin",
-        b"webhook-allowed-rate",
-    }
-)
 _SHORT_STATUS = re.compile(rb"\A(HTTP/1\.[01] )(0|20)(?=[ \r])")
 _KNOWN_SHORT = frozenset({0, 20})
 """Statuses with too few digits, by which wseventsink acknowledges deliveries of WS-Management."""
@@ -38,26 +31,6 @@ _KNOWN = 1024
 """Octets of an answer that is recognised when it comes again."""
 _JOINED = 64 * 1024
 """Octets of a body that is written together with its head: several buffers are dearer than that."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
-    """Limits of one delivery. Times in seconds, sizes in octets."""
-
-    resolve: float = 5.0
-    connect: float = 3.0
-    exchange: float = 15.0
-    """From the moment a connection is ours to use or to make, to the end of the answer."""
-    head: int = 32 * 1024
-    """Status line and header fields, interim answers and trailers included."""
-    fields: int = 100
-    interim: int = 8
-    body: int = 64 * 1024
-    connections: int = 8
-    """To one destination."""
-    idle: float = 60.0
-    idle_connections: int = 1024
-    """In all."""
 
 
 class Cut(SendFailed):
@@ -86,11 +59,17 @@ class Connection(asyncio.Protocol):
         """Rings at a deadline, this or an earlier one: to set it for each answer is dear."""
         self._known: tuple[bytes, Answer] = (b"", Answer(0))
         """An answer that came before, and how it was read."""
+        self._came: list[bytes] = []
+        """Of an answer that is not complete."""
+        self._odd: OddAnswer | None = None
+        """Reads an answer that the parser refused."""
         self.idle_since = 0.0
         self._reset()
 
     def _reset(self) -> None:
         """Begin an answer."""
+        if self._came:
+            self._came = []
         self._octets: int = 0
         self._head_octets: int = 0
         self._fields: int = 0
@@ -162,12 +141,15 @@ class Connection(asyncio.Protocol):
         if self._octets + len(data) > limit:
             data = data[: limit + 1 - self._octets]
         self._octets += len(data)
+        if self._odd is not None:
+            self._read_oddly(data)
+            return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             # An octet after a whole answer is an error too, but of a later one.
             if not self._whole:
-                self._fail(FailureKind.ANSWER)
+                self._read_oddly(data)
                 return
             self._last = True
         if self._whole:
@@ -176,7 +158,9 @@ class Connection(asyncio.Protocol):
                 self._known = (data, answer)
             self._finish(answer)
         elif self._octets > (limit if self._headed else self._limits.head):
-            self._fail(FailureKind.ANSWER)
+            self._read_oddly(data)
+        else:
+            self._came.append(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._told is None:
@@ -186,6 +170,8 @@ class Connection(asyncio.Protocol):
         elif self._octets == 0:
             self._settle(Cut())
         else:
+            if exc is None:
+                self._read_oddly(b"", ended=True)
             self._fail(FailureKind.RESET)
 
     # Called by the parser.
@@ -245,6 +231,26 @@ class Connection(asyncio.Protocol):
 
     # Leaned on by the rest.
 
+    def _read_oddly(self, data: bytes, *, ended: bool = False) -> None:
+        """Read an answer leniently, from its beginning; *data* is what comes now."""
+        if self._odd is None:
+            self._odd = OddAnswer(self._limits)
+            data = b"".join([*self._came, data])
+        odd, self._last = self._odd, True
+        try:
+            odd.feed(data)
+            if ended:
+                odd.end()
+        except MalformedAnswer as malformed:
+            self._status = odd.status
+            self._fail(FailureKind.ANSWER, str(malformed))
+            return
+        self._status = odd.status
+        if odd.whole:
+            self._finish(Answer(odd.status, odd.body, odd.headers))
+        elif self._octets > self._limits.head + self._limits.body:
+            self._fail(FailureKind.ANSWER, long_body(odd.status, self._limits.body))
+
     def _count(self, octets: int) -> None:
         self._head_octets += octets
         if self._head_octets > self._limits.head:
@@ -273,9 +279,9 @@ class Connection(asyncio.Protocol):
             self._drop()
         self._settle(answer)
 
-    def _fail(self, kind: FailureKind) -> None:
+    def _fail(self, kind: FailureKind, detail: str = "") -> None:
         self._drop()
-        self._settle(SendFailed(kind, status=self._status or None))
+        self._settle(SendFailed(kind, status=self._status or None, detail=detail))
 
     def _settle(self, outcome: Answer | SendFailed) -> None:
         told, self._told = self._told, None

@@ -16,8 +16,9 @@ import structlog
 
 from gateway.egress.addresses import Target
 from gateway.egress.attachments import package_attachments
+from gateway.egress.client_limits import ClientLimits
 from gateway.egress.dialing import Dialer
-from gateway.egress.http_connection import ClientLimits, Connection, Cut
+from gateway.egress.http_connection import Connection, Cut
 from gateway.egress.http_heads import Heads
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told, check_peer
 from mediation import Packaging

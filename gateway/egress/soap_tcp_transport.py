@@ -15,9 +15,9 @@ from typing import TypeAlias
 import structlog
 
 from gateway.egress.addresses import Target
+from gateway.egress.client_limits import ClientLimits
 from gateway.egress.dialing import Dialer
 from gateway.egress.hops import hops_id
-from gateway.egress.http_connection import ClientLimits
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told, check_peer
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing

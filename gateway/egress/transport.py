@@ -43,15 +43,23 @@ class SendFailed(Exception):
         connecting: Whether it did before there was a connection: then it counts for the
             destination, else for the subscription alone.
         status: The status, when that much of the answer was read.
+        detail: What was wrong, as the rest of a sentence that begins with the peer; empty where
+            *kind* says all of it.
     """
 
     def __init__(
-        self, kind: FailureKind, *, connecting: bool = False, status: int | None = None
+        self,
+        kind: FailureKind,
+        *,
+        connecting: bool = False,
+        status: int | None = None,
+        detail: str = "",
     ) -> None:
         super().__init__(kind.value)
         self.kind = kind
         self.connecting = connecting
         self.status = status
+        self.detail = detail
 
 
 @dataclass(slots=True)  # Not frozen: that makes it three times as dear, for every delivery.

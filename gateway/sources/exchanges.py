@@ -295,7 +295,8 @@ class Exchanges:
             async with asyncio.timeout(seconds or self._seconds):
                 return await self._transport.send(request)
         except SendFailed as failed:
-            raise ProducerUnreachable(_UNREACHABLE.get(failed.kind.value, str(failed))) from failed
+            why = failed.detail or _UNREACHABLE.get(failed.kind.value, str(failed))
+            raise ProducerUnreachable(why) from failed
         except TimeoutError:
             raise ProducerUnreachable("no answer in time") from None
 
