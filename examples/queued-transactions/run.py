@@ -23,7 +23,6 @@ from shop import metadata, ordered, taken
 from sqlalchemy import Engine, create_engine, func, select, text
 
 from gateway.client.reliable import DatabaseStore
-
 from gateway.client.signals import end_as_by_interrupt
 
 HERE = Path(__file__).parent

@@ -158,7 +158,7 @@ class Relays:
         except TimeoutError:
             raise HttpRefusal(504, "There was no answer in time.") from None
         except SendFailed as failed:
-            _log.warning("relay.failed", location=shown(target.url), why=failed.kind.value)
+            _log.warning("relay.failed", location=shown(target.url), why=failed.detail)
             late = failed.kind is FailureKind.TIMEOUT
             raise HttpRefusal(504 if late else 502, "There was no answer.") from failed
         except ValueError as error:

@@ -66,7 +66,9 @@ def list_(
     async def run() -> tuple[list[Record], list[Record]]:
         async with Administration(gateway, tls=tls(context)) as administration:
             found = [record async for record in administration.channels()]
-            return found, [record async for record in administration.links()]
+            links = [record async for record in administration.links()]
+            links.sort(key=lambda link: (not link["failures"], link["state"] == "live"))
+            return found, links
 
     found, links = asyncio.run(run())
     if output is Form.JSON:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any
 
 import typer
 
@@ -20,14 +21,23 @@ def list_all(
     columns: Sequence[str],
     row: Callable[[Record], list[object]],
     none: str,
+    order: Callable[[Record], Any] | None = None,
+    only: Callable[[Record], bool] | None = None,
 ) -> None:
-    """Print a table of all records, or *none* where there are none."""
+    """Print a table of all records, or *none* where there are none.
+
+    Args:
+        order: What they are sorted by; they stay in their order without one.
+        only: Whether a record is shown at all.
+    """
 
     async def run() -> list[Record]:
         async with Administration(gateway, tls=tls(context)) as administration:
             return [record async for record in records_of(administration)]
 
-    records = asyncio.run(run())
+    records = [one for one in asyncio.run(run()) if only is None or only(one)]
+    if order is not None:
+        records.sort(key=order)
     if output is Form.JSON:
         json_line(records)
         return

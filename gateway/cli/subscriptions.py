@@ -1,8 +1,10 @@
 """``dragoman subscriptions``."""
 
 import asyncio
+from collections.abc import Callable
+from enum import Enum
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,7 +30,7 @@ SpecOption = Annotated[
     str | None, typer.Option(metavar="VERSION", help="That the subscriber spoke: wsn-1.3.")
 ]
 StateOption = Annotated[
-    str | None, typer.Option(metavar="STATE", help="active, paused, expired, failing ...")
+    str | None, typer.Option(metavar="STATE", help="active, failing, paused, expired or unknown.")
 ]
 OwnerOption = Annotated[
     str | None, typer.Option(metavar="OWNER", help="As `list` shows it with --output json.")
@@ -39,6 +41,42 @@ _COLUMNS = (
 )
 
 
+class Order(Enum):
+    """What a list of subscriptions is sorted by."""
+
+    TROUBLE = "trouble"
+    WAITING = "waiting"
+    DEAD = "dead"
+    CONSUMER = "consumer"
+    EXPIRES = "expires"
+    CREATED = "created"
+    ID = "id"
+
+
+def _count(record: Record, name: str) -> int:
+    return (record.get("counts") or {}).get(name) or 0
+
+
+def _waits(record: Record) -> bool:
+    return _count(record, "waiting") > 0
+
+
+_ORDERS: dict[Order, Callable[[Record], Any]] = {
+    Order.TROUBLE: lambda one: (
+        one["state"] != "failing",
+        -_count(one, "waiting"),
+        -_count(one, "dead"),
+        one["consumer"],
+    ),
+    Order.WAITING: lambda one: -_count(one, "waiting"),
+    Order.DEAD: lambda one: -_count(one, "dead"),
+    Order.CONSUMER: lambda one: one["consumer"],
+    Order.EXPIRES: lambda one: one["expires"] or "9999",
+    Order.CREATED: lambda one: one["created"],
+    Order.ID: lambda one: one["id"],
+}
+
+
 def list_(
     context: typer.Context,
     topic: TopicOption = None,
@@ -46,15 +84,24 @@ def list_(
     spec: SpecOption = None,
     state: StateOption = None,
     owner: OwnerOption = None,
+    waiting: Annotated[
+        bool, typer.Option("--waiting", help="Those for which deliveries wait.")
+    ] = False,
+    sort: Annotated[
+        Order, typer.Option("--sort", help="What comes first.", show_default=True)
+    ] = Order.TROUBLE,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""List the subscriptions of a gateway: all, or those for which all options hold.
 
+    Those that fail come first, then those for which most waits.
+
     \b
     Examples:
       dragoman subscriptions list
-      dragoman subscriptions list --topic storms/coast --state failing
+      dragoman subscriptions list --state failing --waiting
+      dragoman subscriptions list --topic storms/coast --sort consumer
       dragoman subscriptions list --consumer 'http://10.0.*'
       dragoman subscriptions list --output json | jq -r '.[].consumer'
     """
@@ -73,6 +120,8 @@ def list_(
         columns=_COLUMNS,
         row=_row,
         none="There are no subscriptions.",
+        order=_ORDERS[sort],
+        only=_waits if waiting else None,
     )
 
 

@@ -87,7 +87,9 @@ class Contents:
         if not pending.left_out:
             return content
         if delivery.oversize is not Oversize.NOTIFY or len(pending.carried) > 1:
-            raise SendFailed(FailureKind.TOO_LARGE)
+            size = len(content.body)
+            text = f"{size} bytes: more than the subscriber takes (MaxEnvelopeSize {most})"
+            raise SendFailed(FailureKind.TOO_LARGE, text)
         return _encoded(_dropped(pending, content.message_id), delivery)
 
     def _one(self, pending: PendingDelivery) -> Content:

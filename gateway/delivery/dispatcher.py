@@ -18,7 +18,7 @@ stalls, fails, stands behind another held one or exceeds the window is *held*: a
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 import structlog
@@ -491,6 +491,10 @@ class Dispatcher:
         """The outboxes that there are for *entry*: one or none."""
         found = self._outboxes.get(entry)
         return [] if found is None else [found]
+
+    def all_outboxes(self) -> Collection[Outbox]:
+        """The outboxes that there are."""
+        return self._outboxes.values()
 
     @property
     def open_breakers(self) -> int:

@@ -17,7 +17,7 @@ from gateway.delivery.heartbeats import Heartbeats
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import Conservation, add_up
-from gateway.delivery.status import DeliveryStatus, status_of
+from gateway.delivery.status import DeliveryStatus, is_held_up, is_troubled, status_of
 from gateway.model.deaths import NOBODY, Death, DeathReason
 from gateway.store import Store, burials, totals
 
@@ -124,6 +124,21 @@ class Dispatchers:
     def status(self, entry: Entry) -> DeliveryStatus:
         """The status of the deliveries of *entry*, as far as it is this gateway that delivers."""
         return status_of(entry, self.outboxes(entry), self._elsewhere())
+
+    def failing(self, entries: Iterable[Entry]) -> int:
+        """How many of *entries* are failing, as `status` says."""
+        now = asyncio.get_running_loop().time()
+        held_up = {
+            outbox.entry
+            for dispatcher in self._of.values()
+            for outbox in dispatcher.all_outboxes()
+            if is_held_up(outbox)
+        }
+        return sum(
+            not (entry.halted or entry.subscription.policy.paused)
+            for entry in entries
+            if entry in held_up or is_troubled(entry, now)
+        )
 
     @property
     def open_breakers(self) -> int:

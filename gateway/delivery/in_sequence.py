@@ -179,7 +179,8 @@ class SequenceSending:
             answer = await self._transport.send(request)
             said = await self.called_back.word(queue, answers, CALLED_BACK)
         if said is None:
-            raise SendFailed(FailureKind.TIMEOUT)
+            text = f"no acknowledgement came to our address within {CALLED_BACK:.0f} s"
+            raise SendFailed(FailureKind.TIMEOUT, text)
         return answer, said
 
     def base(self, subscription: Subscription, target: Target) -> str | None:

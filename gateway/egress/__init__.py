@@ -2,6 +2,7 @@
 
 from gateway.egress.addresses import AddressRefused, IPAddress, Target, parse_target
 from gateway.egress.by_scheme import TransportByScheme
+from gateway.egress.causes import status_words
 from gateway.egress.client_limits import ClientLimits
 from gateway.egress.dialing import Dialer
 from gateway.egress.hops import (
@@ -74,5 +75,6 @@ __all__ = [
     "parse_target",
     "read_hops",
     "read_origin",
+    "status_words",
     "with_hops",
 ]

@@ -20,9 +20,10 @@ from typing import cast
 
 import httptools
 
+from gateway.egress.causes import cut_words, seconds_words
 from gateway.egress.client_limits import KEPT_HEADERS, ClientLimits
 from gateway.egress.odd_answers import MalformedAnswer, OddAnswer, long_body
-from gateway.egress.transport import Answer, FailureKind, SendFailed, Told
+from gateway.egress.transport import GIVEN_UP, Answer, FailureKind, SendFailed, Told
 
 _SHORT_STATUS = re.compile(rb"\A(HTTP/1\.[01] )(0|20)(?=[ \r])")
 _KNOWN_SHORT = frozenset({0, 20})
@@ -36,8 +37,8 @@ _JOINED = 64 * 1024
 class Cut(SendFailed):
     """The connection ended before one octet of the answer came."""
 
-    def __init__(self) -> None:
-        super().__init__(FailureKind.RESET)
+    def __init__(self, failure: Exception | None = None, *, first_of_tls: bool = False) -> None:
+        super().__init__(FailureKind.RESET, cut_words(failure, first_of_tls=first_of_tls))
 
 
 class Connection(asyncio.Protocol):
@@ -64,6 +65,9 @@ class Connection(asyncio.Protocol):
         self._odd: OddAnswer | None = None
         """Reads an answer that the parser refused."""
         self.idle_since = 0.0
+        self._secure = False
+        self._first = True
+        """No answer has come yet."""
         self._reset()
 
     def _reset(self) -> None:
@@ -109,6 +113,7 @@ class Connection(asyncio.Protocol):
             return
         if self._octets:
             self._reset()
+            self._first = False
         self._told = told
         self._deadline = deadline
         if self._clock is None or self._clock.when() > deadline:
@@ -120,12 +125,13 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close it now; an exchange under way fails."""
-        self._fail(FailureKind.RESET)
+        self._fail(FailureKind.RESET, GIVEN_UP)
 
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by class
+        self._secure = transport.get_extra_info("ssl_object") is not None
 
     def data_received(self, data: bytes) -> None:
         if self._told is None:
@@ -168,11 +174,11 @@ class Connection(asyncio.Protocol):
         elif self._headed and self._until_closed and exc is None:
             self._finish(self._answer())
         elif self._octets == 0:
-            self._settle(Cut())
+            self._settle(Cut(exc, first_of_tls=self._first and self._secure))
         else:
             if exc is None:
                 self._read_oddly(b"", ended=True)
-            self._fail(FailureKind.RESET)
+            self._fail(FailureKind.RESET, "the connection was closed in the middle of the answer")
 
     # Called by the parser.
 
@@ -188,7 +194,7 @@ class Connection(asyncio.Protocol):
         self._count(len(name) + len(value) + 4)
         self._fields += 1
         if self._fields > self._limits.fields:
-            raise ValueError("too many header fields")
+            raise ValueError("it has too many header fields")
         name = name.lower()
         if name == b"content-length" or (
             name == b"transfer-encoding" and value.lower().endswith(b"chunked")
@@ -200,7 +206,7 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if status == 101 or not (100 <= status <= 599 or status in _KNOWN_SHORT):
-            raise ValueError("not a status of an answer")
+            raise ValueError("the number is no status of an answer")
         if 100 <= status < 200:
             return
         self._status = status
@@ -216,13 +222,13 @@ class Connection(asyncio.Protocol):
         self._body.append(octets)
         self._body_octets += len(octets)
         if self._body_octets > self._limits.body:
-            raise ValueError("the answer is too long")
+            raise ValueError("it is too long")
 
     def on_message_complete(self) -> None:
         if not self._headed:
             self._interim += 1
             if self._interim > self._limits.interim:
-                raise ValueError("too many interim answers")
+                raise ValueError("it has too many interim answers")
             self._headers.clear()
             self._until_closed = True
             return
@@ -254,7 +260,7 @@ class Connection(asyncio.Protocol):
     def _count(self, octets: int) -> None:
         self._head_octets += octets
         if self._head_octets > self._limits.head:
-            raise ValueError("the head of the answer is too long")
+            raise ValueError("its head is too long")
 
     def _set_clock(self) -> None:
         if self._clock is not None:
@@ -268,7 +274,8 @@ class Connection(asyncio.Protocol):
         if self._loop.time() < self._deadline:
             self._set_clock()
         else:
-            self._fail(FailureKind.TIMEOUT)
+            got = "the answer was not whole" if self._octets else "no answer"
+            self._fail(FailureKind.TIMEOUT, f"{got} within {seconds_words(self._limits.exchange)}")
 
     def _answer(self) -> Answer:
         return Answer(self._status, b"".join(self._body), self._headers)
@@ -279,9 +286,9 @@ class Connection(asyncio.Protocol):
             self._drop()
         self._settle(answer)
 
-    def _fail(self, kind: FailureKind, detail: str = "") -> None:
+    def _fail(self, kind: FailureKind, why: str) -> None:
         self._drop()
-        self._settle(SendFailed(kind, status=self._status or None, detail=detail))
+        self._settle(SendFailed(kind, why, status=self._status or None))
 
     def _settle(self, outcome: Answer | SendFailed) -> None:
         told, self._told = self._told, None

@@ -7,59 +7,61 @@ from enum import Enum
 from typing import Protocol, Self, TypeAlias, runtime_checkable
 
 from gateway.egress.addresses import Target
+from gateway.egress.causes import one_line
 from mediation import Attachment, Packaging, Soap
 
 MAX_RETRY_AFTER = 3600.0
 """Seconds; a consumer that asks for more is asked again after these."""
 
 
-class FailureKind(Enum):
-    """Why there is no answer. The value is the word shown to the subscription's owner."""
+GIVEN_UP = "given up by this gateway before there was an answer"
 
-    NAME = "name"
-    """The name has no address."""
-    CONNECT = "connect"
-    """No connection: refused, unreachable, reset."""
-    TLS = "tls"
-    """The handshake failed, or the certificate is not the host's."""
-    TIMEOUT = "timeout"
-    RESET = "reset"
-    """The connection ended before the answer did."""
-    FORBIDDEN = "forbidden"
-    """The policy does not allow the address; nothing was sent."""
-    ANSWER = "answer"
-    """The answer is malformed or exceeds its limits."""
-    TRANSPORT = "transport"
-    """The transport, which a package brought, failed inside."""
-    TOO_LARGE = "too-large"
-    """The consumer takes no message of this size; nothing was sent."""
+
+class FailureKind(Enum):
+    """Why there is no answer. The value says it in words, for where nothing more is known."""
+
+    NAME = "its name has no address"
+    CONNECT = "no connection"
+    """Refused, unreachable, reset."""
+    TLS = "the TLS handshake failed"
+    """Or the certificate is not the host's."""
+    TIMEOUT = "no answer in time"
+    RESET = "the connection was closed before the answer"
+    FORBIDDEN = "the policy of this gateway does not allow to send to this address"
+    """Nothing was sent."""
+    ANSWER = "the answer is malformed or too long"
+    TRANSPORT = "the transport failed"
+    """One that a package brought, inside."""
+    TOO_LARGE = "the message is larger than the consumer takes"
+    """Nothing was sent."""
 
 
 class SendFailed(Exception):
-    """Raised where there is no answer that could be judged.
+    """Raised where there is no answer that could be judged. Its text is *detail*.
 
     Args:
         kind: What went wrong.
+        detail: Why, in words that are shown to the operator and to the owner of the subscription:
+            no credentials, no keys. What is said of *kind* where it is empty; its first 200
+            characters are kept.
         connecting: Whether it did before there was a connection: then it counts for the
             destination, else for the subscription alone.
         status: The status, when that much of the answer was read.
-        detail: What was wrong, as the rest of a sentence that begins with the peer; empty where
-            *kind* says all of it.
     """
 
     def __init__(
         self,
         kind: FailureKind,
+        detail: str = "",
         *,
         connecting: bool = False,
         status: int | None = None,
-        detail: str = "",
     ) -> None:
-        super().__init__(kind.value)
+        self.detail = one_line(detail) or kind.value
+        super().__init__(self.detail)
         self.kind = kind
         self.connecting = connecting
         self.status = status
-        self.detail = detail
 
 
 @dataclass(slots=True)  # Not frozen: that makes it three times as dear, for every delivery.
@@ -137,7 +139,11 @@ def check_peer(request: Request, peer: str) -> None:
         SendFailed: It may not.
     """
     if request.admit is not None and not request.admit(peer):
-        raise SendFailed(FailureKind.CONNECT, connecting=True)
+        raise SendFailed(
+            FailureKind.CONNECT,
+            "its host was asked often enough for now, and never accepted a message",
+            connecting=True,
+        )
 
 
 class Posted(Protocol):

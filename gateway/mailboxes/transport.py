@@ -37,7 +37,7 @@ class MailboxTransport:
         except Refused as refused:
             if refused.reason is Reason.MAILBOX_FULL:
                 return Answer(503, headers={"retry-after": str(round(FULL_FOR))})
-            raise SendFailed(FailureKind.RESET) from refused
+            raise SendFailed(FailureKind.RESET, refused.text) from refused
         return Answer(202, dropped=len(request.attachments))
 
     async def close(self) -> None:

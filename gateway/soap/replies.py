@@ -186,7 +186,7 @@ class Replies:
                     answer = await self._transport.send(request)
                     answered = 200 <= answer.status < 300
             except SendFailed as failure:
-                _log.warning("soap.reply-failed", kind=failure.kind.value)
+                _log.warning("soap.reply-failed", reason=failure.detail)
             finally:
                 if handed_over is not None:
                     await handed_over(answered)

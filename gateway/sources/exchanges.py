@@ -20,6 +20,7 @@ from gateway.egress import (
     Target,
     Transport,
     parse_target,
+    status_words,
 )
 from gateway.model.sources import Source
 from gateway.parsing import Parsing
@@ -295,14 +296,15 @@ class Exchanges:
             async with asyncio.timeout(seconds or self._seconds):
                 return await self._transport.send(request)
         except SendFailed as failed:
-            why = failed.detail or _UNREACHABLE.get(failed.kind.value, str(failed))
-            raise ProducerUnreachable(why) from failed
+            raise ProducerUnreachable(failed.detail) from failed
         except TimeoutError:
-            raise ProducerUnreachable("no answer in time") from None
+            raise ProducerUnreachable(
+                f"no answer within {seconds or self._seconds:.0f} s"
+            ) from None
 
     async def _understand(self, answer: Answer, read: Callable[[bytes], T]) -> T:
         if answer.status in _NOT_NOW:
-            raise ProducerUnreachable(f"answered {answer.status}")
+            raise ProducerUnreachable(status_words(answer.status))
         fault = await self._parsing.fault_in(answer.body) if answer.body else None
         if fault is not None:
             said = fault.reason or fault.subcode or fault.code or "no reason"
@@ -311,7 +313,7 @@ class Exchanges:
                 kind = ContextRefused  # "The enumerator has timed out and is no longer valid."
             raise kind(f"answered with a fault: {said}")
         if not 200 <= answer.status < 300:
-            raise ProducerRefused(f"answered {answer.status}")
+            raise ProducerRefused(status_words(answer.status))
         if not answer.body and read is read_answer:
             return read(b"")
         try:
@@ -325,15 +327,6 @@ class Exchanges:
 
 
 _NOT_NOW = frozenset({408, 425, 429, 502, 503, 504})
-_UNREACHABLE = {
-    "name": "its name has no address",
-    "connect": "no connection",
-    "tls": "TLS failed",
-    "timeout": "no answer in time",
-    "reset": "the connection broke",
-    "forbidden": "the policy of this gateway does not allow to send there",
-    "answer": "its answer is malformed or too long",
-}
 
 
 def checked(address: str, policy: AddressPolicy) -> Target:

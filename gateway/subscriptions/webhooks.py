@@ -117,7 +117,8 @@ class WebHooks:
             async with asyncio.timeout(PATIENCE):
                 answer = await self._transport.send(request)
         except (SendFailed, TimeoutError) as error:
-            why = error.kind.value if isinstance(error, SendFailed) else "timeout"
+            words = error.detail if isinstance(error, SendFailed) else ""
+            why = words or f"no answer within {PATIENCE:.0f} s"
             raise Refused(
                 Reason.CONSUMER_ADDRESS,
                 f"The consumer could not be asked whether it agrees: {why}.",

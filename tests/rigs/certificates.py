@@ -28,17 +28,22 @@ class Authority:
         )
 
     def issue(
-        self, *names: str, file: str = "", days: float = 20, password: str = ""
+        self, *names: str, file: str = "", days: float = 20, password: str = "", since: float = -60
     ) -> tuple[Path, Path]:
         """The files of a certificate for *names*, which are hosts or addresses, and of its key.
 
         Args:
             days: Until it expires; below zero it has.
+            since: Days until it begins to be valid.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._folder / f"{file or names[0]}.pem"
         certificate.write_bytes(
-            _pem(self._sign(_named(names[0]), key.public_key(), timedelta(days=days), names))
+            _pem(
+                self._sign(
+                    _named(names[0]), key.public_key(), timedelta(days=days), names, since=since
+                )
+            )
         )
         locked: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if password:
@@ -57,6 +62,7 @@ class Authority:
         hosts: tuple[str, ...] = (),
         *,
         authority: bool = False,
+        since: float = -60,
     ) -> x509.Certificate:
         now = datetime.now(UTC)
         builder = (
@@ -65,7 +71,7 @@ class Authority:
             .issuer_name(self._name)
             .public_key(key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=60))
+            .not_valid_before(now + timedelta(days=since))
             .not_valid_after(now + lifetime)
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         )

@@ -194,7 +194,7 @@ def _metrics(
         sending.sequences.metrics,
         storage.store.metrics,
         subscribing.matching.metrics,
-        partial(delivery_samples, sending.dispatchers),
+        partial(delivery_samples, sending.dispatchers, lambda: messaging.table.entries),
         listeners.metrics,
         relays.metrics,
         sending.soap_tcp.metrics,

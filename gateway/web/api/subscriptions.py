@@ -113,8 +113,8 @@ class SubscriptionView(BaseModel, extra="forbid"):
     created: datetime
     expires: datetime | None
     state: str = Field(
-        description="active, paused, expired, failing, waiting for breaker; unknown where other "
-        "replicas deliver for it, too, and nothing is wrong here."
+        description="active, paused, expired, failing; unknown where other replicas deliver for "
+        "it, too, and nothing is wrong here."
     )
     delivery: DeliveryView
     counts: Counts

@@ -204,7 +204,7 @@ async def test_a_producer_that_is_away_is_asked_to_go_on(
         await state(gateway, id_, "live")
         await those.leave()
         now = await state(gateway, id_, "backing-off")
-        assert "no connection" in now["last_error"]
+        assert "connection refused" in now["last_error"]
         await those.listen()
         await state(gateway, id_, "live")
         assert producer.count("Subscribe") == 1

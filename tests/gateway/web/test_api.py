@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -446,7 +447,7 @@ async def test_why_a_subscription_gets_nothing(tmp_path: Path) -> None:
         assert entry is not None
         await run.until(lambda: run.gateway.dispatchers.open_breakers == 1)
         view = await view_of(run)
-        assert view["state"] == "waiting for breaker"
+        assert view["state"] == "failing"
         assert view["delivery"]["failures"] == 5
         assert view["delivery"]["last_error"].startswith("answered 500 Internal Server Error")
         assert view["delivery"]["breaker_until"] > view["delivery"]["last_error_at"]
@@ -611,7 +612,7 @@ async def test_a_black_listed_subscription_says_so(tmp_path: Path) -> None:
         assert dispatcher._schedule.black_list == BlackList(2, 60.0)
         assert (await view_of(run))["delivery"]["black_listed_until"] is None
         entry.rests_until = asyncio.get_running_loop().time() + 60.0
-        view = await view_of(run, "/subscriptions?state=waiting+for+breaker")
+        view = await view_of(run, "/subscriptions?state=failing")
         assert view["delivery"]["black_listed_until"] == view["delivery"]["breaker_until"]
         await run.publish("<a/>")
 
@@ -665,3 +666,31 @@ async def test_failing_destinations_and_histograms(tmp_path: Path) -> None:
     assert counted == [2]
     [start] = families["dragoman_start_time_seconds"].samples
     assert start.value > 1.7e9
+
+
+async def test_the_cause_of_a_failure_is_told_in_the_same_words_everywhere(tmp_path: Path) -> None:
+    """In the list, its selection, `explain`, destinations and the log."""
+    said = "connection refused"
+    async with running(
+        tmp_path, adapter="memory:", retry_delays=(0.01,) * 10, deliver_to_self=True
+    ) as run:
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{closed.getsockname()[1]}/x"
+            for _ in range(2):  # The second fails for the breaker of both, without an attempt.
+                await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url))
+            await run.publish("<a/>")
+
+            async def are_failing() -> bool:
+                return (await metrics(run))["dragoman_failing_subscriptions"] == 2
+
+            await until(are_failing)
+            listed = read(await run.api("GET", "/subscriptions?state=failing"))["subscriptions"]
+            assert [(one["state"], one["delivery"]["last_error"]) for one in listed] == [
+                ("failing", said)
+            ] * 2
+            steps = {step["name"]: step for step in await explained(run, listed[0]["id"])}
+            assert steps["last error"]["text"].startswith(said)
+            [destination] = read(await run.api("GET", "/destinations"))["destinations"]
+            assert destination["last_error"] == said
+            assert {line["reason"] for line in logged(run, "delivery.failing")} == {said}
