@@ -180,6 +180,16 @@ class Journal:
         self.commits += 1
         return numbers
 
+    def probe(self, *, now: float) -> None:
+        """Write what changes nothing, to see whether the disk takes anything.
+
+        Raises:
+            AdapterUnavailable: It does not.
+        """
+        self._take_room(PAGE)
+        self.commit((), (0,), now=now)
+        self.commits -= 1
+
     def read(self, after: int, *, messages: int, octets: int) -> tuple[list[Stored], int]:
         """The oldest messages behind number *after*: at most *messages*, and no more once they
         have *octets*.

@@ -514,7 +514,9 @@ class Dispatcher:
         self._backlog.flush()
         await self.scheduler.stop(seconds, self)
         self._backlog.flush()
-        await self.settlement.drained()
+        if not await self.settlement.drained():
+            _log.error("delivery.not-settled-at-the-end", why="the store takes nothing")
+            self.abandon()  # What is not settled comes again.
 
     def abandon(self) -> None:
         """Another gateway may have the partition: send, store and settle nothing more."""

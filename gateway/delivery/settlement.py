@@ -33,6 +33,8 @@ RETRY = 1.0
 """Seconds after which a failed transaction is tried again."""
 COUNTED = 0.25
 """Seconds within which counts go to the store."""
+DRAINED = 3.0
+"""Seconds that a store may take nothing before nobody waits for it at the end."""
 MOST = 256
 """Operations of one transaction."""
 NOTED = 64
@@ -344,11 +346,24 @@ class Settlement:
                 async with asyncio.timeout(seconds):
                     await done.wait()
 
-    async def drained(self) -> None:
-        """Wait until all that was asked for, and all counts, are committed."""
+    async def drained(self, seconds: float = DRAINED) -> bool:
+        """Wait until all that was asked for, and all counts, are committed.
+
+        Returns:
+            Whether they are: else the store took nothing for so many *seconds*.
+        """
         self._collect()
         self._next()
-        await self._quiet.wait()
+        until = self._loop.time() + seconds
+        while not self._quiet.is_set():
+            if self._store.writable:
+                until = self._loop.time() + seconds
+            elif self._loop.time() > until:
+                return False
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._retry / 4):
+                    await self._quiet.wait()
+        return True
 
     def conservation(
         self, durable: Totals, held: int, letters: Letters, in_flight: int

@@ -14,10 +14,11 @@ from gateway.exchange import Handlers, Inbound
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.observing.samples import Histogram, Sample, counter, histogram
 from gateway.publishing.event_copies import Copies
-from gateway.publishing.spool import Publisher
+from gateway.publishing.spool import Publisher, Spool
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.intake import Intake
 from gateway.security.quotas import PrincipalRate
+from gateway.store import answered_in_time
 from mediation import (
     Acknowledged,
     CurrentMessage,
@@ -102,6 +103,9 @@ class PublishingOperations:
         self._mailboxes_each = mailboxes_each
         self._longest_lease = longest_lease
         self._copies = copies
+        self._asks_store = isinstance(publisher, Spool) or any(
+            each is not None for each in (check, note, prove)
+        )
         self.accepted = 0
         """Notifications that the messaging system, or the spool, holds durably."""
         self.sizes = Histogram(OCTETS)
@@ -135,6 +139,12 @@ class PublishingOperations:
     ) -> Published | Acknowledged | None:
         """Publish notifications, or what *select* makes of them; they are durable on return. Only
         some specifications answer it."""
+        publishing = self._publish(request, incoming, inbound, select)
+        return await (answered_in_time(publishing) if self._asks_store else publishing)
+
+    async def _publish(
+        self, request: Publish, incoming: Incoming, inbound: Inbound, select: Select | None
+    ) -> Published | Acknowledged | None:
         await self._check_topics(request)
         answer = await self.take_in(request, incoming, inbound, select)
         if self._note is not None:

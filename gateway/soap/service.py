@@ -15,6 +15,7 @@
 `SoapService.handle` and `SoapService._proceed` take the steps in this order.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -38,7 +39,8 @@ from gateway.soap.refusal_log import RefusalLog
 from gateway.soap.registry import Registry
 from gateway.soap.reliable import PassOn, ReliableStep
 from gateway.soap.replies import Replies
-from mediation import Context, EndpointRules, Incoming, Named, Rejected, Sequences
+from gateway.store import StoreUnavailable, answered_in_time
+from mediation import Context, EndpointRules, Incoming, Named, Publish, Rejected, Sequences
 
 _log = structlog.get_logger("dragoman.soap")
 T = TypeVar("T")
@@ -88,7 +90,10 @@ class SoapService:
                     raise
                 return await self._keep_unread(inbound, rejected.context, resource)
             context, identifiers = incoming.context, incoming.named.identifiers
-            return await self._reliable(inbound, incoming, self._proceed)
+            answering = self._reliable(inbound, incoming, self._proceed)
+            if isinstance(incoming.request, Publish) and context.reliable is None:
+                return await answering  # What of it needs the store has a deadline of its own.
+            return await answered_in_time(answering, too_late=_give_back)
         # Answered here, for a name that outlived its handler would keep the message in memory.
         except Rejected as rejected:
             return await self._refuse(inbound, rejected.refused, rejected.context, identifiers)
@@ -121,7 +126,9 @@ class SoapService:
         )
         if context.reliable is None:
             return reply
-        return await self._reliable.refused(inbound, context, refused, reply)
+        with contextlib.suppress(StoreUnavailable):
+            return await answered_in_time(self._reliable.refused(inbound, context, refused, reply))
+        return reply
 
     async def _proceed(self, inbound: Inbound, incoming: Incoming) -> Reply:
         """The steps behind "reliable"."""
@@ -134,7 +141,7 @@ class SoapService:
             raise AdapterUnavailable("The gateway is stopping.")
         authorise(inbound.principal, incoming.request, resource)
         if resource is not None and is_deposit(resource, context.operation):
-            await self._deposits.deposit(inbound, resource, incoming.named)
+            await answered_in_time(self._deposits.deposit(inbound, resource, incoming.named))
             return deposited(resource, context)
         if inbound.hops is not None:
             read_hops(inbound.hops)  # A message that goes in circles ends here.
@@ -157,7 +164,7 @@ class SoapService:
             if self.draining:
                 raise AdapterUnavailable("The gateway is stopping.")
             authorise(inbound.principal, None, resource)
-            await self._deposits.deposit(inbound, resource, Named())
+            await answered_in_time(self._deposits.deposit(inbound, resource, Named()))
         except Refused as refused:
             raise Rejected(context, refused) from refused
         return deposited(resource, context)
@@ -202,3 +209,9 @@ class SoapService:
         few."""
         self._answers.count_refusal(reason)
         self._refusal_log.say(reason, text, peer=peer, path=path)
+
+
+async def _give_back(reply: Reply) -> None:
+    """Be done with a reply that came too late: what it hands out is nobody's."""
+    if reply.handed_over is not None:
+        await reply.handed_over(False)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gateway.store.engine import StoreUnavailable
+from gateway.store.outages import StoreUnavailable
 
 MOST = 64 * 2**20
 SHARE = 8

@@ -8,19 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import (
-    ArgumentError,
-    DataError,
-    DBAPIError,
-    IntegrityError,
-    NoSuchModuleError,
-    SQLAlchemyError,
-)
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from filters.extras import how_to_install
 from gateway import databases
-from gateway.databases import connection_options, driver_url
+from gateway.databases import connection_options, driver_url, why_not_opened, why_unusable
 from gateway.reliability.storage import Conflict, InDoubt, StorageUnavailable
 from gateway.reliability.stores.prepared import run_alone
 
@@ -53,22 +45,25 @@ def own_engine(url: str) -> Engine:
         StorageUnavailable: The URL names no database that stores are made for, or its library is
             missing.
     """
-    url = driver_url(url)
     # A connection that is in no transaction stays as it is: to change it for each takes time.
     level = {"isolation_level": "AUTOCOMMIT"}
     try:
+        url = driver_url(url)
         engine = create_engine(url, connect_args=connection_options(url), **level)
-    except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        raise StorageUnavailable(f"no database has such a URL: {first_line(error)}") from error
-    except ImportError as error:
-        text = f"the store needs {error.name}, which is not installed"
-        mend = f": {how_to_install('postgresql')}" if error.name == "psycopg" else ""
-        raise StorageUnavailable(text + mend) from error
-    check_engine(engine)
+        check_engine(engine)
+        pooled = why_unusable(engine)
+    except StorageUnavailable:
+        raise
+    except Exception as error:  # Of a driver's own classes, for what it cannot read.
+        raise StorageUnavailable(why_not_opened(error)) from error
+    if pooled is not None:
+        engine.dispose()
+        raise StorageUnavailable(pooled)
     engine.update_execution_options(**{_AUTOCOMMITS: True})
     if engine.dialect.name == "sqlite":
         _own_sqlite(engine)
     else:
+        engine.dispose()  # The connections from before have no settings.
         event.listen(engine, "connect", _connected_to_postgresql)
     return engine
 

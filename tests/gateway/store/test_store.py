@@ -16,7 +16,8 @@ from filters import Refused
 from gateway.model.deaths import Death, DeathReason
 from gateway.store import HeldRow, Store, StoreUnavailable, Totals, burials, run_apart, totals
 from gateway.store import held as rows
-from gateway.store.engine import BUSY, MAX_BATCH, MAX_WAITING
+from gateway.store.engine import MAX_BATCH, MAX_WAITING
+from gateway.store.opening import BUSY
 from mediation import Notification
 from tests.rigs.dispatching import notification
 from tests.rigs.stores import check_store, on_each_store, outage

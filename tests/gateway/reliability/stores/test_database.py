@@ -412,7 +412,7 @@ def test_without_tables(engine: Engine) -> None:
         ("sqlite://", "a database in memory"),
         ("sqlite:///:memory:", "a database in memory"),
         ("sqlite:////no/such/folder/a.db", "/no/such/folder/a.db: No such file"),
-        ("nothing", "no database has such a URL"),
+        ("nothing", "its URL cannot be read"),
         ("nothing://a/b", "no database has such a URL"),
         ("postgresql://127.0.0.1:1/none", "connection"),
         ("oracle+oracledb://a/b", "oracle"),
