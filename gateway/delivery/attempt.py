@@ -175,10 +175,11 @@ class Attempts:
         ended(pending, outcome)
 
     async def _judge(self, pending: PendingDelivery, request: Request, answer: Answer) -> Outcome:
+        owner = pending.outbox.entry.subscription.owner
         if pending.outbox.entry.delivery.acknowledged:
-            reply = await self._parsing.reply_in(answer.body) if answer.body else None
+            reply = await self._parsing.reply_in(answer.body, owner=owner) if answer.body else None
             return judge_acknowledged(answer, reply, request.message_id or "", now=time.time())
-        fault = await self._parsing.fault_in(answer.body) if answer.body else None
+        fault = await self._parsing.fault_in(answer.body, owner=owner) if answer.body else None
         return judge(answer, fault, now=time.time())
 
     @staticmethod
