@@ -163,6 +163,7 @@ from mediation.model.requests import (
     Unsubscribe,
 )
 from mediation.model.specification import (
+    Body,
     Fault,
     LeaseOptions,
     LeaseRules,
@@ -234,6 +235,7 @@ __all__ = [
     "Arrival",
     "AskForSubscriptions",
     "Attachment",
+    "Body",
     "Bookmark",
     "CallRules",
     "Calling",

@@ -36,6 +36,7 @@ class Parsing:
         self._learnt = LearntNames()
         self._messages = ParsingThreads("parser", wait=wait)
         self._answers = ParsingThreads("answers", wait=wait)
+        self._written = ParsingThreads("writer", wait=wait)
 
     @property
     def names_learnt(self) -> int:
@@ -75,6 +76,15 @@ class Parsing:
         if octets <= SMALL:
             return work()
         return await self._messages.run(octets, lambda _: work(), owner)
+
+    async def run_writer(self, octets: int, work: Callable[[], T], *, owner: str) -> T:
+        """Run *work*, which makes what consumers are sent of *octets* that *owner* published, in a
+        thread.
+
+        Raises:
+            Busy: As `run_parser`.
+        """
+        return await self._written.run(octets, lambda _: work(), owner)
 
     async def run_answer_parser(
         self, octets: int, work: Callable[[set[str] | None], T], *, owner: str = NOBODY
@@ -116,3 +126,4 @@ class Parsing:
         """End the threads."""
         self._messages.close()
         self._answers.close()
+        self._written.close()
