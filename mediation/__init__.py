@@ -163,6 +163,7 @@ from mediation.model.requests import (
     Unsubscribe,
 )
 from mediation.model.specification import (
+    Body,
     Fault,
     LeaseOptions,
     LeaseRules,
@@ -241,6 +242,7 @@ __all__ = [
     "Arrival",
     "AskForSubscriptions",
     "Attachment",
+    "Body",
     "BodyContent",
     "BodyElement",
     "Bookmark",

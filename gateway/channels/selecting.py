@@ -91,7 +91,7 @@ class Selector:
             return bool(matching.keys), list(matching.deferred)
 
         passes, deferred = await self._parsing.run_parser(
-            len(notification.payload), match, trusted=stranger is None
+            len(notification.payload), match, trusted=stranger is None, owner=stranger or ""
         )
         for one in deferred:
             evaluated = await self._evaluate(stranger, [(one.expressions, one.documents)])

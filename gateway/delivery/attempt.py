@@ -22,7 +22,8 @@ from gateway.egress import (
     Transport,
 )
 from gateway.egress.origins import Origins
-from gateway.parsing import Parsing
+from gateway.parsing import Busy, Parsing
+from mediation import Shape
 from mediation.cloudevents import Secret, signature
 
 Ended: TypeAlias = Callable[[PendingDelivery, Outcome], None]
@@ -77,6 +78,8 @@ class Attempts:
         outbox = pending.outbox
         if outbox.entry.delivery.reliable:
             return None  # Its number has to be committed first.
+        if not self._contents.are_ready(pending):
+            return None
         try:
             lane = self._posting.lane(outbox.entry.target) if self._posting is not None else None
             ordered = lane if lane is not None and lane.in_order else None
@@ -92,6 +95,8 @@ class Attempts:
     async def send(self, pending: PendingDelivery) -> Outcome:
         """Make an attempt, and return how it ended."""
         try:
+            if not self._contents.are_ready(pending):
+                await self._prepare(pending)
             request = self._request(pending)
             if pending.outbox.entry.delivery.reliable:
                 return await self._send_in_sequence(pending, request)
@@ -101,9 +106,34 @@ class Attempts:
                 self._note_dropped(pending, answer.dropped)
         except SendFailed as error:
             return failed(error)
+        except Busy:  # Too much is written just now.
+            return Outcome(Verdict.RETRY)
         except Exception:
             return self._error(pending)
         return outcome
+
+    async def _prepare(self, pending: PendingDelivery) -> None:
+        """Make in a thread what costs time for each element; once for all that get the same.
+
+        Raises:
+            Busy: Too much waits to be made.
+        """
+        message, entry = pending.message, pending.outbox.entry
+        publisher = message.notification.source.partition("#")[0]
+        make = partial(self._contents.prepare, pending)
+        if pending.batch:
+            await self._parsing.run_writer(pending.carried_octets, make, owner=publisher)
+            return
+        key = (entry.recipient.shape, entry.recipient.minimal)
+        making = message.preparing.get(key)
+        if making is None:
+            work = self._parsing.run_writer(pending.octets, make, owner=publisher)
+            making = message.preparing[key] = self._loop.create_task(work)
+            making.add_done_callback(partial(_forget, message.preparing, key))
+        try:
+            await asyncio.shield(making)
+        finally:  # Else a failure would hold it, and it the failure.
+            del making
 
     async def _send_in_sequence(self, pending: PendingDelivery, request: Request) -> Outcome:
         if self._sequences is None:
@@ -175,10 +205,11 @@ class Attempts:
         ended(pending, outcome)
 
     async def _judge(self, pending: PendingDelivery, request: Request, answer: Answer) -> Outcome:
+        owner = pending.outbox.entry.subscription.owner
         if pending.outbox.entry.delivery.acknowledged:
-            reply = await self._parsing.reply_in(answer.body) if answer.body else None
+            reply = await self._parsing.reply_in(answer.body, owner=owner) if answer.body else None
             return judge_acknowledged(answer, reply, request.message_id or "", now=time.time())
-        fault = await self._parsing.fault_in(answer.body) if answer.body else None
+        fault = await self._parsing.fault_in(answer.body, owner=owner) if answer.body else None
         return judge(answer, fault, now=time.time())
 
     @staticmethod
@@ -186,3 +217,13 @@ class Attempts:
         """An attempt went wrong inside the gateway."""
         _log.exception("delivery.error", subscription=pending.outbox.entry.id)
         return Outcome(Verdict.RETRY)
+
+
+def _forget(
+    preparing: dict[tuple[Shape, bool], asyncio.Task[None]],
+    key: tuple[Shape, bool],
+    made: asyncio.Task[None],
+) -> None:
+    del preparing[key]
+    if not made.cancelled():
+        made.exception()  # Whoever waited may have given up.

@@ -14,6 +14,7 @@ from gateway.egress import FailureKind, SendFailed, hops_kept, with_hops
 from gateway.egress.hops import HOPS_PROPERTY
 from gateway.egress.origins import Origins
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
+from gateway.parsing import SMALL
 from mediation import (
     AROUND_EVENTS,
     PUSH,
@@ -66,6 +67,32 @@ class Contents:
     def __init__(self, producer: str, origins: Origins) -> None:
         self._producer = producer
         self._origins = origins
+
+    def are_ready(self, pending: PendingDelivery) -> bool:
+        """Whether the content of an attempt of *pending* may be made on the event loop: it is
+        small, it was made already, or to write it takes no work for each of its elements."""
+        recipient, batch = pending.outbox.entry.recipient, pending.batch
+        if isinstance(recipient.shape, SoapShape) and not recipient.minimal:
+            return True
+        if pending.heartbeat or pending.prepared is not None:
+            return True
+        octets = sum([len(one.message.notification.payload) for one in batch or (pending,)])
+        # On a lane that keeps the order nothing may be overtaken by what is made meanwhile.
+        if octets <= SMALL or pending.outbox.lane is not None:
+            return True
+        seen = pending.message.minimal if recipient.minimal else pending.message
+        return not batch and seen is not None and recipient.shape in seen.renderings
+
+    def prepare(self, pending: PendingDelivery) -> None:
+        """Make of the content of *pending* what costs time, in any thread."""
+        recipient = pending.outbox.entry.recipient
+        shape = recipient.shape
+        seen = [one.message.as_seen_by(recipient) for one in pending.carried]
+        producer = self._producer_of(seen[0].notification)
+        if pending.outbox.entry.delivery.batched and not isinstance(shape, SoapShape):
+            pending.prepared = shape.batch([one.notification for one in seen], producer)
+        elif not pending.outbox.entry.delivery.batched:
+            seen[0].renderings[shape] = render(seen[0].notification, shape, producer)
 
     def of(self, pending: PendingDelivery) -> Content:
         """The content of an attempt of *pending*.
@@ -137,7 +164,9 @@ class Contents:
             body = write_events(list(map(write_event, notifications)))
             position = pending.carried[-1].position
             return _own(entry, WSMAN_EVENTS, batch_id(ids), body, position, hops)
-        batch = shape.batch(notifications, self._producer_of(notifications[0]))
+        batch, pending.prepared = pending.prepared, None
+        if batch is None:
+            batch = shape.batch(notifications, self._producer_of(notifications[0]))
         return Content(batch.octets, with_hops(batch.http_headers, hops), batch_id(ids), None)
 
     def _producer_of(self, notification: Notification) -> str:

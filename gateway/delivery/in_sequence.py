@@ -361,8 +361,8 @@ class SequenceSending:
         if not octets:
             return None
         try:
-            return await self._parsing.run_parser(
-                len(octets), lambda learnt: read_message(octets, learnt=learnt), trusted=False
+            return await self._parsing.run_answer_parser(
+                len(octets), lambda learnt: read_message(octets, learnt=learnt)
             )
         except Refused:
             return None

@@ -3,6 +3,7 @@
 What may happen to a delivery, and when, is its outbox's alone to say (`outbox`).
 """
 
+import asyncio
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
 
@@ -10,7 +11,7 @@ from adapters import Delivery
 from gateway.delivery.entry import Entry
 from gateway.delivery.schedule import Outcome
 from gateway.delivery.states import TRANSITIONS, Event, State
-from mediation import Notification, Recipient, Rendering, Shape, minimal_form
+from mediation import Body, Notification, Recipient, Rendering, Shape, minimal_form
 
 OutboxType = TypeVar("OutboxType")
 
@@ -22,8 +23,8 @@ class Message:
     """
 
     __slots__ = (
-        "__weakref__", "arrived", "delivery", "minimal", "notification", "origin", "renderings",
-        "resolved", "unsettled",
+        "__weakref__", "arrived", "delivery", "minimal", "notification", "origin", "preparing",
+        "renderings", "resolved", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -37,6 +38,8 @@ class Message:
         self.resolved: list[tuple[Entry, str]] = []
         """The ends of deliveries that never were in the store, by the name of the total."""
         self.renderings: dict[Shape, Rendering] = {}
+        self.preparing: dict[tuple[Shape, bool], asyncio.Task[None]] = {}
+        """What is made of it off the event loop just now."""
         self.origin = ""
         """Which event it is, for other gateways; empty until something is sent."""
         self.minimal: Message | None = None
@@ -75,6 +78,8 @@ class Pending(Generic[OutboxType]):
     """Of an attempt that ended while the delivery was on its way into the store."""
     batch: tuple[Self, ...] = ()
     """All that the attempt under way carries, this one among them, where it may be several."""
+    prepared: Body | None = None
+    """What the next attempt with all that it carries says, where that was made in a thread."""
     left_out: bool = False
     """The attempt under way says that the event is too large for the consumer."""
     heartbeat: str = ""

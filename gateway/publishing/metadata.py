@@ -48,7 +48,9 @@ class MetadataOperations:
         self, request: GetMetadata, _incoming: Incoming, inbound: Inbound
     ) -> Metadata:
         self._looks.take(inbound.principal)
-        return await self._parsing.run_off_loop(OCTETS, lambda: self._found(request, inbound))
+        return await self._parsing.run_off_loop(
+            OCTETS, lambda: self._found(request, inbound), owner=inbound.principal.owner
+        )
 
     def _found(self, request: GetMetadata, inbound: Inbound) -> Metadata:
         return Metadata(

@@ -78,7 +78,9 @@ class ResourceOperations:
         document = property_document(root, values)
         return QueryResult(
             await self._parsing.run_off_loop(
-                max(len(document), SMALL + 1), lambda: evaluate_query(document, request.query)
+                max(len(document), SMALL + 1),
+                lambda: evaluate_query(document, request.query),
+                owner=inbound.principal.owner,
             )
         )
 

@@ -207,6 +207,7 @@ class Application:
         if self._state.ready:
             self._listeners.drain()  # First: what came before is still answered.
             self.soap.draining = True
+            self.parsing.drain()
             self.mailboxes.close()
 
     async def await_acknowledgements(self) -> None:

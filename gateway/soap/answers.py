@@ -116,12 +116,14 @@ class Answers:
             return action, body, soap_in(body) if fetched else context.soap
 
         if isinstance(response, Events):
-            return await self._parsing.run_off_loop(OCTETS_OF_TOPIC * len(response.topics), written)
+            return await self._parsing.run_off_loop(
+                OCTETS_OF_TOPIC * len(response.topics), written, owner=principal.owner
+            )
         octets = sum(map(len, response.envelopes)) if isinstance(response, Taken) else 0
         if not octets:
             return written()
         return await self._parsing.run_parser(
-            max(octets, SMALL + 1), written, trusted=principal.trusted
+            max(octets, SMALL + 1), written, trusted=principal.trusted, owner=principal.owner
         )
 
     def refuse(

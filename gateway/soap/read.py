@@ -59,7 +59,9 @@ async def read_inbound(
             learnt=learnt,
         )
 
-    incoming = await parsing.run_parser(len(inbound.octets), parse, trusted=principal.trusted)
+    incoming = await parsing.run_parser(
+        len(inbound.octets), parse, trusted=principal.trusted, owner=principal.owner
+    )
     declared = inbound.declared
     if declared is not None and declared is not incoming.context.soap:
         raise Rejected(

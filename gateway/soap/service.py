@@ -193,7 +193,9 @@ class SoapService:
         Raises:
             Refused: ``UNAVAILABLE``: there is too much to do.
         """
-        return await self._parsing.run_parser(octets, work, trusted=principal.trusted)
+        return await self._parsing.run_parser(
+            octets, work, trusted=principal.trusted, owner=principal.owner
+        )
 
     def refuse(self, rejected: Rejected, sender: Principal) -> Reply:
         """The reply to a message of *sender* that a transport could not take apart."""

@@ -241,6 +241,7 @@ class SoapTcpServer:
                     len(message.envelope),
                     lambda learnt: unpack_dime(message, self._package_limits, learnt=learnt),
                     trusted=principal.trusted,
+                    owner=principal.owner,
                 )
             else:
                 unpacked = unpack_dime(message, self._package_limits)

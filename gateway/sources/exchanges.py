@@ -258,9 +258,7 @@ class Exchanges:
 
     async def _is_response(self, body: bytes) -> bool:
         try:
-            return await self._parsing.run_parser(
-                len(body), lambda _: is_response(body), trusted=False
-            )
+            return await self._parsing.run_answer_parser(len(body), lambda _: is_response(body))
         except Refused:
             return False
 
@@ -317,8 +315,8 @@ class Exchanges:
         if not answer.body and read is read_answer:
             return read(b"")
         try:
-            return await self._parsing.run_parser(
-                len(answer.body), lambda _: read(answer.body), trusted=False
+            return await self._parsing.run_answer_parser(
+                len(answer.body), lambda _: read(answer.body)
             )
         except AnsweredFault as error:
             raise ProducerRefused(f"answered with a fault: {error.text}") from error

@@ -24,7 +24,7 @@ from gateway.store import dead_letters as rows
 from gateway.store.dead_letters import SLICE, Selection, Slice
 from gateway.store.replicas import HOUSE
 from gateway.subscriptions.subscriptions import Subscriptions
-from mediation import minimal_form, render
+from mediation import Notification, Recipient, minimal_form, render
 
 LOOK = 2.0
 """Seconds from one look at the bytes of dead letters to the next."""
@@ -139,13 +139,10 @@ class DeadLetters:
             return Shown(letter, None, 0, None, notification.payload)
         entry = self._subscriptions.by_id(letter.death.subscription)
         envelope = None
-        if entry is not None:
-            # What cannot be written may be what it died of.
-            with suppress(Refused, ValueError):
-                recipient = entry.recipient
-                sent = minimal_form(notification) if recipient.minimal else notification
-                rendering = render(sent, recipient.shape, self._producer)
-                envelope = rendering.fill(recipient, letter.death.delivery_id)
+        if entry is not None:  # In a thread: it may take work for each element.
+            envelope = await asyncio.to_thread(
+                self._envelope, entry.recipient, notification, letter.death.delivery_id
+            )
         return Shown(
             letter,
             notification.action,
@@ -153,6 +150,16 @@ class DeadLetters:
             notification.payload,
             envelope,
         )
+
+    def _envelope(
+        self, recipient: Recipient, notification: Notification, message_id: str
+    ) -> bytes | None:
+        """What *recipient* would be sent; None where it cannot be written."""
+        # What cannot be written may be what it died of.
+        with suppress(Refused, ValueError):
+            sent = minimal_form(notification) if recipient.minimal else notification
+            return render(sent, recipient.shape, self._producer).fill(recipient, message_id)
+        return None
 
     async def purge(
         self, selection: Selection, *, limit: int | None = None, after: str | None = None

@@ -118,7 +118,9 @@ class Explainer:
             Refused: *message* could not be published.
         """
         subscription = entry.subscription
-        notification = message.notification() if message is not None else None
+        notification = None
+        if message is not None:  # In a thread: it may be large.
+            notification = await asyncio.to_thread(message.notification)
         steps = [_subscription(entry), _lease(entry, datetime.now(UTC)), _paused(entry)]
         channel = subscription.policy.channel
         if channel:

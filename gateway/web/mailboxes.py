@@ -234,7 +234,7 @@ async def receive(
         gone=partial(until_gone, request.receive),
     )
     try:
-        messages = await views(batch.messages, web.parsing)
+        messages = await views(batch.messages, web.parsing, owner=mailbox.owner)
     except BaseException:
         await web.mailboxes.leases.handed_over(batch, False)
         raise

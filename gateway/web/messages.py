@@ -39,7 +39,9 @@ class MessageView(BaseModel):
     takes: int = Field(description="How often it was handed out, this time included.")
 
 
-async def views(messages: Sequence[MailboxMessage], parsing: Parsing) -> list[MessageView]:
+async def views(
+    messages: Sequence[MailboxMessage], parsing: Parsing, *, owner: str
+) -> list[MessageView]:
     """*messages*, read.
 
     Raises:
@@ -48,7 +50,10 @@ async def views(messages: Sequence[MailboxMessage], parsing: Parsing) -> list[Me
     octets = sum(len(held.envelope) for held in messages)
     # In a thread always: they may have come to an earlier process, which counted their names.
     return await parsing.run_parser(
-        max(octets, SMALL + 1), lambda _: [_view(held) for held in messages], trusted=False
+        max(octets, SMALL + 1),
+        lambda _: [_view(held) for held in messages],
+        trusted=False,
+        owner=owner,
     )
 
 

@@ -177,7 +177,9 @@ class EventStream(Response):
                 continue
             delivered = False
             try:
-                messages = await views(batch.messages, self._streams.parsing)
+                messages = await views(
+                    batch.messages, self._streams.parsing, owner=self.mailbox.owner
+                )
                 await _write(send, b"".join(map(_event, messages)))
                 delivered = await self._was_delivered(scope, leaving)
             finally:

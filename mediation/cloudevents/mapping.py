@@ -53,7 +53,7 @@ from mediation.cloudevents.events import (
     read_attributes,
     text_of,
 )
-from mediation.cloudevents.projection import write_projection
+from mediation.cloudevents.projection import may_project, write_projection
 from mediation.model.errors import MediationError
 from mediation.model.messages import Notification
 from mediation.model.versions import DataForm
@@ -132,10 +132,11 @@ def topic_of(event: CloudEvent) -> Topic | None:
 
 
 def event_of(notification: Notification, data: DataForm = DataForm.AS_PUBLISHED) -> CloudEvent:
-    """Write a notification as a CloudEvent, with its data in this form."""
+    """Write a notification as a CloudEvent, with its data in this form; XML that is too much to
+    become JSON stays what it is, and its media type says so."""
     attributes = attributes_of(notification)
     content = unwrap(notification.payload)
-    if content is None and data is DataForm.JSON:
+    if content is None and data is DataForm.JSON and may_project(notification.payload):
         attributes["datacontenttype"] = "application/json"
         attributes.pop("dataschema", None)
         return CloudEvent(attributes, write_projection(notification.payload))

@@ -130,7 +130,9 @@ class EventEndpoint:
                 for event in read_message(headers, body)
             )
 
-        notifications = await self._parsing.run_parser(len(body), parse, trusted=principal.trusted)
+        notifications = await self._parsing.run_parser(
+            len(body), parse, trusted=principal.trusted, owner=principal.owner
+        )
         if not notifications:  # An empty batch is one.
             return
         context = Context(

@@ -1,5 +1,7 @@
 """What one attempt makes of an answer."""
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ from gateway.delivery.partition_share import everything
 from gateway.delivery.pending import Message
 from gateway.delivery.schedule import Outcome, Verdict
 from gateway.delivery.scheduler import SendScheduler
-from gateway.egress import Answer, Request
+from gateway.egress import Answer, Request, Target
+from gateway.parsing import SMALL
+from mediation import DataForm, EventForm, Spec, Version, prepare
 from tests.rigs.dispatching import engine, notification
 
 
@@ -69,3 +73,47 @@ async def test_an_answer_that_cannot_be_counted_is_an_error_inside(tmp_path: Pat
         outcome, _ = await attempted(tmp_path, Answer(202, dropped=wrong))
     assert outcome.verdict is Verdict.RETRY
     assert [log["event"] for log in logs if log["log_level"] == "error"] == ["delivery.error"]
+
+
+class _Posting(Answering):
+    """One that would take messages at once."""
+
+    def __init__(self) -> None:
+        super().__init__(Answer(202))
+        self.lane_of: list[Target] = []
+
+    def lane(self, target: Target) -> None:
+        self.lane_of.append(target)
+
+
+async def test_a_large_message_is_made_json_in_a_thread_and_once(tmp_path: Path) -> None:
+    async with engine(tmp_path) as e:
+        entry = await e.subscribe("http://127.0.0.1/")
+        spec = Spec(Version.CLOUDEVENTS, EventForm.STRUCTURED, None)
+        policy = replace(entry.subscription.policy, data=DataForm.JSON)
+        entry.subscription = replace(entry.subscription, spec=spec, policy=policy)
+        entry.recipient = prepare(entry.subscription)
+        transport = _Posting()
+        attempts = Attempts(transport, producer="http://127.0.0.1/")
+        scheduler = SendScheduler(attempts)
+        outbox = Outbox(entry, scheduler.destination(entry.target), Owner())
+        small = Message(notification("1"), None)
+        assert attempts.post(PendingDelivery(small, outbox, 1, 0.0), _hear) is None
+        assert transport.lane_of, "it would have begun at once"
+        transport.lane_of.clear()
+
+        large = Message(notification("2", filling=SMALL), None)
+        several = [PendingDelivery(large, outbox, number, 0.0) for number in range(2, 12)]
+        assert attempts.post(several[0], _hear) is None
+        assert not transport.lane_of and not large.renderings
+        sending = [asyncio.create_task(attempts.send(one)) for one in several]
+        await asyncio.sleep(0)
+        assert len(large.preparing) == 1
+        outcomes = await asyncio.gather(*sending)
+        assert all(outcome.verdict is Verdict.DELIVERED for outcome in outcomes)
+        assert list(large.renderings) == [entry.recipient.shape] and not large.preparing
+        assert attempts.post(several[0], _hear) is None
+        assert transport.lane_of, "it is made, so it would begin at once"
+
+
+def _hear(_: PendingDelivery, __: Outcome) -> None: ...

@@ -20,6 +20,7 @@ from mediation.cloudevents import (
     write_event,
 )
 from mediation.cloudevents.mapping import ATTRIBUTES, GATEWAY, came_as, json_of, write_attributes
+from mediation.cloudevents.projection import MOST_PARTS
 from mediation.cloudevents.v1_0 import EventShape
 from mediation.names import PUBLISHER
 from mediation.packaging.data import NO_DATA, Data, described, unwrap, wrap
@@ -209,6 +210,11 @@ class TestFromOthers:
         event = event_of(STORM, DataForm.JSON)
         assert event.media_type == "application/json"
         assert json.loads(event.data or b"") == {"w:storm": {"@xmlns:w": "urn:w", "w:speed": "60"}}
+
+    def test_what_is_too_much_for_json_stays_xml(self) -> None:
+        many = replace(STORM, payload=b"<a>" + b"<b/>" * MOST_PARTS + b"</a>")
+        event = event_of(many, DataForm.JSON)
+        assert (event.media_type, event.data) == ("application/xml", many.payload)
 
     def test_json_of_a_broker_is_json_again(self) -> None:
         native = replace(STORM, payload=wrap(b'{"n": 1}', "application/json"))

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from mediation.cloudevents.projection import project, unproject, write_projection
+from mediation.cloudevents.projection import (
+    MOST_PARTS,
+    _Remembered,
+    may_project,
+    project,
+    unproject,
+    write_projection,
+)
 from tests.rigs.pace import pace
 
 NAMES = st.sampled_from(["storm", "speed", "at", "w.1-x", "\u00e9t\u00e9"])
@@ -130,3 +137,24 @@ def test_namespaces_cost_where_they_are_declared() -> None:
     many = f"{around}{'<b/>' * 10_000}{end}".encode()
     none = f"<a>{'<b/>' * 10_000}</a>".encode()
     assert pace(lambda: project(many)) < 3 * pace(lambda: project(none))
+
+
+def test_what_was_made_is_not_made_again() -> None:
+    payload = b"<a><b>" + b"x" * 100 + b"</b></a>"
+    assert write_projection(payload) is write_projection(bytes(bytearray(payload)))
+
+
+def test_little_is_remembered() -> None:
+    remembered = _Remembered(100)
+    for number in range(50):
+        remembered.put(b"%d" % number, b"x" * 20)
+    assert sum(remembered.get(b"%d" % number) is not None for number in range(50)) == 4
+    remembered.put(b"large", b"x" * 100)
+    assert remembered.get(b"large") is None
+
+
+@pytest.mark.parametrize("part", [b"<b/>", b"<b>x</b>", b"<!---->", b'<b c="1"/>', b"<b c='1'/>"])
+def test_many_parts_stay_xml(part: bytes) -> None:
+    most = MOST_PARTS // (part.count(b"=") + 1)
+    assert may_project(b"<a>" + part * (most - 1) + b"</a>")
+    assert not may_project(b"<a>" + part * (most + 1) + b"</a>")

@@ -1,0 +1,20 @@
+"""Where messages are parsed: on the event loop, or in threads, in turn by who sent them."""
+
+from gateway.parsing.learnt import LEARNT, LEARNT_OF_ONE
+from gateway.parsing.line import OF_ONE, WAITING, Busy, Line
+from gateway.parsing.parsing import LARGE, SMALL, Parsing
+from gateway.parsing.threads import DOCUMENTS, OCTETS
+
+__all__ = [
+    "DOCUMENTS",
+    "LARGE",
+    "LEARNT",
+    "LEARNT_OF_ONE",
+    "OCTETS",
+    "OF_ONE",
+    "SMALL",
+    "WAITING",
+    "Busy",
+    "Line",
+    "Parsing",
+]
