@@ -24,6 +24,9 @@ from adapters.protocol import (
     Capabilities,
     Delivery,
     Interest,
+    PublicationRefused,
+    Refusal,
+    RefusalMemory,
     Sharing,
 )
 
@@ -40,6 +43,9 @@ __all__ = [
     "Interest",
     "Matched",
     "ObservedDelivery",
+    "PublicationRefused",
+    "Refusal",
+    "RefusalMemory",
     "ReportingAdapter",
     "SelectedDelivery",
     "SharedAdapter",

@@ -30,6 +30,7 @@ GATHERING = 0.005
 SILENT = 3
 """Heart-beats that may be missing: the grace of a broker that is late."""
 MAX_TEXT = 200
+ENDED = "the broker ended the connection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,22 @@ class Address:
     heartbeat: float = 20.0
 
 
+class Refused(Lost):
+    """The broker sent an ERROR that names nothing that was asked. ``kind`` is its exception, if it
+    says so, and ``words`` what it says."""
+
+    by_peer = True
+
+    def __init__(self, text: str, kind: str = "") -> None:
+        super().__init__(f"the broker refused: {text or 'it gives no reason'}")
+        self.words = text
+        self.kind = kind
+
+
 class Declined(Lost):
     """The broker answered a request with an ERROR. ``kind`` is its exception, if it says so."""
+
+    by_peer = True
 
     def __init__(self, text: str, kind: str = "") -> None:
         super().__init__(text)
@@ -125,7 +140,7 @@ class Connection(asyncio.Protocol):
         receipt = f"r{self._number}"
         answer: asyncio.Future[None] = self._loop.create_future()
         if self.closed.done():
-            answer.set_exception(Lost(str(self.closed.result())))
+            answer.set_exception(self.closed.result())
         else:
             self._asked[receipt] = answer
         return receipt, answer
@@ -167,7 +182,9 @@ class Connection(asyncio.Protocol):
         self._feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(str(_lost(exc)) if exc else "the broker ended the connection")
+        lost = Lost(str(_lost(exc)) if exc else ENDED)
+        lost.by_peer = True
+        self._end(lost)
 
     # ------------------------------------------------------------------------------------ frames
 
@@ -203,11 +220,12 @@ class Connection(asyncio.Protocol):
             case "ERROR":
                 body: str = frame.body.decode(errors="replace")
                 text = (headers.get("message") or body).strip().partition("\n")[0][:MAX_TEXT]
+                kind = body.partition(":")[0][:MAX_TEXT]
                 asked = self._asked.pop(headers.get("receipt-id", ""), None)
                 if asked is None:
-                    self._end(f"the broker refused: {text or 'it gives no reason'}")
+                    self._end(Refused(text, kind))
                 elif not asked.done():
-                    asked.set_exception(Declined(text, body.partition(":")[0][:MAX_TEXT]))
+                    asked.set_exception(Declined(text, kind))
             case "CONNECTED" if not self._connected.done():
                 self.server = headers.get("server", "")
                 self._start_heart(headers.get("heart-beat", "0,0"))
@@ -262,10 +280,10 @@ class Connection(asyncio.Protocol):
             self._flush_soon()
         self._timer = self._loop.call_later(tick, self._beat, tick, send, allowed)
 
-    def _end(self, why: str) -> None:
+    def _end(self, why: str | Lost) -> None:
         if self.closed.done():
             return
-        lost = Lost(why)
+        lost = Lost(why) if isinstance(why, str) else why
         self.closed.set_result(lost)
         for timer in (self._timer, self._holding, self._gathering):
             if timer is not None:
@@ -274,7 +292,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         for answer in (self._connected, *self._asked.values()):
             if not answer.done():
-                answer.set_exception(Lost(why))
+                answer.set_exception(lost)
                 answer.exception()  # Marks it as retrieved: there may be no waiter.
         self._asked.clear()
 
