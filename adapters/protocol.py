@@ -32,6 +32,10 @@ class AdapterUnavailable(AdapterError):
         self.retry_after = retry_after
 
 
+class AdapterFailed(AdapterUnavailable):
+    """The adapter raised what no adapter may: a defect of its own, perhaps with this message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A notification that the system will never take, and why, in the system's *words*."""
