@@ -96,14 +96,11 @@ class Topology:
             await self._check_lock()
         else:
             await self._lock(channel)
-        missing = await declare_exchanges(self.connection, names.exchange, exchanges)
-        for name in missing:
-            _warn(name, "it is missing, and may not be declared")
+        await declare_exchanges(self.connection, names.exchange, exchanges)
         for queue in names.queues:
             await channel.ask(
                 channel.raw.queue_declare, queue=queue, durable=True, arguments=self._arguments()
             )
-        wanted = [one for one in wanted if one.exchange not in missing]
         if self.hashing:
             await self._declare_hashing(channel)
             for queue in names.queues:
@@ -116,7 +113,16 @@ class Topology:
             await self._replace_interests(channel, wanted)
 
     async def bind(self, patterns: Collection[Destination]) -> None:
-        """Bind *patterns* too; they are in force on return."""
+        """Bind *patterns* too; they are in force on return, but for those of exchanges that we may
+        not read.
+
+        Raises:
+            Lost: They may all not be read, or the broker is gone.
+        """
+        readable = await self._readable(patterns)
+        if patterns and not readable:
+            raise Lost("none of the exchanges may be read")
+        patterns = readable
         channel = await self._open_channel()
         for pattern in patterns:
             await channel.ask(channel.raw.exchange_bind, **self._binding(pattern))
@@ -260,28 +266,21 @@ def _warn(exchange: str, reason: str) -> None:
     logger.warning("adapter.exchange_unreadable", extra=said)
 
 
-async def declare_exchanges(
-    connection: Connection, own: str, others: Collection[str]
-) -> frozenset[str]:
+async def declare_exchanges(connection: Connection, own: str, others: Collection[str]) -> None:
     """Declare the exchanges that are published to; of those that exist already, any type will do.
-
-    Returns:
-        Those of *others* that are missing, and that we may not declare.
+    One of *others* that is missing, and that we may not declare, is left out.
 
     Raises:
         Lost: The broker refused our own, or is gone.
     """
     missing = [name for name in others if not await exists(connection, name)]
     await _declare(connection, own)
-    refused = set()
     for name in missing:
         try:
             await _declare(connection, name)
         except Lost as exc:
             if exc.code not in (ACCESS_REFUSED, PRECONDITION_FAILED):
                 raise
-            refused.add(name)
-    return frozenset(refused)
 
 
 async def _declare(connection: Connection, name: str) -> None:

@@ -47,9 +47,9 @@ class Refusing:
 
 
 @contextlib.contextmanager
-def refusing(node: RabbitMQ, name: str) -> Iterator[Refusing]:
+def refusing(node: RabbitMQ, name: str, octets: int = 3 * 2**20) -> Iterator[Refusing]:
     """Have *node* refuse some of what a gateway of *name* publishes."""
-    octets, read = 3 * 2**20, f"read.{name}"
+    read = f"read.{name}"
     with contextlib.closing(pika.BlockingConnection(pika.URLParameters(node.url))) as program:
         program.channel().exchange_declare(read, "topic", durable=True)
     node.control("eval", f"application:set_env(rabbit, max_message_size, {octets}).")
