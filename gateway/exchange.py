@@ -45,6 +45,7 @@ class Inbound:
         packaging: How it came, hence what the peer can read.
         certificate: Of the client, in TLS: DER; None where it showed none.
         proof: Of a right to a topic, where the envelope cannot bring it.
+        asked: We asked for it, and nobody waits for an answer: what is refused is kept.
         gone: Returns when the peer has gone, so that nobody waits on its behalf.
     """
 
@@ -62,6 +63,7 @@ class Inbound:
     packaging: Packaging = Packaging.NONE
     certificate: bytes | None = None
     proof: Proof | None = None
+    asked: bool = False
     gone: Callable[[], Awaitable[None]] | None = None
 
 

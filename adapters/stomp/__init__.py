@@ -12,7 +12,14 @@ from adapters.broker.outages import Outages
 from adapters.broker.prefetch import Arrival, PrefetchedDelivery, fault_of
 from adapters.broker.reconnecting import Lost, Reconnector, start_all
 from adapters.deduplication import Repeats
-from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Delivery, Interest
+from adapters.protocol import (
+    AdapterState,
+    AdapterUnavailable,
+    Capabilities,
+    Delivery,
+    Interest,
+    PublicationRefused,
+)
 from adapters.stomp.address import Setup, read_setup
 from adapters.stomp.connection import Connection
 from adapters.stomp.consuming import Consuming
@@ -49,11 +56,10 @@ class StompAdapter:
             sharing=self if setup.shareable else None,
             selecting=_interest_of,
             unreadable=fault_of,
+            refusals=self,
         )
         self._consuming = Consuming(setup, folder, lambda: self._consumer.retry_after)
-        self._publishing = Publishing(
-            setup.system.transactional, lambda: self._publisher.retry_after
-        )
+        self._publishing = Publishing(setup.system, lambda: self._publisher.retry_after)
         outages = Outages("stomp")
         self._consumer = Reconnector(
             outages, "consuming", self._open_consumer, self._consuming.serve
@@ -89,8 +95,19 @@ class StompAdapter:
             raise AdapterUnavailable(
                 "the gateway's queue is not there yet", retry_after=self._consumer.retry_after
             )
-        await self._publishing.publish([self._message(each) for each in fresh.values()])
+        try:
+            await self._publishing.publish([self._message(each) for each in fresh.values()])
+        except PublicationRefused as refused:
+            self._repeats.remember(refused.taken_of(fresh), time.time())
+            raise
         self._repeats.remember(fresh, time.time())
+
+    def refusal_of(self, notification: Notification) -> str | None:
+        publications = self._publishing.publications
+        return publications.refusal_of(self._message(notification)) if publications.known else None
+
+    def forget(self, notification: Notification) -> None:
+        self._publishing.publications.forget(self._message(notification))
 
     @property
     def state(self) -> AdapterState:
@@ -134,6 +151,7 @@ class StompAdapter:
     async def close(self) -> None:
         self._open = False
         self._consuming.close()
+        self._publishing.give_up()
         await asyncio.gather(
             self._consumer.close(), self._publisher.close(), self._partition_consumers.close()
         )
@@ -155,7 +173,11 @@ class StompAdapter:
             raise
 
     async def _open_publisher(self) -> Connection:
-        connection = await self._checked(await Connection.open(self._setup.address))
+        try:
+            connection = await self._checked(await Connection.open(self._setup.address))
+        except Lost:
+            self._publishing.give_up()
+            raise
         self._java = self._setup.system.java and reads_java(connection.server)
         return connection
 
@@ -172,7 +194,7 @@ class StompAdapter:
         headers, body = write(notification, java=self._java, sized=system.sized, lossy=system.java)
         there = self._setup.destinations.destination(notification.topic)
         place = system.publishing(there, text=not notification.attachments)
-        return Message({**headers, **place}, body)
+        return Message(notification, {**headers, **place}, body)
 
 
 def _interest_of(delivery: Delivery) -> Interest | None:

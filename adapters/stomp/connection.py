@@ -32,6 +32,7 @@ SILENT = 3
 """Heart-beats that may be missing: the grace of a broker that is late."""
 MAX_TEXT = 200
 LINE_ENDS = b"\r\n"
+ENDED = "the broker ended the connection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,22 @@ class Address:
     heartbeat: float = 20.0
 
 
+class Refused(Lost):
+    """The broker sent an ERROR that names nothing that was asked. ``kind`` is its exception, if it
+    says so, and ``words`` what it says."""
+
+    by_peer = True
+
+    def __init__(self, text: str, kind: str = "") -> None:
+        super().__init__(f"the broker refused: {text or 'it gives no reason'}")
+        self.words = text
+        self.kind = kind
+
+
 class Declined(Lost):
     """The broker answered a request with an ERROR. ``kind`` is its exception, if it says so."""
+
+    by_peer = True
 
     def __init__(self, text: str, kind: str = "") -> None:
         super().__init__(text)
@@ -133,7 +148,7 @@ class Connection(asyncio.Protocol):
         receipt = f"r{self._number}"
         answer: asyncio.Future[None] = self._loop.create_future()
         if self.closed.done():
-            answer.set_exception(Lost(str(self.closed.result())))
+            answer.set_exception(self.closed.result())
         else:
             self._asked[receipt] = answer
         return receipt, answer
@@ -184,7 +199,9 @@ class Connection(asyncio.Protocol):
             self._watch_stall()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(str(_lost(exc)) if exc else "the broker ended the connection")
+        lost = Lost(str(_lost(exc)) if exc else ENDED)
+        lost.by_peer = True
+        self._end(lost)
 
     # ------------------------------------------------------------------------------------ frames
 
@@ -237,11 +254,12 @@ class Connection(asyncio.Protocol):
             case "ERROR":
                 body: str = frame.body.decode(errors="replace")
                 text = (headers.get("message") or body).strip().partition("\n")[0][:MAX_TEXT]
+                kind = body.partition(":")[0][:MAX_TEXT]
                 asked = self._asked.pop(headers.get("receipt-id", ""), None)
                 if asked is None:
-                    self._end_for(f"the broker refused: {text or 'it gives no reason'}")
+                    self._end_for(Refused(text, kind))
                 elif not asked.done():
-                    asked.set_exception(Declined(text, body.partition(":")[0][:MAX_TEXT]))
+                    asked.set_exception(Declined(text, kind))
             case "CONNECTED" if not self._connected.done():
                 self.server = headers.get("server", "")
                 self._start_heart(headers.get("heart-beat", "0,0"))
@@ -249,7 +267,7 @@ class Connection(asyncio.Protocol):
             case command:
                 self._end_for(f"the broker sent a frame {command[:20]!r}")
 
-    def _end_for(self, why: str) -> None:
+    def _end_for(self, why: str | Lost) -> None:
         """End the connection for what the broker sent."""
         self.offended = not self.closed.done()
         self._end(why)
@@ -301,10 +319,10 @@ class Connection(asyncio.Protocol):
             self._flush_soon()
         self._timer = self._loop.call_later(tick, self._beat, tick, send, allowed)
 
-    def _end(self, why: str) -> None:
+    def _end(self, why: str | Lost) -> None:
         if self.closed.done():
             return
-        lost = Lost(why)
+        lost = Lost(why) if isinstance(why, str) else why
         self.closed.set_result(lost)
         for timer in (self._timer, self._holding, self._stall):
             if timer is not None:
@@ -313,7 +331,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         for answer in (self._connected, *self._asked.values()):
             if not answer.done():
-                answer.set_exception(Lost(why))
+                answer.set_exception(lost)
                 answer.exception()  # Marks it as retrieved: there may be no waiter.
         self._asked.clear()
 

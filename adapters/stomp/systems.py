@@ -32,6 +32,17 @@ MESSAGE = 16 * 2**10
 SELECTORS: tuple[str, ...] = (JMS_SELECTOR,)
 NO_DIALECTS: tuple[str, ...] = ()
 
+JAVA_REFUSALS = (
+    "SecurityException",
+    "stomp.ProtocolException",
+    "InvalidDestinationException",
+    "MessageFormatException",
+    "MaxFrameSizeExceededException",
+)
+"""Exceptions of a broker that are about the message."""
+AMQP_REFUSALS = ("access_refused", "not_found", "precondition_failed")
+"""What RabbitMQ's errors begin with that are about the message; the first two name its exchange."""
+
 _VERSION = re.compile(r"ActiveMQ/(\d{1,4})\.(\d{1,4})")
 
 Headers = dict[str, str]
@@ -78,6 +89,13 @@ class System(Protocol):
     def origins(self, headers: Mapping[str, str]) -> tuple[Destination, ...]:
         """Return the destinations that a message may have been published to: one of these."""
 
+    def refuses(self, kind: str, words: str) -> bool:
+        """Return True if an ERROR, of the *kind* and with the *words* of `Declined`, says that a
+        message will never be taken. A broker that is full, or stops, does not say that."""
+
+    def forbids(self, words: str) -> bool:
+        """Return True if *words* say that nothing may be published to the destination."""
+
 
 @dataclass(frozen=True, slots=True)
 class ActiveMQ:
@@ -119,6 +137,12 @@ class ActiveMQ:
 
     def subscription(self, pattern: Destination) -> str | None:
         return f"{self.name}.{pattern.name}" if pattern.exchange == PLAIN else None
+
+    def refuses(self, kind: str, words: str) -> bool:
+        return self.forbids(words) or kind.endswith(JAVA_REFUSALS)
+
+    def forbids(self, words: str) -> bool:
+        return "not authorized" in words
 
     def origins(self, headers: Mapping[str, str]) -> tuple[Destination, ...]:
         text = headers.get("original-destination") or headers.get("destination", "")
@@ -170,6 +194,12 @@ class Artemis:
     def subscription(self, pattern: Destination) -> str | None:
         return f"{self.name}.{pattern.name}"
 
+    def refuses(self, kind: str, words: str) -> bool:
+        return self.forbids(words) or kind.endswith(JAVA_REFUSALS)
+
+    def forbids(self, words: str) -> bool:
+        return "does not have permission" in words
+
     def origins(self, headers: Mapping[str, str]) -> tuple[Destination, ...]:
         return _either(headers.get("destination", ""))
 
@@ -202,6 +232,12 @@ class RabbitMQ:
 
     def subscription(self, pattern: Destination) -> str | None:
         return None
+
+    def refuses(self, kind: str, words: str) -> bool:
+        return f"{kind} {words}".lower().startswith(AMQP_REFUSALS)
+
+    def forbids(self, words: str) -> bool:
+        return words.lower().startswith(AMQP_REFUSALS[:2])
 
     def origins(self, headers: Mapping[str, str]) -> tuple[Destination, ...]:
         return _either(headers.get("destination", "").removeprefix(PLAIN))

@@ -50,6 +50,10 @@ COMMANDS = {
         "gateway.cli.deadletters:deadletters",
         "Look at, deliver again or forget what could not be delivered.",
     ),
+    "spool": Deferred(
+        "gateway.cli.spool:spool",
+        "Look at, try again or discard what the messaging system does not take.",
+    ),
     "explain": Deferred("gateway.cli.explain:explain", "Say why something happens, or does not."),
     "match": Deferred(
         "gateway.cli.match:match",

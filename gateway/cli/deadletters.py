@@ -89,10 +89,11 @@ def show(
             line(text)
         for name, part in documents.items():
             line()
-            _print_part(name, part)
+            print_part(name, part)
 
 
-def _print_part(name: str, part: Record | None) -> None:
+def print_part(name: str, part: Record | None) -> None:
+    """Print a document that the gateway shows, or that it shows none."""
     if part is None:
         line(f"{name}: not known any more" if name == "envelope" else f"{name}: in the envelope")
         return

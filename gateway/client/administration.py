@@ -1,4 +1,4 @@
-"""The JSON administration of a gateway: its subscriptions, mailboxes and dead letters."""
+"""The JSON administration of a gateway: its subscriptions, mailboxes, dead letters, spool."""
 
 import json
 import ssl
@@ -270,6 +270,35 @@ class Administration(Speaker):
     ) -> Changed:
         """Forget dead letters; how many are gone. With *dry_run*, how many would be."""
         return await self._change("deadletters/purge", letters, dry_run, progress)
+
+    async def spool(self, state: str | None = None) -> AsyncIterator[Record]:
+        """Messages of the spool in the order in which they came: ``waiting``, ``refused``, or
+        both."""
+        async for record in self._pages("spool", "messages", {"state": state} if state else {}):
+            yield record
+
+    async def spooled(self, number: int, *, whole: bool = False) -> Record:
+        """One message of the spool; unless *whole*, only the first `SHOWN` bytes of it."""
+        query = urlencode({"limit": WHOLE if whole else SHOWN})
+        try:
+            return await self._ask("GET", f"spool/{number}?{query}")
+        except GatewayError as error:
+            if error.status != 404:
+                raise
+            raise GatewayError(f"there is no message {number} in the spool", status=404) from error
+
+    async def retry_spooled(self, numbers: Collection[int] | None) -> int:
+        """Have messages that are refused published again, *numbers* of them or all; how many."""
+        return await self._change_spool("spool/retry", numbers)
+
+    async def discard_spooled(self, numbers: Collection[int] | None) -> int:
+        """Forget messages of the spool, *numbers* or all that are refused; how many."""
+        return await self._change_spool("spool/discard", numbers)
+
+    async def _change_spool(self, path: str, numbers: Collection[int] | None) -> int:
+        request = {"all": True} if numbers is None else {"numbers": sorted(numbers)}
+        answer = await self._ask("POST", path, json.dumps(request).encode())
+        return int(answer.get("number") or 0)
 
     async def _change(
         self, path: str, letters: Letters, dry_run: bool, progress: Progress | None

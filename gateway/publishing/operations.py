@@ -7,6 +7,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from uuid import NAMESPACE_URL, uuid5
 
+from adapters import PublicationRefused
 from filters import DEFAULT_TOPIC, Reason, Refused, Topic, topic_dialects
 from gateway.egress.hops import HOPS_PROPERTY, ORIGIN_PROPERTY, read_hops, read_origin
 from gateway.egress.origins import Origins
@@ -163,6 +164,8 @@ class PublishingOperations:
         refused now. They keep their ids, for which their publisher's right is proved."""
         await self._check_topics(request)
         notifications, _, _ = self._admitted(request.notifications, inbound)
+        if refusals := self._publisher.refusals_of(notifications):
+            raise PublicationRefused(refusals)
         return await self._proved(request, notifications, incoming, inbound)
 
     async def _proved(
@@ -212,12 +215,12 @@ class PublishingOperations:
         if not notifications:
             pass  # A heartbeat, or nothing that is selected.
         elif not (hops and origin):
-            await self.accept(notifications)
+            await self.accept(notifications, kept=inbound.asked)
         elif not await self._origins.accept_once(
             origin,
             _sender(inbound, notifications),
             notifications,
-            lambda: self.accept(notifications),
+            lambda: self.accept(notifications, kept=inbound.asked),
             was_here=self._were_here(notifications),
         ):
             self.repeated += len(notifications)
@@ -235,9 +238,21 @@ class PublishingOperations:
         own = channel_address(self._endpoint, properties.get(CHANNEL_PROPERTY, ""))
         return passed is None or own in passed.split()
 
-    async def accept(self, notifications: Sequence[Notification]) -> None:
-        """Publish what was admitted; it is durable on return."""
-        await self._publisher.publish(notifications)
+    async def accept(self, notifications: Sequence[Notification], *, kept: bool = False) -> None:
+        """Publish what was admitted; it is durable on return. With *kept* nobody waits for the
+        answer: what the messaging system refuses is set aside.
+
+        Raises:
+            PublicationRefused: The messaging system will never take some; the others are durable.
+        """
+        try:
+            await self._publisher.publish(notifications, kept=kept)
+        except PublicationRefused as refused:
+            self._note_accepted(refused.taken(notifications))
+            raise
+        self._note_accepted(notifications)
+
+    def _note_accepted(self, notifications: Sequence[Notification]) -> None:
         self.accepted += len(notifications)
         for notification in notifications:
             self.sizes.observe(notification.octets)

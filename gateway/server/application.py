@@ -154,6 +154,7 @@ class Application:
         settings, sharing = self.settings, self.sharing
         works: list[Callable[[], Coroutine[Any, Any, None]]] = [
             self._matching.run,
+            self.spool.run,
             sharing.run,
             self.subscriptions.run,
             self._subscriber_sequences.run,
@@ -174,8 +175,6 @@ class Application:
             works.append(self.sequences.run)
         if self.naming is not None:
             works.append(self.naming.run)
-        if self.spool is not None:
-            works.append(self.spool.run)
         if self.discovery is not None:
             works.append(self.discovery.run)
         if self.rights is not None:

@@ -103,14 +103,14 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Messaging:
-    """The messaging system, not started. ``spool`` is None where nothing is spooled."""
+    """The messaging system, not started. ``spool`` is the way to it."""
 
     adapter: XPathFilterAdapter
     capabilities: Capabilities
     sharing: WorkSharing
     archive: Archive | None
     copies: Copies | None
-    spool: Spool | None
+    spool: Spool
     table: SubscriptionTable
     discovery: DiscoveryService | None
     rights: TopicRights | None

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -189,11 +190,14 @@ spool = Table(
     Column("octets", Integer, nullable=False),
     Column("since", Float, nullable=False),
     Column("refused", Text),
+    Column("refused_at", Float),
+    Column("retried", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("source", "id"),
     Index("spool_by_topic", "topic", "refused", "number"),
 )
 """Messages that the messaging system could not take when they were published, in the order of
-``number``; ``refused`` says why it never will."""
+``number``; ``refused`` says why it never will, and ``refused_at`` since when that is known.
+``retried``: an operator has had it tried again."""
 
 spool_size = Table(
     "spool_size",

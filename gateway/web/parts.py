@@ -15,6 +15,7 @@ from gateway.delivery.failures import FailureCounts
 from gateway.http import HttpSettings, client_address
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.parsing import Parsing
+from gateway.publishing.spool import Spool
 from gateway.security.identify import Identification
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
@@ -69,6 +70,7 @@ class Web:
     management: SubscriptionManagement
     explainer: Explainer
     dead_letters: DeadLetters
+    spool: Spool
     failures: FailureCounts
     mailboxes: Mailboxes
     sources: Sources

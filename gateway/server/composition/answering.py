@@ -91,7 +91,7 @@ def answer_requests(
     events_wanted = [WantedEvents(**row.model_dump()) for row in settings.windows_events]
     marks = SourceBookmarks(storage.store, events_wanted)
     publishing = PublishingOperations(
-        messaging.spool or messaging.adapter,
+        messaging.spool,
         topics,
         intake=intake,
         origins=sending.origins,
@@ -257,7 +257,7 @@ def _sequences(
             stored=settings.wsrm_messages,
             expiry=settings.wsrm_expiry.total_seconds(),
         ),
-        publish=publishing.accept,
+        publish=partial(publishing.accept, kept=True),
         may_name=replies.may_name,
         send=replies.send_again,
         shared=messaging.sharing.shared,

@@ -108,6 +108,7 @@ def serve_endpoints(
         management=subscribing.management,
         explainer=_explainer(settings, storage, messaging, sending, answering, peers),
         dead_letters=subscribing.dead_letters,
+        spool=messaging.spool,
         failures=sending.dispatchers.scheduler.troubles.counts,
         mailboxes=sending.mailboxes,
         sources=answering.holding.sources,
@@ -184,6 +185,7 @@ def _metrics(
 ) -> Metrics:
     sources: list[Callable[[], Iterable[Sample]]] = [
         answering.publishing.metrics,
+        messaging.spool.metrics,
         answering.holding.sources.metrics,
         answering.channels.metrics,
         answering.deposits.metrics,

@@ -77,14 +77,14 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
     spool = Spool(
         storage.store,
         filtering,
-        messages=settings.spool_messages if settings.spool else 0,
+        messages=settings.spool_messages,
         octets=settings.spool_octets,
+        spools=settings.spool,
         shared=sharing.shared,
         drains=lambda: sharing.keeps_house,
     )
-    left = await spool.start()  # An earlier run with a spool may have left some.
-    used = spool if left or settings.spool else None
-    discovery = _discovery(settings, storage, used or filtering, sharing)
+    await spool.start()  # An earlier run with a spool may have left some.
+    discovery = _discovery(settings, storage, spool, sharing)
     rights = None
     if discovery is not None and settings.discovery is not None:
         if settings.public_url is None:
@@ -108,7 +108,7 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
         )
         filtering.once = rights.once
     return Messaging(
-        filtering, capabilities, sharing, archive, copies, used, table, discovery, rights
+        filtering, capabilities, sharing, archive, copies, spool, table, discovery, rights
     )
 
 

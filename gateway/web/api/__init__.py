@@ -1,5 +1,5 @@
 """The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, channels, links,
-relays, sequences, dead letters, destinations and topics."""
+relays, sequences, dead letters, the spool, destinations and topics."""
 
 from fastapi import APIRouter
 
@@ -12,6 +12,7 @@ from gateway.web.api import (
     relays,
     sequences,
     sources,
+    spool,
     subscriptions,
     topics,
 )
@@ -28,6 +29,7 @@ for _part in (
     relays,
     sequences,
     dead_letters,
+    spool,
     destinations,
     topics,
 ):

@@ -210,7 +210,10 @@ def _view(letter: DeadLetter) -> DeadLetterView:
 
 
 def _part(octets: bytes | None, limit: int) -> Part | None:
-    if octets is None:
-        return None
+    return None if octets is None else part_of(octets, limit)
+
+
+def part_of(octets: bytes, limit: int) -> Part:
+    """Show the first *limit* bytes of a document."""
     text = octets[:limit].decode("utf-8", "replace")
     return Part(text=text, bytes=len(octets), whole=len(octets) <= limit)

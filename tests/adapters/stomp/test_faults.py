@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters import EVERYTHING_WANTED, AdapterUnavailable, Interest, load
+from adapters import EVERYTHING_WANTED, AdapterUnavailable, Interest, PublicationRefused, load
 from adapters.stomp import publishing
 from adapters.testing import Inbox
 from filters import Expression, Step, Topic
@@ -165,7 +165,7 @@ async def test_the_permissions_of_the_guide(
         adapter = load(broker.url, data=tmp_path, settings={"root": "elsewhere"})
         await adapter.start([CALM])
         try:
-            with pytest.raises(AdapterUnavailable):
+            with pytest.raises(PublicationRefused, match="is not authorized"):
                 await adapter.publish([storm()])
             assert "is not authorized" in reasons(caplog)
         finally:
