@@ -21,6 +21,7 @@ from gateway.client.calling import (
 from gateway.client.errors import GatewayError
 from mediation import (
     SPECIFICATIONS,
+    DeliveryAssurance,
     EndpointReference,
     Spec,
     Version,
@@ -184,6 +185,7 @@ class Client(Speaker):
         namespaces: Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
         reliable: bool = False,
+        assurance: DeliveryAssurance | None = None,
         authorize: Authorize | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
@@ -194,6 +196,7 @@ class Client(Speaker):
             namespaces: The prefixes of both.
             reliable: Notifications are to come in a sequence, each once and in order: the consumer
                 is a `gateway.client.sequence_consumer.SequenceConsumer`.
+            assurance: How often an event is wanted; None: as the gateway has it, at least once.
             authorize: For a protected topic.
 
         Raises:
@@ -213,6 +216,7 @@ class Client(Speaker):
             expires=expiry_text(self._spec, lease, now),
             end_to=reference,
             reliable=Rm.V1_1.number if reliable else "",
+            assurance=assurance,
             blocks="" if authorize is None else authorize(message_id, to),
         )
         answer = await self._send("Subscribe", to, message)
