@@ -61,6 +61,7 @@ from mediation.model.calling import USUAL_CALLS, Calling, CallRules
 from mediation.model.delivery_modes import (
     PUSH,
     Bookmark,
+    DeliveryAssurance,
     DeliveryMode,
     Mode,
     Oversize,
@@ -253,6 +254,7 @@ __all__ = [
     "CurrentMessage",
     "DataForm",
     "DeleteSubscriptions",
+    "DeliveryAssurance",
     "DeliveryMode",
     "DescribeDevice",
     "DescribeEvents",

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Self
 
@@ -26,7 +27,7 @@ from adapters.stomp.consuming import Consuming
 from adapters.stomp.messages import write
 from adapters.stomp.partitions import PartitionConsumers
 from adapters.stomp.publishing import Message, Publishing
-from adapters.stomp.systems import reads_java
+from adapters.stomp.systems import System, reads_java
 from mediation import Notification
 
 __all__ = ["StompAdapter"]
@@ -194,7 +195,19 @@ class StompAdapter:
         headers, body = write(notification, java=self._java, sized=system.sized, lossy=system.java)
         there = self._setup.destinations.destination(notification.topic)
         place = system.publishing(there, text=not notification.attachments)
-        return Message(notification, {**headers, **place}, body)
+        return Message(
+            notification, {**headers, **place, **_life(system, notification.expires)}, body
+        )
+
+
+def _life(system: System, expires: datetime | None) -> Mapping[str, str]:
+    """Return the headers that tell the broker when a message expires; none of what is over already:
+    the gateway's own queue must have it, so that it is counted."""
+    if expires is None:
+        return {}
+    at = round(expires.timestamp() * 1000)
+    left = at - round(time.time() * 1000)
+    return system.expiring(at, left) if left > 0 else {}
 
 
 def _interest_of(delivery: Delivery) -> Interest | None:

@@ -80,6 +80,10 @@ class System(Protocol):
     def publishing(self, destination: Destination, *, text: bool) -> Headers:
         """Return the headers of a SEND to *destination*, beside those of the message."""
 
+    def expiring(self, milliseconds: int, left: int) -> Headers:
+        """Return the headers of a SEND of what expires at so many *milliseconds* since 1970, which
+        are *left* from now."""
+
     def consuming(self, pattern: Destination, prefetch: int) -> Headers:
         """Return the headers of a SUBSCRIBE that keeps messages while the gateway is away."""
 
@@ -116,6 +120,9 @@ class ActiveMQ:
         headers = {"destination": self._topic(destination)}
         # Without it, what has a content-length is a bytes message.
         return {**headers, MESSAGE_TYPE: TEXT} if text else headers
+
+    def expiring(self, milliseconds: int, left: int) -> Headers:
+        return {"expires": str(milliseconds)}
 
     def consuming(self, pattern: Destination, prefetch: int) -> Headers:
         headers = {"activemq.prefetchSize": str(prefetch)}
@@ -175,6 +182,9 @@ class Artemis:
     def publishing(self, destination: Destination, *, text: bool) -> Headers:
         return {"destination": destination.name, "destination-type": "MULTICAST"}
 
+    def expiring(self, milliseconds: int, left: int) -> Headers:
+        return {"expires": str(milliseconds)}
+
     def consuming(self, pattern: Destination, prefetch: int) -> Headers:
         return {
             "destination": _amqp(pattern),
@@ -220,6 +230,9 @@ class RabbitMQ:
 
     def publishing(self, destination: Destination, *, text: bool) -> Headers:
         return {"destination": f"{PLAIN}{destination.name}"}
+
+    def expiring(self, milliseconds: int, left: int) -> Headers:
+        return {"expiration": str(left)}
 
     def consuming(self, pattern: Destination, prefetch: int) -> Headers:
         return {

@@ -23,6 +23,7 @@ from gateway.client.messaging import (
 from mediation import (
     SPECIFICATIONS,
     BodyContent,
+    DeliveryAssurance,
     EndpointReference,
     Notification,
     Version,
@@ -87,6 +88,7 @@ class EventClient(Speaker):
         namespaces: Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
         reliable: bool = False,
+        assurance: DeliveryAssurance | None = None,
         authorize: Authorize | None = None,
         exact: Mapping[str, str] | None = None,
     ) -> Subscription:
@@ -96,15 +98,18 @@ class EventClient(Speaker):
             exact: Attributes that an event must have, with their values.
             authorize: For a protected topic.
             reliable: False: CloudEvents are sent in no sequence.
+            assurance: As in `Client.subscribe`.
         """
         if reliable:
             raise GatewayError("CloudEvents are sent in no sequence")
         config: dict[str, Any] = {"expires": format_duration(lease)}
+        if assurance is not None:
+            config["assurance"] = assurance.value
         if topic is not None:
             config["topic"] = topic
         if xpath is not None:
             config["xpath"] = xpath
-        if namespaces and len(config) > 1:
+        if namespaces and (topic is not None or xpath is not None):
             config["namespaces"] = dict(namespaces)
         url = f"{self._url}/events/subscriptions"
         wanted: dict[str, Any] = {"sink": consumer, "protocol": "HTTP", "config": config}

@@ -24,6 +24,7 @@ from mediation import (
     SPECIFICATIONS,
     Arrival,
     BodyContent,
+    DeliveryAssurance,
     EndpointReference,
     Publish,
     Spec,
@@ -194,6 +195,7 @@ class Client(Speaker):
         namespaces: Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
         reliable: bool = False,
+        assurance: DeliveryAssurance | None = None,
         authorize: Authorize | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
@@ -204,6 +206,7 @@ class Client(Speaker):
             namespaces: The prefixes of both.
             reliable: Notifications are to come in a sequence, each once and in order: the consumer
                 is a `gateway.client.sequence_consumer.SequenceConsumer`.
+            assurance: How often an event is wanted; None: as the gateway has it, at least once.
             authorize: For a protected topic.
 
         Raises:
@@ -224,6 +227,7 @@ class Client(Speaker):
             expires=expiry_text(self._spec, lease, now),
             end_to=reference,
             reliable=Rm.V1_1.number if reliable else "",
+            assurance=assurance,
         )
         message = written()
         if authorize is not None:

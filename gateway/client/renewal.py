@@ -10,6 +10,7 @@ from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient, EventClient
 from gateway.client.grid_events import GridClient
 from gateway.client.messaging import LEASE, Authorize, Subscription
+from mediation import DeliveryAssurance
 
 RENEW_EVERY = 60.0
 RETRY_EVERY = 5.0
@@ -93,14 +94,15 @@ async def subscribed(
     every: float = RENEW_EVERY,
     troubled: Callable[[GatewayError], None] = lambda _: None,
     reliable: bool = False,
+    assurance: DeliveryAssurance | None = None,
     authorize: Authorize | None = None,
     exact: Mapping[str, str] | None = None,
 ) -> AsyncIterator[RenewedSubscription]:
     """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
 
-    *topic*, *xpath*, *lease* and *reliable* are as in `Client.subscribe`, *every* and *troubled* as
-    in `RenewedSubscription`. *authorize* is for a protected topic, for which no `GridClient` can
-    ask, and *exact* as in `EventClient.subscribe`.
+    *topic*, *xpath*, *lease*, *reliable* and *assurance* are as in `Client.subscribe`, *every* and
+    *troubled* as in `RenewedSubscription`. *authorize* is for a protected topic, for which no
+    `GridClient` can ask, and *exact* as in `EventClient.subscribe`.
 
     Raises:
         GatewayError: There is no subscription, or it was lost: then the body is cancelled.
@@ -124,6 +126,7 @@ async def subscribed(
         namespaces=namespaces,
         lease=lease,
         reliable=reliable,
+        assurance=assurance,
     )
     renewed = RenewedSubscription(client, granted, lease=lease, every=every, troubled=troubled)
     try:

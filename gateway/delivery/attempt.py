@@ -1,6 +1,7 @@
 """One attempt to deliver: the message is rendered and sent, and the answer is judged."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -168,6 +169,7 @@ class Attempts:
             message_id=content.message_id,
             origin=content.origin,
             admit=self._gate(pending.outbox),
+            expires=None if pending.message.expires_at == math.inf else pending.message.expires_at,
         )
 
     def _gate(self, outbox: Outbox) -> Callable[[str], bool] | None:

@@ -329,6 +329,11 @@ class BacklogStorage:
         """Remove the row of *pending*, which was delivered."""
         self._settlement.remove(pending.outbox.entry, pending.position)
 
+    def expire(self, pending: PendingDelivery) -> None:
+        """Remove the row of *pending*, whose event's life is over."""
+        place = (pending.outbox.entry.id, pending.position)
+        self._submit(partial(rows.expire, gone=[place]), lambda _: None)
+
     def postpone(self, pending: PendingDelivery) -> None:
         """Write down when the row of *pending* is tried again."""
         operation = partial(

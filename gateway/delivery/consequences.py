@@ -87,6 +87,13 @@ class Consequences:
         for pending in rows:
             self._backlog.delivered(pending)
 
+    def expired(self, pending: PendingDelivery) -> None:
+        """Note that nobody gets the event of *pending* any more: its life is over."""
+        if pending.outbox.expire(pending):
+            self._backlog.expire(pending)
+        else:
+            self._settlement.resolved(pending.message, pending.outbox.entry, "expired")
+
     def failed(self, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:
         """Do what the failed attempt of *deliveries* leads to."""
         schedule = self._schedule.wanted_by(deliveries[0].outbox.entry.delivery)
@@ -122,6 +129,7 @@ class Consequences:
             together=len(deliveries),
             unbroken=bool(entry.delivery.reliable),
             timeouts=entry.timeouts,
+            once=entry.delivery.at_most_once,
         )
 
     def _take(self, step: Step, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:

@@ -110,7 +110,10 @@ class SequenceSending:
         message_id, ahead = request.message_id or "", self._ahead(outbox)
         place = ahead.take(message_id, time.time())
         if place is None:
-            place = await self._number(outbox, message_id, ahead)
+            expired = pending.message.expires_at <= time.time()
+            place = await self._number(outbox, message_id, ahead, expired=expired)
+        if place.expired:
+            return Outcome(Verdict.EXPIRED), 0
         for _ in range(2):
             if place.delivered:
                 self.messages["repeated"] += 1
@@ -215,7 +218,9 @@ class SequenceSending:
 
         return await self._store.submit(operation, locks=(f"sequence {key}",))
 
-    async def _number(self, outbox: Outbox, message_id: str, ahead: NumbersAhead) -> Numbered:
+    async def _number(
+        self, outbox: Outbox, message_id: str, ahead: NumbersAhead, *, expired: bool
+    ) -> Numbered:
         subscription, share = outbox.entry.subscription, outbox.owner.share
         partition, now, unnoted = share.partition, time.time(), ahead.unnoted()
         following, base = _following(outbox), self.base(subscription, outbox.entry.target)
@@ -231,10 +236,12 @@ class SequenceSending:
                 following=following,
                 unnoted=unnoted,
                 base=base,
+                expired=expired,
             )
 
         place = await self._run(share, ahead.key, work)
-        ahead.follow(place)
+        if not place.expired:
+            ahead.follow(place)
         return place
 
     async def _answered(
@@ -396,7 +403,7 @@ def _following(outbox: Outbox) -> list[str]:
     recipient, id_ = outbox.entry.recipient, outbox.entry.id
     return [
         delivery_id(one.message.as_seen_by(recipient).notification, id_)
-        for one in outbox.upcoming(AHEAD - 1)
+        for one in outbox.upcoming(AHEAD - 1, time.time())
     ]
 
 

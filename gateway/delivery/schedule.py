@@ -73,6 +73,8 @@ class Verdict(Enum):
     GONE = "gone"
     UNWANTED = "unwanted"
     """The consumer wants nothing more of the subscription."""
+    EXPIRED = "expired"
+    """Nothing was sent: the life of the event is over."""
     BROKEN = "broken"
     """The sequence of the subscription cannot go on: nothing after it would come in order."""
 

@@ -156,7 +156,8 @@ class Settlement:
         message.unsettled -= 1
         if message.unsettled:
             return
-        self.messages -= 1
+        if message.delivery is not None:
+            self.messages -= 1
         share = self._share
         if share.until <= self._loop.time():
             self._loop.call_soon(share.lost)

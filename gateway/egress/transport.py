@@ -81,6 +81,7 @@ class Request:
         patient: Its answer may be long, and may take its time: who is asked waits for something.
         once: A connection that ends with it is a failure, also where the consumer may have closed
             it while it was idle: whoever sends it counts how often it was sent.
+        expires: POSIX time from which on nobody is to get what is kept of it; None is never.
     """
 
     target: Target
@@ -96,6 +97,7 @@ class Request:
     own_headers: tuple[tuple[str, str], ...] = ()
     patient: bool = False
     once: bool = False
+    expires: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

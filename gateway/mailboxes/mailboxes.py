@@ -81,6 +81,8 @@ class Mailboxes:
         self.leases = MailboxLeases(store, self.waiting, clock=clock, forget=self._forget)
         self.dropped = 0
         """Messages that went to the dead letters, for want of room or of a reader."""
+        self.expired = 0
+        """Messages that were removed because their life was over, and nobody asked for them."""
 
     def before_destroying(self, end_feeds: Callable[[Mailbox], Awaitable[None]]) -> None:
         """Call *end_feeds* with each mailbox that is destroyed, to end what fills it."""
@@ -99,11 +101,16 @@ class Mailboxes:
         return len(self._by_key)
 
     def metrics(self) -> Iterator[Sample]:
-        """The messages that went to the dead letters."""
+        """The messages that went to the dead letters, and those that expired."""
         yield counter(
             "mailbox_dropped",
             "Messages of mailboxes that found no room or no reader: they are dead letters.",
             self.dropped,
+        )
+        yield counter(
+            "mailbox_expired",
+            "Messages of mailboxes whose life was over before they were taken.",
+            self.expired + self.leases.expired,
         )
 
     def _know(self, mailbox: Mailbox) -> Mailbox:
@@ -294,9 +301,16 @@ class Mailboxes:
 
     # Messages in.
 
-    async def put(self, mailbox: Mailbox, envelopes: Sequence[tuple[str | None, bytes]]) -> None:
+    async def put(
+        self,
+        mailbox: Mailbox,
+        envelopes: Sequence[tuple[str | None, bytes]],
+        *,
+        expires: float | None = None,
+    ) -> None:
         """Put *envelopes*, each with its message id, into *mailbox*; on return they are durable. An
-        envelope whose id lies there already is kept once.
+        envelope whose id lies there already is kept once. From POSIX time *expires* on nobody gets
+        them.
 
         Raises:
             MailboxUnknown: The mailbox is gone.
@@ -306,7 +320,14 @@ class Mailboxes:
         now, bounds = self._clock(), self._bounds(mailbox)
         outcome, dropped = await self._change(
             mailbox.key,
-            partial(messages.put, key=mailbox.key, envelopes=envelopes, bounds=bounds, now=now),
+            partial(
+                messages.put,
+                key=mailbox.key,
+                envelopes=envelopes,
+                bounds=bounds,
+                now=now,
+                expires=expires,
+            ),
         )
         if outcome is PutResult.UNKNOWN:
             self._forget(mailbox.key)
@@ -355,8 +376,11 @@ class Mailboxes:
                 self._forget(key)
 
     async def clear(self) -> None:
-        """Bury messages that nobody took in time, and destroy mailboxes that nobody read."""
+        """Remove messages whose life is over, bury those that nobody took in time, and destroy
+        mailboxes that nobody read."""
         now = self._clock()
+        while expired := await self._store.submit(partial(messages.expire, now=now)):
+            self.expired += expired
         while True:
             buried = await self._store.submit(
                 partial(messages.sweep, now=now, oldest=now - self._quotas.age, handed=now - REPLAY)

@@ -31,7 +31,8 @@ class MailboxTransport:
         try:
             key = request.target.host
             mailbox = self._mailboxes.known(key) or await self._mailboxes.find(key)
-            await self._mailboxes.put(mailbox, [(request.message_id, request.body)])
+            envelopes = [(request.message_id, request.body)]
+            await self._mailboxes.put(mailbox, envelopes, expires=request.expires)
         except MailboxUnknown:
             return Answer(410)
         except Refused as refused:

@@ -240,14 +240,17 @@ mailbox_messages = Table(
     Column("until", Float),
     Column("takes", Integer, nullable=False, default=0),
     Column("handed", Float),
+    Column("expires", Float),
     UniqueConstraint("mailbox", "id"),
     Index("mailbox_messages_by_age", "since"),
     Index("mailbox_messages_handed", "handed"),
+    Index("mailbox_messages_expiring", "expires"),
     Index("mailbox_messages_waiting", "mailbox", "handed", "position", "until", "octets"),
     Index("mailbox_messages_leased", "mailbox", "lease"),
 )
 """Messages in mailboxes. A ``lease`` hides a message ``until`` then; one that was ``handed`` over
-a stream is kept for a while, should the stream have broken. The last indexes spare who looks into a
+a stream is kept for a while, should the stream have broken. One that ``expires`` is handed to
+nobody from then on. The last indexes spare who looks into a
 full mailbox to read through all of its envelopes."""
 
 channels = Table(

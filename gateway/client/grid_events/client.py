@@ -8,7 +8,14 @@ from gateway.client.errors import GatewayError
 from gateway.client.grid_events.publishing import call, obtain_lease, port_at
 from gateway.client.grid_events.serving import LISTENER
 from gateway.client.messaging import LEASE, SOURCE, Subscription, fresh_id, read_topic
-from mediation import BodyContent, EndpointReference, Notification, Wsa, body_element
+from mediation import (
+    BodyContent,
+    DeliveryAssurance,
+    EndpointReference,
+    Notification,
+    Wsa,
+    body_element,
+)
 from mediation.grid_events import Event, Port, made_event, read_payload, write_handle_event
 from mediation.packaging.data import xml_payload
 
@@ -54,6 +61,7 @@ class GridClient(Speaker):
         namespaces: Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
         reliable: bool = False,
+        assurance: DeliveryAssurance | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
 
@@ -61,11 +69,14 @@ class GridClient(Speaker):
             topic: A path, or Clark notation, with or without ``//.``: it also takes what is below.
             xpath: None: filters are events.
             reliable: False: there are no sequences.
+            assurance: None, or at least once: a call that subscribes has no place for another.
         """
         if xpath is not None:
             raise GatewayError("the filters of Grid SOAP Events are events: there is no XPath")
         if reliable:
             raise GatewayError("Grid SOAP Events are sent in no sequence")
+        if assurance not in (None, DeliveryAssurance.AT_LEAST_ONCE):
+            raise GatewayError("Grid SOAP Events have no place to ask for another assurance")
         # It is all that a renewal needs: who subscribes so again, renews.
         manager = EndpointReference(consumer, Wsa.V2004_08, metadata=(_pattern(topic),))
         return await self.renew(Subscription(manager, None), lease)

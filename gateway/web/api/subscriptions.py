@@ -81,6 +81,7 @@ class ModeView(BaseModel, extra="forbid"):
         description="The version of WS-ReliableMessaging in whose sequence deliveries go, each "
         "once and in order; empty: in none."
     )
+    assurance: str = Field(description="at-most-once, at-least-once or exactly-once.")
 
 
 class SubscriptionView(BaseModel, extra="forbid"):
@@ -258,7 +259,13 @@ def _delivery(status: DeliveryStatus) -> DeliveryView:
 
 def _mode(delivery: DeliveryMode) -> ModeView:
     values = {field.name: getattr(delivery, field.name) for field in fields(delivery)}
-    return ModeView(**{**values, "mode": delivery.mode.value, "oversize": delivery.oversize.value})
+    del values["at_most_once"]
+    said = {
+        "mode": delivery.mode.value,
+        "oversize": delivery.oversize.value,
+        "assurance": delivery.assurance.value,
+    }
+    return ModeView(**{**values, **said})
 
 
 _SOAP: dict[Form, str] = {Soap.V1_1: "1.1", Soap.V1_2: "1.2"}

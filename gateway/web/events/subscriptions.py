@@ -30,6 +30,7 @@ from mediation import (
     UNSPECIFIED,
     Context,
     DataForm,
+    DeliveryAssurance,
     DeliveryMode,
     EndpointReference,
     EventForm,
@@ -50,6 +51,7 @@ from mediation import (
 )
 from mediation import Request as Asked
 from mediation.cloudevents import read_secret
+from mediation.reliable_messaging import with_assurance
 
 PATH = "/events/subscriptions"
 LONGEST_WAIT = 300.0
@@ -100,6 +102,11 @@ class Wanting(Proving, extra="forbid"):
     xpath: Text | None = Field(None, description="XPath 1.0 that must hold for the payload.")
     namespaces: dict[Prefix, Text] = Field({}, max_length=100, description="Prefixes of both.")
     expires: Expires = Field(None, description="Seconds, or an xsd:duration or xsd:dateTime.")
+    assurance: DeliveryAssurance = Field(
+        DeliveryAssurance.AT_LEAST_ONCE,
+        description="How often an event is wanted: at-most-once is one attempt, and nothing is "
+        "stored; exactly-once takes a sequence, which CloudEvents do not have.",
+    )
 
 
 class Create(BaseModel):
@@ -151,6 +158,7 @@ class ConfigView(BaseModel):
     xpath: str | None = None
     namespaces: dict[str, str]
     expires: datetime | None = Field(None, description="Without it the subscription has no end.")
+    assurance: str | None = Field(None, description="Without it at-least-once.")
 
 
 class View(BaseModel):
@@ -210,7 +218,7 @@ async def make(
         expires=_expiry(wanted.config.expires),
         data=DataForm(said.data),
         secret=secret,
-        delivery=_delivery(said),
+        delivery=with_assurance(_delivery(said), wanted.config.assurance, sequences=False),
     )
     inbound = Inbound(
         octets=b"",
@@ -420,8 +428,13 @@ def _view(subscription: Subscription) -> View:
             xpath=content.text if content else None,
             namespaces=namespaces,
             expires=_utc(subscription.lease.expires),
+            assurance=_told(policy.delivery.assurance),
         ),
     )
+
+
+def _told(assurance: DeliveryAssurance) -> str | None:
+    return None if assurance is DeliveryAssurance.AT_LEAST_ONCE else assurance.value
 
 
 def _utc(moment: datetime | None) -> datetime | None:

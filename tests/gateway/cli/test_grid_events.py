@@ -38,6 +38,8 @@ def test_between_the_worlds(tmp_path: Path, publishing: str, listening: str) -> 
         (("--xpath", "/a"), "there is no XPath"),
         (("--topic", "a/*"), "is one topic, and all below"),
         (("--reliable",), "cannot be asked for in grid-events"),
+        (("--assurance", "exactly-once"), "cannot be asked for in grid-events"),
+        (("--assurance", "at-most-once"), "cannot be asked for in grid-events"),
     ],
 )
 def test_what_cannot_be(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
