@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -13,7 +14,8 @@ import typer
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, read_namespaces, tls
-from gateway.cli.output import facts, json_line, line, moment, note, pretty, table
+from gateway.cli.output import facts, json_line, line, moment, note, pretty
+from gateway.cli.resources import list_all
 from gateway.client import Administration, Changed, Letters, Record
 
 deadletters = group("deadletters", "Look at, deliver again or forget what could not be delivered.")
@@ -23,38 +25,82 @@ ASKED_WRONGLY = 2
 """The exit code of a command that was not told what to do."""
 SAID_EVERY = 1.0
 """Seconds from one line about progress to the next."""
-_COLUMNS = ("number", "subscription", "topic", "reason", "status", "attempts", "died")
+_COLUMNS = (
+    *("number", "subscription", "topic", "reason", "status", "attempts", "died", "message"),
+    "failure",
+)
+
+
+NumberArguments = Annotated[
+    list[int] | None, typer.Argument(metavar="NUMBER", min=1, help="As `list` shows them.")
+]
+AllOption = Annotated[bool, typer.Option("--all", help="All of them.")]
+SubscriptionOption = Annotated[
+    str | None, typer.Option("--subscription", metavar="ID", help="Those of one subscription.")
+]
+TopicOption = Annotated[
+    str | None,
+    typer.Option("--topic", metavar="EXPR", help="Those on the topics of an expression: storms//."),
+]
+NamespaceOption = Annotated[
+    list[str] | None,
+    typer.Option("--ns", metavar="PREFIX=URI", help="A prefix for --topic; repeatable."),
+]
+ReasonOption = Annotated[
+    str | None, typer.Option("--reason", metavar="R", help="Those that died of it: rejected.")
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="WHEN",
+        help="Those that died then or later: 2026-03-01, 2026-03-01T12:00:00Z; 12h, 7d ago.",
+    ),
+]
+MessageOption = Annotated[
+    str | None,
+    typer.Option(
+        "--message",
+        metavar="ID",
+        help="Those of the message with this id: the publisher's, or the consumer's.",
+    ),
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say how many and of which reasons; change nothing.")
+]
 
 
 def list_(
     context: typer.Context,
+    subscription: SubscriptionOption = None,
+    topic: TopicOption = None,
+    ns: NamespaceOption = None,
+    reason: ReasonOption = None,
+    since: SinceOption = None,
+    message: MessageOption = None,
     gateway: GatewayOption = GATEWAY,
-    subscription: Annotated[
-        str | None, typer.Option(metavar="ID", help="Those of one subscription.")
-    ] = None,
     output: OutputOption = Form.TEXT,
 ) -> None:
-    r"""List the notifications that could not be delivered.
+    r"""List the notifications that could not be delivered: all, or those for which all options
+    hold, as `redrive` and `purge` take them.
 
     \b
     Examples:
       dragoman deadletters list
+      dragoman deadletters list --topic storms//. --reason rejected --since 12h
       dragoman deadletters list --subscription 5b1f0c9a3e77 --output json
     """
-
-    async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
-            return [record async for record in administration.dead_letters(subscription)]
-
-    records = asyncio.run(run())
-    if output is Form.JSON:
-        json_line(records)
-        return
-    if not records:
-        note("There are no dead letters.")
-        return
-    for text in table(_COLUMNS, map(_row, records)):
-        line(text)
+    common = (subscription, topic, reason, since, message)
+    letters = _chosen("list", None, not any(one is not None for one in common), *common, ns)
+    list_all(
+        context,
+        gateway,
+        output,
+        partial(Administration.dead_letters, letters=letters),
+        columns=_COLUMNS,
+        row=_row,
+        none="There are no such dead letters." if any(common) else "There are no dead letters.",
+    )
 
 
 def show(
@@ -103,37 +149,6 @@ def _print_part(name: str, part: Record | None) -> None:
     line(pretty(text.encode()) if whole else text)
 
 
-NumberArguments = Annotated[
-    list[int] | None, typer.Argument(metavar="NUMBER", min=1, help="As `list` shows them.")
-]
-AllOption = Annotated[bool, typer.Option("--all", help="All of them.")]
-SubscriptionOption = Annotated[
-    str | None, typer.Option("--subscription", metavar="ID", help="Those of one subscription.")
-]
-TopicOption = Annotated[
-    str | None,
-    typer.Option("--topic", metavar="EXPR", help="Those on the topics of an expression: storms//."),
-]
-NamespaceOption = Annotated[
-    list[str] | None,
-    typer.Option("--ns", metavar="PREFIX=URI", help="A prefix for --topic; repeatable."),
-]
-ReasonOption = Annotated[
-    str | None, typer.Option("--reason", metavar="R", help="Those that died of it: rejected.")
-]
-SinceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--since",
-        metavar="WHEN",
-        help="Those that died then or later: 2026-03-01, 2026-03-01T12:00:00Z; 12h, 7d ago.",
-    ),
-]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Say how many and of which reasons; change nothing.")
-]
-
-
 def redrive(
     context: typer.Context,
     numbers: NumberArguments = None,
@@ -143,6 +158,7 @@ def redrive(
     ns: NamespaceOption = None,
     reason: ReasonOption = None,
     since: SinceOption = None,
+    message: MessageOption = None,
     dry_run: DryRunOption = False,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
@@ -158,7 +174,7 @@ def redrive(
       dragoman deadletters redrive --subscription 5b1f0c9a3e77 --since 12h
       dragoman deadletters redrive --all --dry-run
     """
-    letters = _chosen("redrive", numbers, every, subscription, topic, ns, reason, since)
+    letters = _chosen("redrive", numbers, every, subscription, topic, reason, since, message, ns)
 
     async def run() -> Changed:
         async with Administration(gateway, tls=tls(context)) as administration:
@@ -177,6 +193,7 @@ def purge(
     ns: NamespaceOption = None,
     reason: ReasonOption = None,
     since: SinceOption = None,
+    message: MessageOption = None,
     dry_run: DryRunOption = False,
     gateway: GatewayOption = GATEWAY,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all are purged.")] = False,
@@ -193,7 +210,7 @@ def purge(
       dragoman deadletters purge --topic storms//. --reason rejected
       dragoman deadletters purge --all --yes
     """
-    letters = _chosen("purge", numbers, every, subscription, topic, ns, reason, since)
+    letters = _chosen("purge", numbers, every, subscription, topic, reason, since, message, ns)
     if every and not (yes or dry_run) and sys.stdin.isatty():
         typer.confirm(f"Forget all dead letters of {gateway}?", abort=True, err=True)
 
@@ -211,30 +228,31 @@ def _chosen(
     every: bool,
     subscription: str | None,
     topic: str | None,
-    ns: list[str] | None,
     reason: str | None,
     since: str | None,
+    message: str | None,
+    ns: list[str] | None,
 ) -> Letters:
     """The dead letters that a command is about.
 
     Raises:
         CommandFailed: None are named, or in two ways.
     """
-    common = [one for one in (subscription, topic, reason, since) if one is not None]
+    common = [one for one in (subscription, topic, reason, since, message) if one is not None]
     ways = bool(numbers) + every + bool(common)
     if not ways:
         raise CommandFailed(
             f"say which dead letters to {command}: their numbers, --subscription, --topic, "
-            "--reason or --since, or --all",
+            "--reason, --since or --message, or --all",
             ASKED_WRONGLY,
         )
     if ways > 1:
         raise CommandFailed(
-            "choose dead letters in one way: by number, by --subscription, --topic, --reason and "
-            "--since, or --all",
+            "choose dead letters in one way: by number, by --subscription, --topic, --reason, "
+            "--since and --message, or --all",
             ASKED_WRONGLY,
         )
-    if subscription == "" or topic == "" or reason == "":
+    if "" in (subscription, topic, reason, message):
         raise CommandFailed("an option that chooses dead letters is empty", ASKED_WRONGLY)
     return Letters(
         numbers=numbers or None,
@@ -243,6 +261,7 @@ def _chosen(
         namespaces=read_namespaces(ns) or None,
         reason=reason,
         since=None if since is None else _instant(since),
+        message=message,
         all=every,
     )
 
@@ -284,7 +303,8 @@ def _progress(done: str) -> Callable[[int], None]:
 
 
 def _row(record: Record) -> list[object]:
-    shown = {**record, "died": moment(record.get("died"))}
+    died = moment(record.get("died"))
+    shown = {**record, "died": died, "message": record.get("published_id")}
     return [shown.get(name) for name in _COLUMNS]
 
 

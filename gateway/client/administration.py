@@ -38,7 +38,8 @@ class Letters:
     """A selection of dead letters: those of ``numbers``; or those that fit every other field that
     is set; or, with ``all``, all. The gateway refuses a selection that says nothing.
 
-    ``topic`` is a topic expression of the Full dialect, ``since`` an instant in ISO 8601.
+    ``topic`` is a topic expression of the Full dialect, ``since`` an instant in ISO 8601,
+    ``message`` an id of a message: the publisher's, or the one that the consumer was told.
     """
 
     numbers: Collection[int] | None = None
@@ -47,13 +48,14 @@ class Letters:
     namespaces: Mapping[str, str] | None = None
     reason: str | None = None
     since: str | None = None
+    message: str | None = None
     all: bool = False
 
     def selections(self) -> Iterator[Record]:
         """Yield bodies of requests for this selection, each with few enough numbers."""
         said: Record = {
             name: getattr(self, name)
-            for name in ("subscription", "topic", "reason", "since")
+            for name in ("subscription", "topic", "reason", "since", "message")
             if getattr(self, name) is not None
         }
         if self.namespaces:
@@ -241,9 +243,16 @@ class Administration(Speaker):
         """One topic, and whose it is."""
         return await self._ask("GET", f"topics/{_checked(id_, 'topic')}", of=id_)
 
-    async def dead_letters(self, subscription: str | None = None) -> AsyncIterator[Record]:
-        """Dead letters in the order in which they died, of one subscription or of all."""
-        chosen = {"subscription": subscription} if subscription else {}
+    async def dead_letters(
+        self, subscription: str | None = None, *, letters: Letters | None = None
+    ) -> AsyncIterator[Record]:
+        """Dead letters in the order in which they died: of one subscription, of a selection without
+        numbers, or all."""
+        chosen: Record = {"subscription": subscription} if subscription else {}
+        if letters is not None:
+            [chosen] = letters.selections()
+            chosen.pop("all", None)
+            chosen["ns"] = [f"{name}={uri}" for name, uri in chosen.pop("namespaces", {}).items()]
         async for record in self._pages("deadletters", "dead_letters", chosen):
             yield record
 
@@ -289,7 +298,9 @@ class Administration(Speaker):
 
     async def _pages(self, path: str, name: str, query: Record) -> AsyncIterator[Record]:
         while True:
-            page = await self._ask("GET", f"{path}?{urlencode({**query, 'limit': self._page})}")
+            page = await self._ask(
+                "GET", f"{path}?{urlencode({**query, 'limit': self._page}, doseq=True)}"
+            )
             for record in _listed(page, name, self._url):
                 yield record
             if not page.get("next") or page["next"] == query.get("after"):

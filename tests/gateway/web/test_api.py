@@ -6,6 +6,7 @@ import socket
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -694,3 +695,53 @@ async def test_the_cause_of_a_failure_is_told_in_the_same_words_everywhere(tmp_p
             [destination] = read(await run.api("GET", "/destinations"))["destinations"]
             assert destination["last_error"] == said
             assert {line["reason"] for line in logged(run, "delivery.failing")} == {said}
+
+
+async def test_dead_letters_are_listed_by_what_they_are_redriven_and_purged_by(
+    tmp_path: Path,
+) -> None:
+    """Each selection lists as many as a dry run of `purge` counts, page by page or at once."""
+    async with running(tmp_path, adapter="memory:") as run, Consumers() as consumer:
+        url = consumer.add(status(400)).url
+        for topic in ("storms", "floods"):
+            filter_ = topic_expression(topic)
+            await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url, filter=filter_))
+        for topic in ("storms", "storms", "floods"):
+            await run.publish(f"<a>{topic}</a>", path=f"/soap/topic/{topic}")
+
+        async def dead() -> list[Any]:
+            return list(read(await run.api("GET", "/deadletters"))["dead_letters"])
+
+        async def are_dead() -> bool:
+            return len(await dead()) == 3
+
+        await until(are_dead)
+        letters = await dead()
+        one = letters[0]
+        assert one["published_id"] != one["message_id"]
+        assert len({letter["published_id"] for letter in letters}) == 3
+        selections: list[tuple[dict[str, str], int]] = [
+            ({"topic": "storms"}, 2),
+            ({"topic": "storms", "reason": "rejected"}, 2),
+            ({"reason": "too-large"}, 0),
+            ({"since": "2999-01-01T00:00:00Z"}, 0),
+            ({"since": one["died"]}, 3),
+            ({"subscription": one["subscription"]}, sum(
+                one["subscription"] == each["subscription"] for each in letters)),
+            ({"message": one["message_id"]}, 1),
+            ({"message": one["published_id"]}, 1),
+            ({"message": "urn:other"}, 0),
+            ({"message": one["published_id"], "topic": "other"}, 0),
+        ]  # fmt: skip
+        for selection, number in selections:
+            asked = json.dumps({**selection, "dry_run": True}).encode()
+            purged = read(await run.api("POST", "/deadletters/purge", asked))
+            assert purged["number"] == number, selection
+            found, after = 0, 0
+            while after is not None:
+                query = urlencode({**selection, "limit": 1, "after": after})
+                page = read(await run.api("GET", f"/deadletters?{query}"))
+                found += len(page["dead_letters"])
+                after = page["next"]
+            assert found == number, selection
+        assert (await run.api("GET", "/deadletters?ns=w")).status == 422
