@@ -737,7 +737,8 @@ async def test_dead_letters_are_listed_by_what_they_are_redriven_and_purged_by(
             asked = json.dumps({**selection, "dry_run": True}).encode()
             purged = read(await run.api("POST", "/deadletters/purge", asked))
             assert purged["number"] == number, selection
-            found, after = 0, 0
+            found = 0
+            after: int | None = 0
             while after is not None:
                 query = urlencode({**selection, "limit": 1, "after": after})
                 page = read(await run.api("GET", f"/deadletters?{query}"))
