@@ -51,6 +51,7 @@ COMMANDS = {
         "Look at, deliver again or forget what could not be delivered.",
     ),
     "explain": Deferred("gateway.cli.explain:explain", "Say why something happens, or does not."),
+    "trace": Deferred("gateway.cli.trace:trace", "Say what became of a message."),
     "match": Deferred(
         "gateway.cli.match:match",
         "Print the names of the XML documents that a content filter matches.",

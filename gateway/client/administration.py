@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from lxml import etree
 
@@ -242,6 +242,11 @@ class Administration(Speaker):
     async def topic(self, id_: str) -> Record:
         """One topic, and whose it is."""
         return await self._ask("GET", f"topics/{_checked(id_, 'topic')}", of=id_)
+
+    async def trace(self, message: str) -> list[Record]:
+        """What became of a message, by an id of it."""
+        answer = await self._ask("GET", f"messages/{quote(message, safe='')}", of=message)
+        return list(_listed(answer, "messages", self._url))
 
     async def dead_letters(
         self, subscription: str | None = None, *, letters: Letters | None = None

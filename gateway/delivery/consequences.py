@@ -86,6 +86,7 @@ class Consequences:
             self._settlement.note(ahead, resolved, hurry=hurry)
         for pending in rows:
             self._backlog.delivered(pending)
+            self._settlement.traces.delivered(pending.message.notification, entry.id)
 
     def failed(self, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:
         """Do what the failed attempt of *deliveries* leads to."""
@@ -161,7 +162,9 @@ class Consequences:
             "delivery.dead",
             subscription=death.subscription,
             delivery=death.delivery_id,
+            message=pending.message.notification.id,
             reason=reason.value,
+            failure=death.failure,
         )
 
     def _acknowledge(self, entry: Entry, position: int, resolved: Sequence[Message]) -> None:

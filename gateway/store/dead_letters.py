@@ -91,6 +91,12 @@ def selected(
     return [_read(row) for row in connection.execute(query)] if rows else [], last
 
 
+def of_messages(connection: Connection, ids: Sequence[str], limit: int) -> list[DeadLetter]:
+    """The first dead letters of the messages with these ids."""
+    query = _with_names().where(messages.c.id.in_(ids)).limit(limit)
+    return [_read(row) for row in connection.execute(query)]
+
+
 def find(connection: Connection, number: int) -> tuple[DeadLetter, Notification] | None:
     """One dead letter and its message; None where there is no such letter."""
     row = connection.execute(_with_names().where(dead_letters.c.number == number)).first()

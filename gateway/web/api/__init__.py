@@ -1,5 +1,5 @@
 """The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, channels, links,
-relays, sequences, dead letters, destinations and topics."""
+relays, sequences, dead letters, destinations, messages and topics."""
 
 from fastapi import APIRouter
 
@@ -9,6 +9,7 @@ from gateway.web.api import (
     destinations,
     links,
     mailboxes,
+    messages,
     relays,
     sequences,
     sources,
@@ -29,6 +30,7 @@ for _part in (
     sequences,
     dead_letters,
     destinations,
+    messages,
     topics,
 ):
     router.include_router(_part.router)

@@ -6,7 +6,7 @@ import socket
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -746,3 +746,44 @@ async def test_dead_letters_are_listed_by_what_they_are_redriven_and_purged_by(
                 after = page["next"]
             assert found == number, selection
         assert (await run.api("GET", "/deadletters?ns=w")).status == 422
+
+
+async def test_what_became_of_a_message_is_told_by_each_of_its_ids(tmp_path: Path) -> None:
+    """Accepted when, of whom and on which topic; matched how many; delivered, waits and died for
+    whom; after a restart, what waits and died."""
+    published = "urn:uuid:11111111-2222-3333-4444-555555555555"
+    folder = tmp_path / "data"
+
+    async def trace(run: Running, id_: str) -> Any:
+        answer = await run.api("GET", f"/messages/{quote(id_, safe='')}")
+        return read(answer)["messages"] if answer.status == 200 else []
+
+    async with Consumers() as consumer:
+        async with running(folder, adapter="embedded:", retry_delays=(3600,)) as run:
+            good, bad, away = consumer.fresh(), consumer.add(status(400)), consumer.add(status(503))
+            for url in (good, bad.url, away.url):
+                await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url))
+            await run.publish("<a/>", path="/soap/topic/storms", message_id=published)
+            got = await consumer.next(good)
+
+            async def known() -> bool:
+                [one] = await trace(run, published)
+                return bool(one["dead"] and one["waiting"] and one["delivered"])
+
+            await until(known)
+            [one] = await trace(run, published)
+            assert (one["id"], one["topic"], one["matched"]) == (published, "storms", 3)
+            assert one["accepted"] and "127.0.0.1" in one["by"] and one["under_way"] == 0
+            [delivered], [waits], [dead] = one["deliveries"], one["waiting"], one["dead"]
+            assert len({each["subscription"] for each in (delivered, waits, dead)}) == 3
+            assert dead["failure"].startswith("answered 400")
+            for other in (got.id, dead["message_id"]):
+                assert [each["id"] for each in await trace(run, other)] == [published]
+            assert (await run.api("GET", "/messages/urn:other")).status == 404
+        async with running(folder, adapter="embedded:", retry_delays=(3600,)) as run:
+            [one] = await trace(run, published)
+            assert (one["waiting"][0]["subscription"], one["dead"]) == (
+                waits["subscription"],
+                [dead],
+            )
+            assert [each["id"] for each in await trace(run, dead["message_id"])] == [published]
