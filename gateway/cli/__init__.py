@@ -135,12 +135,22 @@ def _main(
             help="Its key. [in the file of the certificate]",
         ),
     ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="DRAGOMAN_PROXY",
+            help="The HTTP proxy on the way to a gateway: http://[user:password@]host:port.",
+        ),
+    ] = None,
 ) -> None:
+    tls = None
     if ca or certificate:
         from gateway.security.tls import Names, client_context
 
         names = Names("--certificate", "--key", "--ca")
-        context.obj = client_context(ca=ca, certificate=certificate, key=key, names=names)
+        tls = client_context(ca=ca, certificate=certificate, key=key, names=names)
+    context.obj = (tls, proxy)
     help_alone(context)
 
 

@@ -13,7 +13,14 @@ import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, read_namespaces, tls
+from gateway.cli.options import (
+    GATEWAY,
+    Form,
+    GatewayOption,
+    OutputOption,
+    connecting,
+    read_namespaces,
+)
 from gateway.cli.output import facts, json_line, line, moment, note, pretty
 from gateway.cli.resources import list_all
 from gateway.client import Administration, Changed, Letters, Record
@@ -121,7 +128,7 @@ def show(
     """
 
     async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             return [await administration.dead_letter(number, whole=whole) for number in numbers]
 
     for position, record in enumerate(asyncio.run(run())):
@@ -177,7 +184,7 @@ def redrive(
     letters = _chosen("redrive", numbers, every, subscription, topic, reason, since, message, ns)
 
     async def run() -> Changed:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             progress = _progress("counted" if dry_run else "redriven")
             return await administration.redrive(letters, dry_run=dry_run, progress=progress)
 
@@ -215,7 +222,7 @@ def purge(
         typer.confirm(f"Forget all dead letters of {gateway}?", abort=True, err=True)
 
     async def run() -> Changed:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             progress = _progress("counted" if dry_run else "purged")
             return await administration.purge(letters, dry_run=dry_run, progress=progress)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, tls
+from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, connecting
 from gateway.cli.output import facts, json_line, line, moment, table
 from gateway.client import Administration, Record
 
@@ -35,7 +35,7 @@ def trace(
     """
 
     async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             return await administration.trace(id_)
 
     found = asyncio.run(run())

@@ -18,7 +18,7 @@ Record: TypeAlias = dict[str, Any]
 """A JSON object, as the gateway's ``/docs`` describes it."""
 
 PAGE = 500
-_ELSEWHERE = "administration-elsewhere"
+ELSEWHERE = "administration-elsewhere"
 """The reason that the public listener of a gateway gives."""
 AT_A_TIME = 10_000
 """Dead letters that one request may name."""
@@ -94,8 +94,9 @@ class Administration(Speaker):
         timeout: float = TIMEOUT,
         page: int = PAGE,
         tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
-        super().__init__(url, timeout=timeout, tls=tls)
+        super().__init__(url, timeout=timeout, tls=tls, proxy=proxy)
         self._page = page
 
     async def subscriptions(self, **selected: str | None) -> AsyncIterator[Record]:
@@ -336,12 +337,13 @@ class Administration(Speaker):
         if detail is None:
             raise stranger(self._url, answer)
         text = f"{of}: {detail}" if of else f"{shown(self._url)} refused: {detail}"
-        if _json(answer.body).get("reason") == _ELSEWHERE:
+        code = str(_json(answer.body).get("reason") or "")
+        if code == ELSEWHERE:
             text = (
                 f"{shown(self._url)} has no administration: it is on a listener of its own, see "
                 "admin_host and admin_port; without them it is on loopback, ten ports behind"
             )
-        raise GatewayError(text, status=answer.status)
+        raise GatewayError(text, status=answer.status, code=code)
 
 
 def _json(octets: bytes) -> Any:

@@ -88,11 +88,16 @@ class Client(Speaker):
 
     Args:
         url: Of the gateway, ``http://host:8080`` or ``soap.tcp://host:8081``, or the same with
-            TLS (``https``, ``soap.tcps``).
-        version: What to speak.
+            TLS (``https``, ``soap.tcps``); one with a path is the address of any endpoint, a
+            broker's or a producer's, and used as it is.
+        version: What to speak, in SOAP; `speaking` makes the client for the others.
         timeout: Seconds for one exchange.
         watch: Told of each exchange.
         tls: For a gateway with TLS; what the system trusts, when None.
+        proxy: The HTTP proxy that requests go through, ``http://[user:password@]host:port``.
+
+    Raises:
+        GatewayError: *url* or *proxy* is none, or *version* has no such client.
     """
 
     def __init__(
@@ -103,9 +108,12 @@ class Client(Speaker):
         timeout: float = TIMEOUT,
         watch: Callable[[Exchange], None] | None = None,
         tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
-        super().__init__(url, schemes=SCHEMES, timeout=timeout, tls=tls)
-        self._spec: Spec = SPECS[version]
+        super().__init__(url, schemes=SCHEMES, timeout=timeout, tls=tls, proxy=proxy)
+        if proxy is not None and urlsplit(self._url).scheme in SOAP_TCP:
+            raise GatewayError("SOAP.TCP goes through no HTTP proxy: leave out one of the two")
+        self._spec: Spec = spec_of(version)
         self._seconds, self._trusted = timeout, tls
         self._soap_tcp: SoapTcpCaller | None = None
         self._watch = watch
@@ -162,7 +170,7 @@ class Client(Speaker):
             GatewayError: It was not taken, or may not have been.
             Refused: *payload* is not one acceptable XML element.
         """
-        message_id, to = fresh_id(), f"{self._url}/soap"
+        message_id, to = fresh_id(), self._address
         message = write_publish(
             self._spec,
             to=to,
@@ -201,7 +209,7 @@ class Client(Speaker):
         """
         reference = EndpointReference(consumer, self._spec.wsa or Wsa.V2005_08)
         now = datetime.now(UTC)
-        message_id, to = fresh_id(), f"{self._url}/soap"
+        message_id, to = fresh_id(), self._address
         message = write_subscribe(
             self._spec,
             to=to,
@@ -216,7 +224,7 @@ class Client(Speaker):
             blocks="" if authorize is None else authorize(message_id, to),
         )
         answer = await self._send("Subscribe", to, message)
-        granted = _granted(answer, self._url)
+        granted = _granted(answer, to)
         if granted.manager is None:
             raise GatewayError(f"{shown(self._url)} answered no subscription")
         until = _until(granted)
@@ -279,8 +287,23 @@ class Client(Speaker):
             text = f"{shown(url)} refused: {fault.reason or code}"
             raise GatewayError(text, status=answer.status, code=code) from refused
         if not 200 <= answer.status < 300:
-            raise stranger(url, answer)
+            raise stranger(url, answer, named=url == self._address)
         return answer
+
+
+def spec_of(version: Version) -> Spec:
+    """What is spoken in *version*, in SOAP.
+
+    Raises:
+        GatewayError: It is spoken by another client, or by none.
+    """
+    if version in SPECS:
+        return SPECS[version]
+    known = ", ".join(one.value for one in SPECS)
+    text = f"there is no Client for {version.value}, but for {known}"
+    if SPECIFICATIONS[version].calls or SPECIFICATIONS[version].bodies is not None:
+        text += f"; speaking(url, Version.{version.name}) makes one for it"
+    raise GatewayError(text)
 
 
 def _granted(answer: Answer, url: str) -> Granted:
