@@ -233,7 +233,8 @@ class Links:
             return await self._sources.add(link.as_source(made_by), OPERATOR)
         except AddressRefused as refused:
             advice = f"; {refused.allowed_by} can allow it" if refused.allowed_by else ""
-            text = f"Nothing may be sent to {shown(link.url)}{advice}."
+            why = advice or f": {refused.text.rstrip('.')}"
+            text = f"Nothing may be sent to {shown(link.url)}{why}."
             raise Refused(refused.reason, text) from refused
 
     def _wanted(self) -> Iterator[Entry]:

@@ -55,6 +55,7 @@ COMMANDS = {
         "Look at, try again or discard what the messaging system does not take.",
     ),
     "explain": Deferred("gateway.cli.explain:explain", "Say why something happens, or does not."),
+    "trace": Deferred("gateway.cli.trace:trace", "Say what became of a message."),
     "match": Deferred(
         "gateway.cli.match:match",
         "Print the names of the XML documents that a content filter matches.",
@@ -138,12 +139,22 @@ def _main(
             help="Its key. [in the file of the certificate]",
         ),
     ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="DRAGOMAN_PROXY",
+            help="The HTTP proxy on the way to a gateway: http://[user:password@]host:port.",
+        ),
+    ] = None,
 ) -> None:
+    tls = None
     if ca or certificate:
         from gateway.security.tls import Names, client_context
 
         names = Names("--certificate", "--key", "--ca")
-        context.obj = client_context(ca=ca, certificate=certificate, key=key, names=names)
+        tls = client_context(ca=ca, certificate=certificate, key=key, names=names)
+    context.obj = (tls, proxy)
     help_alone(context)
 
 

@@ -32,9 +32,9 @@ from gateway.cli.options import (
     OutputOption,
     SpecOption,
     check_xpath,
+    connecting,
     read_namespaces,
     read_spec,
-    tls,
 )
 from gateway.cli.output import note
 from gateway.cli.printing import Printing, print_all
@@ -195,13 +195,15 @@ def listen(
         raise typer.BadParameter(text, param_hint="--spec")
 
     consumer: Receiving = (
-        mailbox(gateway, tls(context)) if pull else listener(gateway, host, port, reliable=reliable)
+        mailbox(gateway, connecting(context))
+        if pull
+        else listener(gateway, host, port, reliable=reliable)
     )
     if discover is not None:
         finding = Discovering(
             discover,
             Files(key, certificate, nodes, entities),
-            Reaching(gateway, version, tls(context), pull),
+            Reaching(gateway, version, connecting(context), pull),
             node,
             issuer,
             tuple(delegation or ()),
@@ -212,7 +214,7 @@ def listen(
 
     async def run() -> None:
         await _listen(
-            gateway, speaking(gateway, version, tls=tls(context)), consumer, wanted, printing
+            gateway, speaking(gateway, version, **connecting(context)), consumer, wanted, printing
         )
 
     asyncio.run(until_stopped(run()))

@@ -10,7 +10,7 @@ import typer
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.deadletters import ASKED_WRONGLY, NumberArguments, print_part
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, tls
+from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, connecting
 from gateway.cli.output import facts, json_line, line, moment
 from gateway.cli.resources import list_all
 from gateway.client import Administration, Record
@@ -72,7 +72,7 @@ def show(
     """
 
     async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             return [await administration.spooled(number, whole=whole) for number in numbers]
 
     for position, record in enumerate(asyncio.run(run())):
@@ -110,7 +110,7 @@ def retry(
     chosen = _chosen("retry", numbers, every)
 
     async def run() -> int:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             return await administration.retry_spooled(chosen)
 
     _report("retried", asyncio.run(run()), output)
@@ -140,7 +140,7 @@ def discard(
         typer.confirm(f"Forget all refused messages of {gateway}?", abort=True, err=True)
 
     async def run() -> int:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             return await administration.discard_spooled(chosen)
 
     _report("discarded", asyncio.run(run()), output)

@@ -1,19 +1,23 @@
 """``dragoman subscriptions``."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from enum import Enum
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import GATEWAY, Form, GatewayOption, IdArguments, OutputOption, tls
+from gateway.cli.options import GATEWAY, Form, GatewayOption, IdArguments, OutputOption, connecting
 from gateway.cli.output import json_line, line, moment, note
 from gateway.cli.resources import delete_each, list_all, show_each
-from gateway.client import Administration, Record
+from gateway.client import Administration, GatewayError, Record
+from gateway.client.administration import ELSEWHERE
+
+if TYPE_CHECKING:
+    from gateway.client.management import Management
 
 subscriptions = group("subscriptions", "List, show and end subscriptions.")
 subscriptions.callback()(help_alone)
@@ -110,7 +114,9 @@ def list_(
         gateway,
         output,
         partial(
-            Administration.subscriptions,
+            _listed,
+            context=context,
+            gateway=gateway,
             topic=topic,
             consumer=consumer,
             spec=spec,
@@ -125,6 +131,60 @@ def list_(
     )
 
 
+def _managing(context: typer.Context, gateway: str, error: GatewayError) -> "Management":
+    """What lists and ends subscriptions in SOAP, where *error* says that the administration is
+    elsewhere.
+
+    Raises:
+        GatewayError: It says anything else.
+    """
+    if error.code != ELSEWHERE:
+        raise error
+    from gateway.client.management import Management
+
+    note(
+        f"dragoman: {error}; going on with the SOAP operations, which say less, and to those who "
+        "are not trusted only of their own"
+    )
+    return Management(gateway, **connecting(context))
+
+
+async def _listed(
+    administration: Administration,
+    *,
+    context: typer.Context,
+    gateway: str,
+    **selected: str | None,
+) -> AsyncIterator[Record]:
+    try:
+        async for record in administration.subscriptions(**selected):
+            yield record
+    except GatewayError as error:
+        async with _managing(context, gateway, error) as management:
+            async for record in management.subscriptions(**selected):
+                yield record
+
+
+async def _found(
+    administration: Administration, id_: str, *, context: typer.Context, gateway: str
+) -> Record:
+    try:
+        return await administration.subscription(id_)
+    except GatewayError as error:
+        async with _managing(context, gateway, error) as management:
+            return await management.subscription(id_)
+
+
+async def _deleted(
+    administration: Administration, id_: str, *, context: typer.Context, gateway: str
+) -> None:
+    try:
+        await administration.delete_subscription(id_)
+    except GatewayError as error:
+        async with _managing(context, gateway, error) as management:
+            await management.delete_subscription(id_)
+
+
 def show(
     context: typer.Context,
     ids: IdArguments,
@@ -137,7 +197,8 @@ def show(
     Example:
       dragoman subscriptions show 5b1f0c9a3e77
     """
-    show_each(context, gateway, ids, output, Administration.subscription, shown=_shown)
+    find = partial(_found, context=context, gateway=gateway)
+    show_each(context, gateway, ids, output, find, shown=_shown)
 
 
 def _shown(record: Record) -> list[tuple[str, object]]:
@@ -182,13 +243,19 @@ def delete(
     if ids:
         if dry_run:
             raise CommandFailed("--dry-run is for a selection, or --all", 2)
-        delete_each(context, gateway, ids, output, Administration.delete_subscription)
+        delete = partial(_deleted, context=context, gateway=gateway)
+        delete_each(context, gateway, ids, output, delete)
         return
 
     async def run() -> list[str]:
-        async with Administration(gateway, tls=tls(context)) as administration:
-            ending = administration.delete_subscriptions(all=every, dry_run=dry_run, **selected)
-            return [id_ async for id_ in ending]
+        async with Administration(gateway, **connecting(context)) as administration:
+            try:
+                ending = administration.delete_subscriptions(all=every, dry_run=dry_run, **selected)
+                return [id_ async for id_ in ending]
+            except GatewayError as error:
+                async with _managing(context, gateway, error) as management:
+                    ending = management.delete_subscriptions(all=every, dry_run=dry_run, **selected)
+                    return [id_ async for id_ in ending]
 
     ended = asyncio.run(run())
     if output is Form.JSON:

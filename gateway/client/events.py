@@ -38,6 +38,8 @@ from mediation.packaging.data import xml_payload
 class EventClient(Speaker):
     """Speaks CloudEvents to one gateway; its methods are as those of `Client`."""
 
+    _path = "/events"
+
     async def finish(self) -> None:
         """Return: what was published was answered."""
 
@@ -76,7 +78,7 @@ class EventClient(Speaker):
             every = read_attributes([*event.attributes.items(), *attributes.items()])
             event = replace(event, attributes=every)
         body = write_event(event)
-        await self._call("POST", f"{self._url}/events", body, STRUCTURED)
+        await self._call("POST", self._address, body, STRUCTURED)
         return notification.id
 
     async def subscribe(
@@ -111,7 +113,7 @@ class EventClient(Speaker):
             config["xpath"] = xpath
         if namespaces and (topic is not None or xpath is not None):
             config["namespaces"] = dict(namespaces)
-        url = f"{self._url}/events/subscriptions"
+        url = f"{self._address}/subscriptions"
         wanted: dict[str, Any] = {"sink": consumer, "protocol": "HTTP", "config": config}
         if exact:
             wanted["filters"] = [{"exact": dict(exact)}]
@@ -156,7 +158,7 @@ class EventClient(Speaker):
         try:
             said = json.loads(answer.body)
             expires = said["config"].get("expires")
-            manager = f"{self._url}/events/subscriptions/{said['id']}"
+            manager = f"{self._address}/subscriptions/{said['id']}"
             until = None if expires is None else datetime.fromisoformat(expires)
         except (ValueError, LookupError, TypeError, AttributeError):
             raise stranger(url, answer) from None
@@ -167,10 +169,12 @@ AnyClient: TypeAlias = Client | EventClient | GridClient
 """A client, whatever it speaks."""
 
 
-def speaking(url: str, version: Version, *, tls: ssl.SSLContext | None = None) -> AnyClient:
-    """The client that speaks *version* to the gateway at *url*."""
+def speaking(
+    url: str, version: Version, *, tls: ssl.SSLContext | None = None, proxy: str | None = None
+) -> AnyClient:
+    """The client that speaks *version* to the gateway, or to the endpoint, at *url*."""
     if SPECIFICATIONS[version].calls:
-        return GridClient(url, tls=tls)
+        return GridClient(url, tls=tls, proxy=proxy)
     if SPECIFICATIONS[version].bodies is not None:
-        return EventClient(url, tls=tls)
-    return Client(url, version, tls=tls)
+        return EventClient(url, tls=tls, proxy=proxy)
+    return Client(url, version, tls=tls, proxy=proxy)

@@ -95,11 +95,16 @@ class Client(Speaker):
 
     Args:
         url: Of the gateway, ``http://host:8080`` or ``soap.tcp://host:8081``, or the same with
-            TLS (``https``, ``soap.tcps``).
-        version: What to speak.
+            TLS (``https``, ``soap.tcps``); one with a path is the address of any endpoint, a
+            broker's or a producer's, and used as it is.
+        version: What to speak, in SOAP; `speaking` makes the client for the others.
         timeout: Seconds for one exchange.
         watch: Told of each exchange.
         tls: For a gateway with TLS; what the system trusts, when None.
+        proxy: The HTTP proxy that requests go through, ``http://[user:password@]host:port``.
+
+    Raises:
+        GatewayError: *url* or *proxy* is none, or *version* has no such client.
     """
 
     def __init__(
@@ -110,9 +115,12 @@ class Client(Speaker):
         timeout: float = TIMEOUT,
         watch: Callable[[Exchange], None] | None = None,
         tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
-        super().__init__(url, schemes=SCHEMES, timeout=timeout, tls=tls)
-        self._spec: Spec = SPECS[version]
+        super().__init__(url, schemes=SCHEMES, timeout=timeout, tls=tls, proxy=proxy)
+        if proxy is not None and urlsplit(self._url).scheme in SOAP_TCP:
+            raise GatewayError("SOAP.TCP goes through no HTTP proxy: leave out one of the two")
+        self._spec: Spec = spec_of(version)
         self._seconds, self._trusted = timeout, tls
         self._soap_tcp: SoapTcpCaller | None = None
         self._watch = watch
@@ -170,7 +178,7 @@ class Client(Speaker):
             Refused: *payload* is not one acceptable XML element (a `ValueError` with line and
                 column where it is not well-formed).
         """
-        message_id, to = fresh_id(), f"{self._url}/soap"
+        message_id, to = fresh_id(), self._address
         written = partial(
             write_publish,
             self._spec,
@@ -214,7 +222,7 @@ class Client(Speaker):
         """
         reference = EndpointReference(consumer, self._spec.wsa or Wsa.V2005_08)
         now = datetime.now(UTC)
-        message_id, to = fresh_id(), f"{self._url}/soap"
+        message_id, to = fresh_id(), self._address
         written = partial(
             write_subscribe,
             self._spec,
@@ -236,7 +244,7 @@ class Client(Speaker):
 
             message = written(blocks=authorize(message_id, to, body_digest(message[1])))
         answer = await self._send("Subscribe", to, message)
-        granted = _granted(answer, self._url)
+        granted = _granted(answer, to)
         if granted.manager is None:
             raise GatewayError(f"{shown(self._url)} answered no subscription")
         until = _until(granted)
@@ -299,7 +307,7 @@ class Client(Speaker):
             text = f"{shown(url)} refused: {fault.reason or code}"
             raise GatewayError(text, status=answer.status, code=code) from refused
         if not 200 <= answer.status < 300:
-            raise stranger(url, answer)
+            raise stranger(url, answer, named=url == self._address)
         return answer
 
 
@@ -311,6 +319,21 @@ def _digest_of_event(envelope: bytes) -> str:
     if not isinstance(request, Publish):  # pragma: no cover
         raise TypeError(request)
     return event_digest(request.notifications[0])
+
+
+def spec_of(version: Version) -> Spec:
+    """What is spoken in *version*, in SOAP.
+
+    Raises:
+        GatewayError: It is spoken by another client, or by none.
+    """
+    if version in SPECS:
+        return SPECS[version]
+    known = ", ".join(one.value for one in SPECS)
+    text = f"there is no Client for {version.value}, but for {known}"
+    if SPECIFICATIONS[version].calls or SPECIFICATIONS[version].bodies is not None:
+        text += f"; speaking(url, Version.{version.name}) makes one for it"
+    raise GatewayError(text)
 
 
 def _granted(answer: Answer, url: str) -> Granted:

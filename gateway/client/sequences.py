@@ -9,7 +9,7 @@ import time
 from filters import Refused
 from gateway.client.calling import TIMEOUT, Answer, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
-from gateway.client.messaging import fresh_id
+from gateway.client.messaging import fresh_id, spec_of
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
@@ -17,7 +17,6 @@ from gateway.reliability.source import Message
 from gateway.reliability.stores.memory import MemoryStore
 from gateway.reliability.values import Outgoing
 from mediation import (
-    SPECS,
     BodyContent,
     EndpointReference,
     Spec,
@@ -53,15 +52,16 @@ class SequencePublisher(Speaker):
         patience: float = PATIENCE,
         timeout: float = TIMEOUT,
         tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
-        super().__init__(url, timeout=timeout, tls=tls)
-        self._spec: Spec = SPECS[version]
+        super().__init__(url, timeout=timeout, tls=tls, proxy=proxy)
+        self._spec: Spec = spec_of(version)
         self._patience = patience
         wsa, soap = self._spec.wsa or Wsa.V2005_08, self._spec.soap
         self._store = MemoryStore()
         policy = Policy(interval=0.5, ceiling=5.0, tries=max(3, int(patience)))
         self._endpoint = Endpoint(Party(self._store, fresh_id, random.random, policy=policy))
-        target = EndpointReference(f"{self._url}/soap", wsa)
+        target = EndpointReference(self._address, wsa)
         self._channel = Channel(target, Wire(rm, wsa, soap), anonymous(wsa))
         self._number = 0
         self._fault = ""

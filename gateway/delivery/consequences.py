@@ -86,6 +86,7 @@ class Consequences:
             self._settlement.note(ahead, resolved, hurry=hurry)
         for pending in rows:
             self._backlog.delivered(pending)
+            self._settlement.traces.delivered(pending.message.notification, entry.id)
 
     def expired(self, pending: PendingDelivery) -> None:
         """Note that nobody gets the event of *pending* any more: its life is over."""
@@ -169,7 +170,9 @@ class Consequences:
             "delivery.dead",
             subscription=death.subscription,
             delivery=death.delivery_id,
+            message=pending.message.notification.id,
             reason=reason.value,
+            failure=death.failure,
         )
 
     def _acknowledge(self, entry: Entry, position: int, resolved: Sequence[Message]) -> None:

@@ -97,7 +97,7 @@ class Dispatcher:
         self._never_agreed = never_agreed or (lambda entry, _: give_up(entry, NEVER_AGREED))
         self._schedule = schedule or Schedule()
         self._share = share
-        self.settlement = Settlement(store, retry=retry, share=share)
+        self.settlement = Settlement(store, retry=retry, share=share, traces=scheduler.traces)
         self.scheduler = scheduler
         self._backlog = BacklogStorage(
             self.settlement,
@@ -203,6 +203,7 @@ class Dispatcher:
                 if outbox.live or not outbox.stored:
                     self._backlog.hold_outbox(outbox)
             self._backlog.hold_message(message, waiting, position, wall)
+        self.settlement.traces.matched(message, message.unsettled - 1)
         self.settlement.release(message)
 
     def _begin(self, pending: PendingDelivery, now: float) -> None:

@@ -21,6 +21,7 @@ from gateway.delivery.states import State
 from gateway.delivery.status import Troubles
 from gateway.egress import FailureKind, Posted, SendFailed, Target
 from gateway.observing.samples import Histogram
+from gateway.observing.traces import MessageTraces
 
 SLOTS = 512
 """Young attempts at a time."""
@@ -75,6 +76,7 @@ class SendScheduler:
         """The timer rang too late to tell anything; its next ring counts, however late."""
         self._pumping = False
         self.troubles = Troubles()
+        self.traces = MessageTraces()
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         """Numbers of attempts that ended so."""
         self.seconds = {verdict: Histogram(SECONDS) for verdict in Verdict}

@@ -25,6 +25,7 @@ from gateway.delivery.entry import Entry
 from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message
+from gateway.observing.traces import MessageTraces
 from gateway.store import Operation, Store, StoreUnavailable, Totals, held, run_apart, totals
 from gateway.store.replicas import Fenced
 from gateway.store.totals import ENDED, Letters
@@ -73,7 +74,15 @@ class Conservation:
 class Settlement:
     """Settles messages, removes delivered rows, and keeps the counts of what is in memory."""
 
-    def __init__(self, store: Store, *, share: PartitionShare, retry: float = RETRY) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        share: PartitionShare,
+        retry: float = RETRY,
+        traces: MessageTraces | None = None,
+    ) -> None:
+        self.traces = traces or MessageTraces()
         self._store = store
         self._share = share
         self._abandoned = False
@@ -158,6 +167,7 @@ class Settlement:
             return
         if message.delivery is not None:
             self.messages -= 1
+        self.traces.settled(message)
         share = self._share
         if share.until <= self._loop.time():
             self._loop.call_soon(share.lost)

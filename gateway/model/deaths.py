@@ -49,8 +49,10 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A dead letter as it is listed; ``octets`` are the bytes of its message."""
+    """A dead letter as it is listed; ``octets`` are the bytes of its message, ``published`` is the
+    id that its publisher gave it, or that it got when it was accepted without one."""
 
     number: int
     death: Death
     octets: int = 0
+    published: str = ""

@@ -5,7 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib.metadata import version
+from time import time
 from uuid import NAMESPACE_URL, uuid5
+
+import structlog
 
 from adapters import PublicationRefused
 from filters import DEFAULT_TOPIC, Reason, Refused, Topic, topic_dialects
@@ -14,6 +17,7 @@ from gateway.egress.origins import Origins
 from gateway.exchange import Handlers, Inbound
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.observing.samples import Histogram, Sample, counter, histogram
+from gateway.observing.traces import MessageTraces
 from gateway.publishing.event_copies import Copies
 from gateway.publishing.spool import Publisher, Spool
 from gateway.publishing.topics import TopicsSeen
@@ -57,6 +61,7 @@ def look_rate() -> PrincipalRate:
 
 OCTETS = tuple(4.0**power for power in range(4, 13))
 """The upper bounds of the buckets of notifications' octets: 256 to 16 MiB."""
+_log = structlog.get_logger("dragoman.publishing")
 
 
 class PublishingOperations:
@@ -67,6 +72,7 @@ class PublishingOperations:
         mailboxes_each: How many mailboxes a stranger may have, for DescribeEvents.
         longest_lease: How long a stranger's subscription lasts at most, in the same way.
         endpoint: The address of the channel without a name.
+        traces: Keeps what becomes of messages.
         copies: Copies what was accepted; None where nothing is copied.
         check: Refuses what nobody registered to publish; None where none need.
         note: Keeps what a message that was published says of its publisher.
@@ -85,6 +91,7 @@ class PublishingOperations:
         mailboxes_each: int,
         longest_lease: timedelta,
         endpoint: str = "",
+        traces: MessageTraces | None = None,
         copies: Copies | None = None,
         check: Callable[[Sequence[Notification]], Awaitable[None]] | None = None,
         note: Callable[[Incoming, Inbound], Awaitable[None]] | None = None,
@@ -92,6 +99,7 @@ class PublishingOperations:
         prove_reader: Callable[[Topic, Incoming, Inbound], Awaitable[None]] | None = None,
     ) -> None:
         self._endpoint = endpoint
+        self._traces = traces or MessageTraces()
         self._check = check
         self._note = note
         self._prove = prove
@@ -215,12 +223,12 @@ class PublishingOperations:
         if not notifications:
             pass  # A heartbeat, or nothing that is selected.
         elif not (hops and origin):
-            await self.accept(notifications, kept=inbound.asked)
+            await self.accept(notifications, inbound.principal.source, kept=inbound.asked)
         elif not await self._origins.accept_once(
             origin,
             _sender(inbound, notifications),
             notifications,
-            lambda: self.accept(notifications, kept=inbound.asked),
+            lambda: self.accept(notifications, inbound.principal.source, kept=inbound.asked),
             was_here=self._were_here(notifications),
         ):
             self.repeated += len(notifications)
@@ -238,9 +246,11 @@ class PublishingOperations:
         own = channel_address(self._endpoint, properties.get(CHANNEL_PROPERTY, ""))
         return passed is None or own in passed.split()
 
-    async def accept(self, notifications: Sequence[Notification], *, kept: bool = False) -> None:
-        """Publish what was admitted; it is durable on return. With *kept* nobody waits for the
-        answer: what the messaging system refuses is set aside.
+    async def accept(
+        self, notifications: Sequence[Notification], by: str = "", *, kept: bool = False
+    ) -> None:
+        """Publish what was admitted from *by*; it is durable on return. With *kept* nobody waits
+        for the answer: what the messaging system refuses is set aside.
 
         Raises:
             PublicationRefused: The messaging system will never take some; the others are durable.
@@ -248,14 +258,18 @@ class PublishingOperations:
         try:
             await self._publisher.publish(notifications, kept=kept)
         except PublicationRefused as refused:
-            self._note_accepted(refused.taken(notifications))
+            self._note_accepted(refused.taken(notifications), by)
             raise
-        self._note_accepted(notifications)
+        self._note_accepted(notifications, by)
 
-    def _note_accepted(self, notifications: Sequence[Notification]) -> None:
+    def _note_accepted(self, notifications: Sequence[Notification], by: str) -> None:
         self.accepted += len(notifications)
+        now = time()
         for notification in notifications:
             self.sizes.observe(notification.octets)
+            self._traces.accepted(notification, by, now)
+            topic = str(notification.topic or "")
+            _log.debug("event.accepted", message=notification.id, topic=topic, by=by)
         # A channel's are not for those who ask for current messages elsewhere.
         self._topics.see([one for one in notifications if CHANNEL_PROPERTY not in one.properties])
         if self._copies is not None:

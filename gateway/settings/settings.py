@@ -58,6 +58,7 @@ from gateway.settings.values import (
     NetworkWords,
     Words,
     WsrmMode,
+    are_ports,
     are_prefixes,
     are_schemes,
     is_base,
@@ -189,6 +190,9 @@ class Settings(BaseSettings):
     """Networks, addresses and names inside that consumers may have."""
     egress_schemes: Annotated[Words, AfterValidator(are_schemes)] = tuple(DEFAULT_PORTS)
     """The schemes of our own that consumers may have."""
+    egress_ports: Annotated[Words, AfterValidator(are_ports)] = ()
+    """Ports, and ranges of them, that strangers' addresses may have, beside those from 1024 on of
+    services that an HTTP request does not confuse."""
     egress_agreed: Annotated[Words, AfterValidator(may_be_listed)] = ()
     """Hosts that are known to want what strangers have sent to them: they need not accept a message
     before they get many."""

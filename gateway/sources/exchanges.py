@@ -220,7 +220,7 @@ class Exchanges:
         """
         written = pull_request(source, manager, context)
         try:
-            target = checked(source.url, self._policy)
+            target = checked(source.url, self._policy, trusted=self._is_trusted(source, source.url))
         except Refused as refused:
             raise ProducerRefused(refused.text) from refused
         # Not `_ask`: who waits for events must not take the place of who subscribes.
@@ -240,7 +240,7 @@ class Exchanges:
         self, source: Source, address: str, written: Written, read: Callable[[bytes], T]
     ) -> T:
         try:
-            target = checked(address, self._policy)
+            target = checked(address, self._policy, trusted=self._is_trusted(source, address))
         except Refused as refused:
             raise ProducerRefused(refused.text) from refused
         async with self._admission.place(source, target.host):
@@ -255,6 +255,10 @@ class Exchanges:
         if not visit.agreed and answer.body and await self._is_response(answer.body):
             visit.answered()
         return understood
+
+    def _is_trusted(self, source: Source, address: str) -> bool:
+        """Whether who is trusted named *address*: the producer names that of its manager."""
+        return address == source.url and not self._admission.is_strangers(source)
 
     async def _is_response(self, body: bytes) -> bool:
         try:
@@ -327,19 +331,21 @@ class Exchanges:
 _NOT_NOW = frozenset({408, 425, 429, 502, 503, 504})
 
 
-def checked(address: str, policy: AddressPolicy) -> Target:
-    """The target of requests to *address*.
+def checked(address: str, policy: AddressPolicy, *, trusted: bool = False) -> Target:
+    """The target of requests to *address*; on any port, where it is *trusted* who names it.
 
     Raises:
         AddressRefused: Nothing may be sent there, or nothing would be answered.
     """
     nowhere = is_anonymous(address) or address == WSA_NONE
     if nowhere or address.startswith(MAKE_CONNECTION_ANONYMOUS):
-        raise AddressRefused(address)  # As a URL it leads to who defined it.
+        # As a URL it leads to who defined it.
+        raise AddressRefused(address, text="This address names no host to send to.")
     target = parse_target(address)
     if target.scheme not in SCHEMES:
-        raise AddressRefused(address)
-    policy.check(target)
+        text = f"A producer is asked over {' or '.join(SCHEMES)}, for an answer."
+        raise AddressRefused(address, text=text)
+    policy.check_named(target, trusted=trusted)
     return target
 
 

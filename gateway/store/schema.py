@@ -77,6 +77,7 @@ messages = Table(
     Column("properties", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
     UniqueConstraint("source", "id"),
+    Index("messages_by_id", "id"),
 )
 """Notifications that somebody waits for, or that lie in the dead letters: each once. The body comes
 last, for SQLite reads through a large one to reach the columns behind it."""

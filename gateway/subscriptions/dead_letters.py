@@ -119,14 +119,17 @@ class DeadLetters:
         self._position = 0
         """The last position that was given to a letter."""
 
-    async def listed(self, subscription: str | None, *, after: int, limit: int) -> list[DeadLetter]:
-        """The *limit* first dead letters behind number *after*: of *subscription*, or all.
+    async def selected(
+        self, selection: Selection, *, after: int, limit: int
+    ) -> tuple[list[DeadLetter], int | None]:
+        """The *limit* first dead letters of *selection* behind number *after*, and the number to go
+        on behind; None at the end.
 
         Raises:
             StoreUnavailable: The store cannot be read.
         """
         return await self._store.submit(
-            partial(rows.listed, subscription=subscription, after=after, limit=limit)
+            partial(rows.selected, selection=selection, after=after, limit=limit)
         )
 
     async def show(self, number: int) -> Shown | None:

@@ -80,6 +80,14 @@ class Message:
         )
 
 
+_FORBIDDEN = {
+    "egress_allow": "is, or resolves to, an inside address",
+    "deliver_to_self": "is this gateway",
+    "egress_schemes": "has a scheme that is not sent to",
+}
+"""What the policy has against an address, by the setting that would allow it."""
+
+
 class Explainer:
     """Explains subscriptions of this gateway.
 
@@ -180,13 +188,10 @@ class Explainer:
             addresses = await _resolve(target.host)
             for address in addresses:
                 self._policy.check_ip(address, target)
-        except AddressRefused:
-            return Step(
-                "address",
-                False,
-                f"{place} is, or resolves to, an inside address or this gateway: nothing is sent "
-                "there unless egress_allow (or deliver_to_self) says so",
-            )
+        except AddressRefused as refused:
+            what = _FORBIDDEN.get(refused.allowed_by or "", "is not sent to")
+            text = f"{place} {what}: nothing is sent there unless {refused.allowed_by} says so"
+            return Step("address", False, text)
         except (OSError, TimeoutError):
             return Step("address", False, f"the name {target.host} has no address")
         found = ", ".join(map(str, addresses[:5]))

@@ -28,6 +28,7 @@ from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.sequences import SubscriberSequences
 from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.subscriptions.tracing import MessageTracing
 from gateway.subscriptions.webhooks import WebHooks
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.metrics import Metrics
@@ -52,6 +53,7 @@ class Web:
         readiness: The state that ``/readyz`` shows.
         draining: Whether the gateway stops.
         failures: Failed attempts by destination.
+        tracing: What became of messages.
         making: Limits how many mailboxes a stranger makes.
     """
 
@@ -72,6 +74,7 @@ class Web:
     dead_letters: DeadLetters
     spool: Spool
     failures: FailureCounts
+    tracing: MessageTracing
     mailboxes: Mailboxes
     sources: Sources
     channels: Channels

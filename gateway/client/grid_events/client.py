@@ -49,7 +49,7 @@ class GridClient(Speaker):
         now = datetime.now(UTC)
         notification = Notification(id_, SOURCE, payload, now, read_topic(topic))
         event = read_payload(payload) or made_event(notification, SOURCE)
-        await call(self._caller, port_at(self._url), *write_handle_event(event))
+        await call(self._caller, port_at(self._address), *write_handle_event(event))
         return id_
 
     async def subscribe(
@@ -87,7 +87,7 @@ class GridClient(Speaker):
         [topic] = manager.metadata
         granted = await obtain_lease(
             self._caller,
-            port_at(self._url),
+            port_at(self._address),
             Port(manager.address, LISTENER),
             lease,
             pattern=_example(topic.decode()),

@@ -57,7 +57,10 @@ class GuardedTransport:
             AddressRefused: It is none that may be sent to.
         """
         if len(address) > MAX_ADDRESS_OCTETS:
-            raise AddressRefused(address[:MAX_ADDRESS_OCTETS])
+            text = (
+                f"This is no address to send to: it has more than {MAX_ADDRESS_OCTETS} characters."
+            )
+            raise AddressRefused(address[:MAX_ADDRESS_OCTETS], text=text)
         try:
             target: object = self._inner.target(address)
         except AddressRefused:

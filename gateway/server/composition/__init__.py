@@ -27,6 +27,7 @@ from gateway.server.composition.subscribing import keep_subscriptions
 from gateway.server.parts import Listening, Peers
 from gateway.server.state import RunState
 from gateway.settings.settings import Settings
+from gateway.settings.values import port_ranges
 
 LOOPBACK = ("127.0.0.0/8", "::1")
 
@@ -74,6 +75,7 @@ def _peers(settings: Settings, listening: Listening) -> Peers:
         own=own_addresses(settings, own, admin=listening.admin, tcp_ports=tcp_ports),
         deliver_to_self=settings.deliver_to_self,
         schemes=settings.egress_schemes,
+        ports=port_ranges(settings.egress_ports),
     )
     base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
     known = networks(trusted)

@@ -99,6 +99,7 @@ def answer_requests(
         mailboxes_each=sending.mailboxes.most,
         longest_lease=subscribing.subscriptions.longest_lease,
         endpoint=peers.producer,
+        traces=sending.dispatchers.scheduler.traces,
         copies=messaging.copies,
         check=registrations.check if settings.requires_registration else None,
         note=marks.note if events_wanted else None,

@@ -29,6 +29,7 @@ from gateway.settings.settings import Settings
 from gateway.soap.http import SoapEndpoint
 from gateway.subscriptions.creation import SUBSCRIBES, SUBSCRIBES_AT_ONCE
 from gateway.subscriptions.explaining import Explainer
+from gateway.subscriptions.tracing import MessageTracing
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.events import EventEndpoint
 from gateway.web.metrics import Metrics
@@ -110,6 +111,7 @@ def serve_endpoints(
         dead_letters=subscribing.dead_letters,
         spool=messaging.spool,
         failures=sending.dispatchers.scheduler.troubles.counts,
+        tracing=MessageTracing(sending.dispatchers.scheduler.traces, storage.store),
         mailboxes=sending.mailboxes,
         sources=answering.holding.sources,
         channels=answering.channels,

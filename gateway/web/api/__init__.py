@@ -1,5 +1,5 @@
 """The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, channels, links,
-relays, sequences, dead letters, the spool, destinations and topics."""
+relays, sequences, dead letters, the spool, destinations, messages and topics."""
 
 from fastapi import APIRouter
 
@@ -9,6 +9,7 @@ from gateway.web.api import (
     destinations,
     links,
     mailboxes,
+    messages,
     relays,
     sequences,
     sources,
@@ -31,6 +32,7 @@ for _part in (
     dead_letters,
     spool,
     destinations,
+    messages,
     topics,
 ):
     router.include_router(_part.router)

@@ -513,7 +513,8 @@ def test_somebody_else_is_there(
     url = f"http://127.0.0.1:{refusing.server_port}"
     done = run(*command, "--gateway", url, cwd=tmp_path)
     assert done.returncode == 1
-    said = f"dragoman: {url} does not answer as a Dragoman gateway does: "
+    at = "/soap" if command[0] in ("listen", "publish") else ""
+    said = f"dragoman: {url}{at} does not answer as a Dragoman gateway does: "
     assert only_line(done.stderr).startswith(said)
 
 
