@@ -176,9 +176,9 @@ class Attempts:
 
     async def _judge(self, pending: PendingDelivery, request: Request, answer: Answer) -> Outcome:
         if pending.outbox.entry.delivery.acknowledged:
-            reply = await self._parsing.reply_in(answer.body) if answer.body else None
+            reply = await self._parsing.reply_in(answer.document) if answer.body else None
             return judge_acknowledged(answer, reply, request.message_id or "", now=time.time())
-        fault = await self._parsing.fault_in(answer.body) if answer.body else None
+        fault = await self._parsing.fault_in(answer.document) if answer.body else None
         return judge(answer, fault, now=time.time())
 
     @staticmethod

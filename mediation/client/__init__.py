@@ -2,6 +2,7 @@
 they read. Sans-I/O, like all of this floor."""
 
 from mediation.client.fetching import read_made, read_pulled, write_fetching, write_pull
+from mediation.client.managers import manager_at
 from mediation.client.reading import (
     AnsweredFault,
     Ended,
@@ -44,6 +45,7 @@ __all__ = [
     "expiry_text",
     "is_response",
     "leasing_in",
+    "manager_at",
     "read_answer",
     "read_events",
     "read_granted",
