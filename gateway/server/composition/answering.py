@@ -156,6 +156,7 @@ def answer_requests(
         sources, publishing.publish, publishing.take_in, channels.selecting, base=peers.base
     )
     keeper = _keeper(settings, messaging, sending, peers, sources, taking_in)
+    windows = WindowsOperations(events_wanted, looks, marks)
     if settings.mailboxes_only:
         registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
     else:
@@ -167,7 +168,6 @@ def answer_requests(
             sequences=rules("/soap").sequences,
         )
         administering = ManagementOperations(subscribing.management, looks)
-        windows = WindowsOperations(events_wanted, looks, marks)
         rooms = (
             reading, publishing, managing, resources, metadata, registering, administering, windows,
         )  # fmt: skip
@@ -213,6 +213,7 @@ def answer_requests(
         soap,
         sequences,
         channels,
+        windows,
     )
 
 

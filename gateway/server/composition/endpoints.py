@@ -183,6 +183,7 @@ def _metrics(
     sources: list[Callable[[], Iterable[Sample]]] = [
         answering.publishing.metrics,
         answering.holding.sources.metrics,
+        answering.windows.metrics,
         answering.channels.metrics,
         answering.deposits.metrics,
         answering.soap.metrics,
