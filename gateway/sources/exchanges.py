@@ -22,6 +22,7 @@ from gateway.egress import (
     parse_target,
 )
 from gateway.egress.transport import LONGEST_DOCUMENT
+from gateway.model.channels import channel_address
 from gateway.model.sources import Source
 from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
@@ -139,6 +140,13 @@ class Exchanges:
         self._base = base
         self._admission = admission or Admission()
         self._seconds = seconds
+
+    def location(self, source: Source) -> str:
+        """Where the producer of *source* is told to send: the channel's address, or what all keys
+        are below; empty where its events are pulled."""
+        if leasing_in(source.spec) is not None:
+            return channel_address(self._endpoint, source.channel or "")
+        return "" if source.mode is Mode.PULL else self._base
 
     async def subscribe(self, source: Source, key: str, bookmark: bytes | None = None) -> Granted:
         """Subscribe; what the producer sends comes to the address with *key*, and begins behind the

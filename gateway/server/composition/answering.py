@@ -7,7 +7,7 @@ from functools import partial
 from gateway.channels.channels import Channels
 from gateway.channels.directory import Directory, DirectoryOptions
 from gateway.channels.links import Link, Links
-from gateway.channels.naming import Naming
+from gateway.channels.naming import Direction, Naming
 from gateway.channels.operations import ChannelOperations
 from gateway.delivery import resend
 from gateway.mailboxes.deposits import Deposits
@@ -320,5 +320,6 @@ def _naming(settings: Settings, links: Links, peers: Peers) -> Naming | None:
         asked.name,
         channel_reference(asked.location or peers.producer),
         interval=asked.interval.total_seconds(),
+        direction=Direction(asked.direction) if asked.subscribe else Direction.DOWN,
         found=links.follow if asked.subscribe else lambda _: None,
     )

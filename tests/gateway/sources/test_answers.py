@@ -1,7 +1,7 @@
 """Producers whose answers are odd: in their heads, in their charsets, in where their managers are."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -26,12 +26,16 @@ async def removed(gateway: Running, id_: str) -> None:
     assert answer.status in (200, 202, 204), answer.body
 
 
+def of_any_status(write: Callable[[bytes], bytes]) -> Callable[[int, str, bytes], bytes]:
+    return lambda _code, _type, body: write(body)
+
+
 async def test_odd_heads(gateway: Running, some: Producers) -> None:
     """What is in the body of each is understood, and the subscription ended like any other."""
     ids: dict[str, tuple[Producer, str]] = {}
     for name, write in ODD_ANSWERS.items():
         producer = some.add()
-        producer.wire = lambda _code, _type, body, write=write: write(body)
+        producer.wire = of_any_status(write)
         ids[name] = producer, await add(gateway, producer)
     for producer, id_ in ids.values():
         assert (await state(gateway, id_, "live"))["failures"] == 0
