@@ -54,7 +54,6 @@ class Inbound:
     base: str
     path: str = ""
     hint: Soap = Soap.V1_1
-    charset: str | None = None
     declared: Soap | None = None
     action: str | None = None
     hops: str | None = None

@@ -134,7 +134,6 @@ _NAMING = frozenset({"Identifier", "SubscriptionReference", "EnumerationContext"
 """Local names of the elements of a request that may name its subscription or mailbox."""
 
 _NO_NAMESPACES: frozenset[str] = frozenset()
-_UTF_8 = frozenset({None, "utf-8", "UTF-8"})
 _WINDOWS = f"{{{names.WINDOWS_EVENTS}}}"
 """What the names of events begin with in which a topic is looked for."""
 
@@ -150,7 +149,6 @@ def read(
     arrival: Arrival,
     *,
     soap_hint: Soap = Soap.V1_1,
-    charset: str | None = None,
     limits: DocumentLimits = DEFAULT_LIMITS,
     learnt: set[str] | None = None,
 ) -> Incoming:
@@ -164,12 +162,12 @@ def read(
     Raises:
         Rejected: with the reason, and with all that is known of how to answer.
     """
-    usual = limits is DEFAULT_LIMITS and charset in _UTF_8
+    usual = limits is DEFAULT_LIMITS
     if usual:
         known = _moulds.read(octets, arrival, learnt)
         if known is not None:
             return known
-    found = _read_whole(octets, arrival, soap_hint, charset, limits, learnt)
+    found = _read_whole(octets, arrival, soap_hint, limits, learnt)
     if usual:
         _moulds.learn(octets, arrival, found)
     return found
@@ -179,14 +177,13 @@ def _read_whole(
     octets: bytes,
     arrival: Arrival,
     soap_hint: Soap = Soap.V1_1,
-    charset: str | None = None,
     limits: DocumentLimits = DEFAULT_LIMITS,
     learnt: set[str] | None = None,
 ) -> Incoming:
     soap, headers, name, namespaces = soap_hint, NO_HEADERS, "", _NO_NAMESPACES
     specification = operation = managed = reliable = None
     try:
-        root = _parse(octets, charset, limits, learnt)
+        root = _parse(octets, limits, learnt)
         soap = soap_of(root)
         envelope = read_envelope(root)
         element = envelope.body[0] if envelope.body else None
@@ -260,17 +257,15 @@ def _read_whole(
         raise Rejected(context, refused) from refused
 
 
-def _parse(
-    octets: bytes, charset: str | None, limits: DocumentLimits, learnt: set[str] | None
-) -> etree._Element:
+def _parse(octets: bytes, limits: DocumentLimits, learnt: set[str] | None) -> etree._Element:
     """Parse an envelope, in a second try one of `profiles.MENDED`."""
     try:
-        return parse_document(octets, charset=charset, limits=limits, names=learnt)
+        return parse_document(octets, limits=limits, names=learnt)
     except Refused as refused:
-        mended = replace_forbidden(octets, charset) if refused.reason is Reason.NOT_XML else None
+        mended = replace_forbidden(octets) if refused.reason is Reason.NOT_XML else None
         if mended is None:
             raise
-        root = parse_document(mended, charset=charset, limits=limits, names=learnt)
+        root = parse_document(mended, limits=limits, names=learnt)
         if profiles.MENDED.isdisjoint([one.tag for part in elements(root) for one in part]):
             raise
         return root

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from filters import Refused, in_utf_8
 from gateway.client.errors import GatewayError
 
 HTTP = ("http", "https")
@@ -162,13 +163,23 @@ class Caller:
                 proxy=self._proxy,
             ) as response:
                 octets = await _read(response, self._max_answer)
-                return Answer(response.status, octets, response.content_type)
+                return Answer(response.status, _read_text(octets, response), response.content_type)
         except TimeoutError as error:
             raise GatewayError(
                 f"no answer from {shown(url)} within {self._timeout:g} seconds"
             ) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise GatewayError(f"cannot reach {shown(url)}: {_why(error)}") from error
+
+
+def _read_text(octets: bytes, response: aiohttp.ClientResponse) -> bytes:
+    """The body of an answer: XML in UTF-8, anything else as it came."""
+    if not response.content_type.endswith("xml"):
+        return octets
+    try:
+        return in_utf_8(octets, response.charset)
+    except Refused:
+        return octets  # Whoever reads it says what is wrong.
 
 
 class Speaker:

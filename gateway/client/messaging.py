@@ -41,6 +41,7 @@ from mediation.client import (
     AnsweredFault,
     Granted,
     expiry_text,
+    manager_at,
     read_answer,
     read_granted,
     write_publish,
@@ -77,10 +78,25 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription that a gateway granted; *expires* None is never."""
+    """A subscription that a gateway granted.
+
+    Attributes:
+        manager: As it was answered.
+        expires: None is never.
+        producer: The address that was subscribed at; empty where *manager* is known to be one that
+            can be called.
+    """
 
     manager: EndpointReference
     expires: datetime | None
+    producer: str = ""
+
+    @property
+    def manager_at(self) -> tuple[EndpointReference, str]:
+        """Who requests to the manager are written to, and the URL that they are sent to."""
+        if not self.producer:
+            return self.manager, self.manager.address
+        return manager_at(self.manager, self.producer)
 
 
 class Client(Speaker):
@@ -250,20 +266,24 @@ class Client(Speaker):
         until = _until(granted)
         if until is None and SPECIFICATIONS[self._spec.version].leases.absolute:
             until = now + lease
-        return Subscription(granted.manager, until)
+        manager = granted.manager
+        if not manager.address:
+            manager, _ = manager_at(manager, to)
+        return Subscription(manager, until, to)
 
     async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> Subscription:
         """Move the end of a subscription's lease."""
         expires = expiry_text(self._spec, lease, datetime.now(UTC))
-        message = write_renew(self._spec, subscription.manager, expires, message_id=fresh_id())
-        address = subscription.manager.address
+        manager, address = subscription.manager_at
+        message = write_renew(self._spec, manager, expires, message_id=fresh_id())
         granted = _granted(await self._send("Renew", address, message), address)
         return replace(subscription, expires=_until(granted))
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription."""
-        message = write_unsubscribe(self._spec, subscription.manager, message_id=fresh_id())
-        await self._send("Unsubscribe", subscription.manager.address, message)
+        manager, address = subscription.manager_at
+        message = write_unsubscribe(self._spec, manager, message_id=fresh_id())
+        await self._send("Unsubscribe", address, message)
 
     async def post(
         self, operation: str, path: str, headers: Iterable[tuple[str, str]], body: bytes

@@ -207,11 +207,11 @@ class Attempts:
         ended(pending, outcome)
 
     async def _judge(self, pending: PendingDelivery, request: Request, answer: Answer) -> Outcome:
-        owner = pending.outbox.entry.subscription.owner
+        owner, document = pending.outbox.entry.subscription.owner, answer.document
         if pending.outbox.entry.delivery.acknowledged:
-            reply = await self._parsing.reply_in(answer.body, owner=owner) if answer.body else None
+            reply = await self._parsing.reply_in(document, owner=owner) if answer.body else None
             return judge_acknowledged(answer, reply, request.message_id or "", now=time.time())
-        fault = await self._parsing.fault_in(answer.body, owner=owner) if answer.body else None
+        fault = await self._parsing.fault_in(document, owner=owner) if answer.body else None
         return judge(answer, fault, now=time.time())
 
     @staticmethod

@@ -157,10 +157,10 @@ class SequenceSending:
         sent = _in_sequence(request, sequence, number)
         if sequence.acks_to is None or not is_callable(sequence.acks_to):
             answer = await self._transport.send(sent)
-            return answer, await self.read(answer.body)
+            return answer, await self.read(answer.document)
         with self.called_back.expect(sequence.create_id or "") as queue:
             answer = await self._transport.send(sent)
-            said = await self.read(answer.body)
+            said = await self.read(answer.document)
             if said is None and 200 <= answer.status < 300:
                 decides = partial(decides_on, sequence, number)
                 said = await self.called_back.word(queue, decides, CALLED_BACK)
@@ -177,7 +177,7 @@ class SequenceSending:
         """
         if not is_one_way(request.target):
             answer = await self._transport.send(request)
-            return answer, await self.read(answer.body)
+            return answer, await self.read(answer.document)
         with self.called_back.expect(create_id) as queue:
             answer = await self._transport.send(request)
             said = await self.called_back.word(queue, answers, CALLED_BACK)

@@ -6,10 +6,14 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Protocol, Self, TypeAlias, runtime_checkable
 
+from filters import Refused, in_utf_8
 from gateway.egress.addresses import Target
 from gateway.egress.causes import one_line
 from mediation import Attachment, Packaging, Soap
+from mediation.packaging.mime import charset_in
 
+LONGEST_DOCUMENT = 2**20
+"""Bytes of an answer that is read, in UTF-8."""
 MAX_RETRY_AFTER = 3600.0
 """Seconds; a consumer that asks for more is asked again after these."""
 
@@ -118,6 +122,14 @@ class Answer:
     @property
     def content_type(self) -> str:
         return self.headers.get("content-type", "")
+
+    @property
+    def document(self) -> bytes:
+        """The body, an XML document, in UTF-8; as it came where it cannot be."""
+        try:
+            return in_utf_8(self.body, charset_in(self.content_type), most=LONGEST_DOCUMENT)
+        except Refused:
+            return self.body
 
     def retry_after(self, now: float) -> float | None:
         """Seconds to wait from *now* (a POSIX time), 0 to 3600; None when not said.

@@ -57,7 +57,7 @@ class Deposits:
         whole = resource.kind in MESSAGE_BOXES
 
         def envelopes(_: object) -> list[tuple[str | None, bytes]]:
-            envelope = convert_envelope(inbound.octets, inbound.charset)
+            envelope = convert_envelope(inbound.octets)
             if whole:
                 return [(message_id(envelope), envelope)]
             events = split_envelope(envelope)

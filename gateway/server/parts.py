@@ -43,6 +43,7 @@ from gateway.sources.demand import Demand
 from gateway.sources.keeper import Keeper
 from gateway.sources.registrations import Registrations
 from gateway.sources.sources import Sources
+from gateway.sources.windows import WindowsOperations
 from gateway.store import Store
 from gateway.store.disk_reserve import Reserve
 from gateway.subscriptions.consumers import Consumers
@@ -176,6 +177,7 @@ class Answering:
     soap: SoapService
     sequences: Sequences | None
     channels: Channels
+    windows: WindowsOperations
 
 
 @dataclass(frozen=True, slots=True)

@@ -275,7 +275,6 @@ class SoapEndpoint:
             path=_path(scope),
             hint=unpacked.soap,
             declared=unpacked.soap if unpacked.packaging is Packaging.DIME else None,
-            charset=unpacked.charset,
             action=unpacked.action or _header(headers, b"soapaction").strip().strip('"') or None,
             hops=_all(headers, _HOPS),
             origin=_header(headers, _ORIGIN) or None,

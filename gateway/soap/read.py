@@ -55,7 +55,6 @@ async def read_inbound(
             inbound.octets,
             arrival,
             soap_hint=inbound.hint,
-            charset=inbound.charset,
             learnt=learnt,
         )
 

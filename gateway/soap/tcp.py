@@ -272,7 +272,6 @@ class SoapTcpServer:
             base=self.base_at(connection.local),
             hint=unpacked.soap,
             declared=message.soap,
-            charset=unpacked.charset,
             action=unpacked.action,
             hops=hops,
             origin=origin,

@@ -9,6 +9,8 @@ no socket, no random number: all of that comes in.
                   +-- failed ---> backing off ---> subscribing
     any, no longer wanted ---> removing ---> idle, or removed
 
+Where our own address has changed, a subscription is as good as lost: its events go elsewhere.
+
 A source has a *manager* while its subscription is believed to be there, and a *former* one while
 that of a subscription which is given up has yet to be told; never both. While an exchange is under
 way (`BUSY`) nothing else begins; what is wanted meanwhile is looked at when it ends. Any fault to
@@ -139,6 +141,7 @@ class Moment:
         chance: From 0 to 1, drawn anew for each transition, so that many sources that lose one
             producer do not come back at one time.
         heard: When the last event came.
+        location: Where a producer would be told to send now; empty where it sends nowhere.
     """
 
     wanted: Wanted
@@ -146,6 +149,7 @@ class Moment:
     now: float
     chance: float = 0.5
     heard: float | None = None
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +212,9 @@ def _tick_well(standing: Standing, _: Event, moment: Moment) -> Step:
         return _part(standing, moment)
     if standing.expires is not None and now >= standing.expires:
         return Step(_lose(standing, moment, "The lease is over.", gone=True))
+    if standing.location and moment.location and standing.location != moment.location:
+        error = f"Our own address was {standing.location}, and is {moment.location} now."
+        return Step(_lose(standing, moment, error, gone=False))
     if wanted is Wanted.OFF and not paused:
         return _begin(standing, State.PAUSING, Command.PAUSE, moment)
     if wanted is Wanted.ON and paused:
@@ -254,7 +261,13 @@ def _subscribed(standing: Standing, event: Event, moment: Moment) -> Step:
     if _is_brief(live):
         live = replace(live, failures=standing.failures)
     live = replace(
-        live, key=standing.pending, pending=None, manager=event.manager, former=None, paused=False
+        live,
+        key=standing.pending,
+        pending=None,
+        manager=event.manager,
+        former=None,
+        paused=False,
+        location=moment.location,
     )
     return Step(live, Command.DISMISS if standing.former is not None else None)
 

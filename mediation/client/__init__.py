@@ -10,6 +10,7 @@ from mediation.client.management import (
     write_delete_subscriptions,
     write_list_subscriptions,
 )
+from mediation.client.managers import manager_at
 from mediation.client.reading import (
     AnsweredFault,
     Ended,
@@ -55,6 +56,7 @@ __all__ = [
     "expiry_text",
     "is_response",
     "leasing_in",
+    "manager_at",
     "read_answer",
     "read_events",
     "read_granted",

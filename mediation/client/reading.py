@@ -105,7 +105,8 @@ def read_whole(octets: bytes) -> Envelope:
 
 
 def read_granted(octets: bytes) -> Granted:
-    """Read the answer to Subscribe, Renew, GetStatus or SetTerminationTime.
+    """Read the answer to Subscribe, Renew, GetStatus or SetTerminationTime. The address of a
+    manager may be empty: `manager_at` says where it is asked.
 
     Raises:
         AnsweredFault: It is a fault.
@@ -118,7 +119,7 @@ def read_granted(octets: bytes) -> Granted:
         for child in elements(response):
             match local_name(child):
                 case "SubscriptionManager" | "SubscriptionReference":
-                    manager = read_epr(child, forged="drop")
+                    manager = read_epr(child, forged="drop", addressed=False)
                 case "Expires" | "TerminationTime" | "NewTerminationTime":
                     expires = text_of(child) or None
                 case "GrantedExpires":

@@ -5,13 +5,12 @@ rendered from), so it is parsed here without the limits for strangers: rendering
 deeper since.
 """
 
-import codecs
 import re
 from collections.abc import Iterator
 
 from lxml import etree
 
-from filters import DEFAULT_TOPIC, DocumentLimits, Reason, dialects, parse_document
+from filters import DEFAULT_TOPIC, DocumentLimits, Reason, dialects, in_utf_8, parse_document
 from mediation import names, profiles
 from mediation.filtering import dialect_of
 from mediation.model.errors import MediationError
@@ -80,20 +79,15 @@ _ORDER = ("SubscriptionReference", "Topic", "ProducerReference", "Message")
 _NUMBER = re.compile(r"\+?\d{1,20}", re.ASCII)
 
 
-def convert_envelope(
-    octets: bytes, charset: str | None = None, *, limits: DocumentLimits | None = None
-) -> bytes:
+def convert_envelope(octets: bytes, *, limits: DocumentLimits | None = None) -> bytes:
     """Convert an envelope into the form that a mailbox keeps: UTF-8 without an XML declaration. All
     else is unchanged, for the envelope may be signed.
 
     Raises:
         Refused: It is no envelope, or beyond the limits.
     """
-    root = parse_document(octets, charset=charset, limits=limits or DocumentLimits())
-    read_envelope(root)
-    if b"\0" in octets[:4]:  # UTF-16: the parser takes no other.
-        return octets_of(root)
-    octets = octets.removeprefix(codecs.BOM_UTF8)
+    octets = in_utf_8(octets)
+    read_envelope(parse_document(octets, limits=limits or DocumentLimits()))
     if re.match(rb"<\?xml\s", octets):
         octets = octets[octets.index(b"?>") + 2 :]
     return octets.strip()

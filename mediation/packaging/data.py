@@ -17,14 +17,14 @@ from html import escape
 
 from lxml import etree
 
-from filters import Refused, parse_document
+from filters import Refused, in_utf_8, parse_document
 from filters.documents import parse_own
 from mediation.names import DRAGOMAN_DATA
+from mediation.packaging.mime import charset_in
 
 MAX_MEDIA_TYPE = 255
 UNTYPED = "application/octet-stream"
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_CHARSET = re.compile(r';\s*charset="?([A-Za-z0-9._-]{1,40})', re.IGNORECASE)
 _TAG = f"{{{DRAGOMAN_DATA}}}data"
 _START = re.compile(
     rb'<data xmlns="%b"(?: content-type="([^"<&\x00-\x1f]*+)"'
@@ -63,8 +63,6 @@ def payload_of(body: bytes, media_type: str | None) -> tuple[bytes, bool]:
 
     XML with a declaration, comments around the root element or another encoding is not wrapped.
     """
-    if is_plain(body):
-        return body, False
     try:
         return xml_payload(body, media_type), False
     except Refused:
@@ -77,10 +75,10 @@ def xml_payload(body: bytes, media_type: str | None, names: set[str] | None = No
     Raises:
         Refused: It is none.
     """
-    if is_plain(body, names):
-        return body
-    charset = _CHARSET.search(media_type or "")
-    root = parse_document(body, charset=charset[1] if charset else None, names=names)
+    octets = in_utf_8(body, charset_in(media_type) if media_type else None)
+    if is_plain(octets, names):
+        return octets
+    root = parse_document(octets, names=names)
     return etree.tostring(root, encoding="unicode", with_tail=False).encode()
 
 

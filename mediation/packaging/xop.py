@@ -17,7 +17,6 @@ _INCLUDE = f"{{{names.XOP}}}Include"
 
 def resolve(
     root: bytes,
-    charset: str | None,
     attachments: dict[str, Attachment],
     *,
     most: int,
@@ -36,9 +35,7 @@ def resolve(
         MediationError: ``MESSAGE_INVALID``: an ``xop:Include`` is not alone in its element, or
             names what is no part, or one that another has named. ``TOO_LARGE``.
     """
-    document = parse_document(
-        root, charset=charset, limits=DocumentLimits(octets=most), names=learnt
-    )
+    document = parse_document(root, limits=DocumentLimits(octets=most), names=learnt)
     includes = list(document.iter(_INCLUDE))
     if not includes:
         return None

@@ -7,7 +7,7 @@ from functools import partial
 from gateway.channels.channels import Channels
 from gateway.channels.directory import Directory, DirectoryOptions
 from gateway.channels.links import Link, Links
-from gateway.channels.naming import Naming
+from gateway.channels.naming import Direction, Naming
 from gateway.channels.operations import ChannelOperations
 from gateway.delivery import resend
 from gateway.mailboxes.deposits import Deposits
@@ -157,6 +157,7 @@ def answer_requests(
         sources, publishing.publish, publishing.take_in, channels.selecting, base=peers.base
     )
     keeper = _keeper(settings, messaging, sending, peers, sources, taking_in)
+    windows = WindowsOperations(events_wanted, looks, marks)
     if settings.mailboxes_only:
         registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
     else:
@@ -168,7 +169,6 @@ def answer_requests(
             sequences=rules("/soap").sequences,
         )
         administering = ManagementOperations(subscribing.management, looks)
-        windows = WindowsOperations(events_wanted, looks, marks)
         rooms = (
             reading, publishing, managing, resources, metadata, registering, administering, windows,
         )  # fmt: skip
@@ -214,6 +214,7 @@ def answer_requests(
         soap,
         sequences,
         channels,
+        windows,
     )
 
 
@@ -320,5 +321,6 @@ def _naming(settings: Settings, links: Links, peers: Peers) -> Naming | None:
         asked.name,
         channel_reference(asked.location or peers.producer),
         interval=asked.interval.total_seconds(),
+        direction=Direction(asked.direction) if asked.subscribe else Direction.DOWN,
         found=links.follow if asked.subscribe else lambda _: None,
     )

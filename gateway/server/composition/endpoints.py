@@ -189,6 +189,7 @@ def _metrics(
         answering.publishing.metrics,
         messaging.spool.metrics,
         answering.holding.sources.metrics,
+        answering.windows.metrics,
         answering.channels.metrics,
         answering.deposits.metrics,
         answering.soap.metrics,

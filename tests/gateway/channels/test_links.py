@@ -288,12 +288,12 @@ async def test_the_parent_is_followed(tmp_path: Path) -> None:
         running(tmp_path / "c") as below,
     ):
         found = below.gateway.links
-        found.follow(channel_reference(f"{first.url}/soap"))
+        found.follow([channel_reference(f"{first.url}/soap")])
         await until(lambda: len(first.gateway.subscriptions) == 1)
-        found.follow(channel_reference(f"{second.url}/soap"))
+        found.follow([channel_reference(f"{second.url}/soap")])
         await until(lambda: len(second.gateway.subscriptions) == 1)
         await until(lambda: not len(first.gateway.subscriptions))
-        found.follow(None)
+        found.follow([])
         await until(lambda: not len(second.gateway.subscriptions))
         await until(lambda: not found.links)
 

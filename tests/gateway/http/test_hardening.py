@@ -402,6 +402,20 @@ class TestRefusals:
     def test_the_edges(self, server: Server, wire: bytes, status: int) -> None:
         assert statuses(talk(server, wire)) == [status]
 
+    @pytest.mark.parametrize(
+        "field", [b"A: b;\r\n\tc\r\n", b"Content-Type:\r\n text/xml\r\n", b"A: b\r\n c\r\n d\r\n"]
+    )
+    def test_a_folded_field_is_refused_in_words(self, server: Server, field: bytes) -> None:
+        answer = talk(server, post(field, b"Content-Length: 4\r\n", body=b"<a/>"))
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"on one line: obsolete line folding is not accepted" in answer
+
+    def test_the_words_of_the_parser_are_passed_on(self, server: Server) -> None:
+        answer = talk(server, get(b"A b: c\r\n"))
+        assert answer.endswith(
+            b"\r\n\r\nBad Request. The request cannot be read: invalid header token.\n"
+        )
+
     def test_bare_line_feeds_of_http_1_0(self, server: Server) -> None:
         """Small programs write them; behind such a request nothing is read."""
         wire = b"POST /soap HTTP/1.0\nContent-Type: text/xml\nContent-Length: 4\n"

@@ -518,3 +518,22 @@ async def test_an_end_may_be_told_before_subscribe_is_answered(
     assert statuses == [202]
     now = await state(gateway, id_, "live")
     assert now["last_error"].startswith("The producer ended the subscription")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wse", [False, True])
+async def test_a_gateway_whose_address_changed(tmp_path: Path, some: Producers, wse: bool) -> None:
+    """It subscribes anew at once, and says why; the subscription at the former address is ended."""
+    producer = some.add(wse=wse)
+    async with running(tmp_path, public_url="http://127.0.0.1:8001") as run:
+        id_ = await add(run, producer, lease="PT6S", silence=0)
+        await state(run, id_, "live")
+    async with running(tmp_path, public_url="http://127.0.0.1:8001"):
+        await producer.asked("Renew", producer.count("Renew") + 1)
+    assert producer.count("Subscribe") == 1
+    async with running(tmp_path, public_url="http://127.0.0.1:8002") as run:
+        await producer.asked("Subscribe", 2)
+        await producer.asked("Unsubscribe")
+        how = await state(run, id_, "live")
+        assert "Our own address was http://127.0.0.1:8001" in how["last_error"]
+        assert producer.one.consumer.startswith("http://127.0.0.1:8002/sources/")

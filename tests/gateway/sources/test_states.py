@@ -43,6 +43,34 @@ def moment(
     return Moment(wanted, TIMING, now, chance, heard)
 
 
+def at(location: str, now: float = 0.0) -> Moment:
+    return replace(moment(now), location=location)
+
+
+@pytest.mark.parametrize("state", [State.LIVE, State.PAUSED])
+def test_our_own_address_has_changed(state: State) -> None:
+    """It is subscribed anew, and the former subscription ended then; state says why."""
+    asked = step(Standing(), Tick(), at("http://old")).standing
+    held = step(asked, Granted(0.0, 100.0, manager()), at("http://old")).standing
+    assert held.location == "http://old"
+    assert step(held, Tick(), at("http://old", 1.0)).standing.state is State.LIVE
+    lost = step(replace(held, state=state), Tick(), at("http://new", 1.0)).standing
+    assert (lost.state, lost.former) == (State.LOST, manager())
+    assert "http://old, and is http://new now" in lost.error
+    again = step(lost, Tick(), at("http://new", lost.due or 0.0))
+    assert again.command is Command.SUBSCRIBE
+    new = step(again.standing, Granted(9.0, 100.0, manager(2)), at("http://new", 9.0))
+    assert (new.command, new.standing.manager) == (Command.DISMISS, manager(2))
+    assert step(new.standing, Tick(), at("http://new", 10.0)).standing.state is State.LIVE
+
+
+def test_an_address_that_is_not_known_has_not_changed() -> None:
+    """Of a subscription of an earlier version, and of who fetches."""
+    for before, now in (("", "http://new"), ("http://old", "")):
+        held = replace(live(), location=before)
+        assert step(held, Tick(), at(now, 1.0)).standing.state is State.LIVE
+
+
 def live(now: float = 0.0, length: float | None = 100.0) -> Standing:
     asked = step(Standing(), Tick(), moment(now)).standing
     asked = replace(asked, pending=f"key {now}")
