@@ -28,7 +28,7 @@ def pem(settings: Mapping[str, Any], name: str, octets: bytes) -> None:
 
 def test_a_node_that_can_be_made(tmp_path: Path) -> None:
     public = {"public_url": "https://gateway.example.net"}
-    (first, text), (second, _) = said(node_settings(tmp_path) | public)
+    (first, text), (second, _) = said({**node_settings(tmp_path), **public})
     assert (first, second) == (Verdict.OK, Verdict.OK)
     assert parties().node_id in text
 
