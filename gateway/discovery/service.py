@@ -241,11 +241,12 @@ class DiscoveryService:
         for each in taken:
             if isinstance(each.what, Withdrawn):
                 await self._withdraw(each.what)
+        asked = [(each.what, each.notification) for each in taken if isinstance(each.what, Asked)]
+        asked.sort(key=lambda one: not one[0].signed)  # Strangers wait for those who sign.
         answers = [
             answer
-            for each in taken
-            if isinstance(each.what, Asked)
-            and (answer := await self._answer(each.what, each.notification)) is not None
+            for what, notification in asked
+            if (answer := await self._answer(what, notification)) is not None
         ]
         if answers:
             await self._publishing.publish(answers)

@@ -46,7 +46,11 @@ def say(
     [
         ("discover keywords=wind", 2, "keywords= begins no query"),
         ("discover id=7", 2, "'7' is not the id of a topic, a UUID"),
-        ("discover wind --valid-at-least soon", 2, "'soon' is not a time, as 40s, 90m, 12h and 30d are"),
+        (
+            "discover wind --valid-at-least soon",
+            2,
+            "'soon' is not a time, as 40s, 90m, 12h and 30d are",
+        ),
         ("discover wind --save event.xml", 2, "event.xml is no folder"),
         ("discover wind --save event.xml/below", 2, "event.xml/below is no folder"),
         ("discover wind --creator me", 2, "'me' is not the id of an entity"),
