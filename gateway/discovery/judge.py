@@ -124,6 +124,9 @@ class Judge:
         Raises:
             QuotaExceeded: A stranger brings too many proofs. Refused: ``UNAVAILABLE``.
         """
+        closed = self._discovery.protected.why_closed(topic)
+        if closed is not None:
+            return self.counted(right, Decision(closed))
         if asking.brought.authorization is None and asking.brought.certificate is None:
             return self.counted(right, Decision(Denial.MISSING))  # Which costs nothing.
         if asking.principal is not None and asking.brought.authorization is not None:

@@ -131,7 +131,7 @@ class TopicRights:
         Raises:
             Refused: ``NOT_ALLOWED``: it names a topic in full that it has no right to; ``RATE``.
         """
-        guarded = self._closed(_named(filter), trusted=principal.trusted)
+        guarded = self._guarded(_named(filter), trusted=principal.trusted)
         if not guarded:
             return None
         if len(guarded) > 1:
@@ -151,14 +151,14 @@ class TopicRights:
         Raises:
             Refused: ``NOT_ALLOWED``.
         """
-        if not self._closed([topic], trusted=inbound.principal.trusted):
+        if not self._guarded([topic], trusted=inbound.principal.trusted):
             return
         asking = Asking(brought(incoming, inbound)(), "subscribe", inbound.principal)
         decision = await self.judge.decide(topic, Right.SUBSCRIBE, asking, now=self.now())
         if not decision.allowed:
             raise _refusal(topic, decision)
 
-    def _closed(self, topics: Iterable[Topic], *, trusted: bool) -> list[Topic]:
+    def _guarded(self, topics: Iterable[Topic], *, trusted: bool) -> list[Topic]:
         """Those of *topics* that take a proof, of a *trusted* peer or of another one."""
         guarded = [topic for topic in topics if self.guards(topic)]
         if trusted:
@@ -174,6 +174,8 @@ class TopicRights:
 
     def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool:
         """Whether a subscription gets what is published on *topic*, which is guarded."""
+        if self._discovery.protected.why_closed(topic) is not None:
+            return False
         if rights is not None and rights.topic == str(topic):
             return rights.until > self.now()
         if topic in self._discovery.protected:
@@ -191,14 +193,14 @@ class TopicRights:
         Raises:
             Refused: ``NOT_ALLOWED``, ``RATE``.
         """
-        topic = notification.topic
-        topic_id = None if topic is None else self._discovery.protected.id_of(topic)
-        if topic is None or topic_id is None:
+        topic, protected = notification.topic, self._discovery.protected
+        if topic is None or topic not in protected:
             return notification
         shown = replace(proof(), digest=partial(event_digest, notification))
         asking = Asking(shown, _use(notification), principal)
         decision = await self.judge.decide(topic, Right.PUBLISH, asking, now=self.now())
-        if not decision.allowed:
+        topic_id = protected.id_of(topic)
+        if not decision.allowed or topic_id is None:
             raise _refusal(topic, decision)
         number = await self.numbers.take()
         until = decision.until or ALWAYS
@@ -217,10 +219,13 @@ class TopicRights:
         Args:
             came: When the messaging system yielded it. A proof is judged by that.
         """
-        topic = notification.topic
-        topic_id = None if topic is None else self._discovery.protected.id_of(topic)
-        if topic is None or topic_id is None:
+        topic, protected = notification.topic, self._discovery.protected
+        if topic is None or topic not in protected:
             return True
+        closed, topic_id = protected.why_closed(topic), protected.id_of(topic)
+        if closed is not None or topic_id is None:
+            self.judge.counted(Right.PUBLISH, Decision(closed))
+            return False
         seal = notification.properties.get(SEAL)
         if seal is not None and self._seals.holds(seal, notification, topic_id, came):
             return True

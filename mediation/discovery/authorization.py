@@ -51,6 +51,8 @@ class Denial(Enum):
     TOO_LONG = "the delegation outlives the topic"
     REVOKED = "the delegation is revoked"
     EXPIRED = "the topic has expired"
+    WITHDRAWN = "the topic was withdrawn by its creator"
+    UNKNOWN = "no advertisement of the topic is known here"
     FORGED = "the seal is for another message, or not by this gateway"
 
 

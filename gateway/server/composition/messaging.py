@@ -132,6 +132,7 @@ def _discovery(
         storage.store,
         publishing,
         shared=sharing.shared,
+        closes_unknown=settings.discovery.close_unknown,
         keeps_house=lambda: sharing.keeps_house,
         limits=store_limits(settings.discovery),
     )

@@ -24,6 +24,7 @@ from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.selection import SubscriptionSelector
 from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.subscriptions.topic_subscribers import TopicSubscribers
 
 
 def keep_subscriptions(
@@ -43,6 +44,10 @@ def keep_subscriptions(
         trusts=peers.identification.trusts_owner,
     )
     budgets = FilterBudgets(endings.cancel)
+    if messaging.discovery is not None:
+        messaging.discovery.subscribers = TopicSubscribers(
+            messaging.table, endings.cancel, messaging.discovery.protected.id_of
+        )
     reports = SubscriptionReports(storage.store, messaging.table, sending.dispatchers)
     selector = SubscriptionSelector(messaging.table, sending.dispatchers)
     return Subscribing(

@@ -180,7 +180,13 @@ def test_each_reason_to_refuse(people: Parties) -> None:
         assert decision.until is None
         assert decision.proof is None
     tried = {denial for denial, _ in cases}
-    assert set(Denial) - tried == {Denial.REPLAYED, Denial.CROWDED, Denial.FORGED}
+    assert set(Denial) - tried == {
+        Denial.REPLAYED,
+        Denial.CROWDED,
+        Denial.FORGED,
+        Denial.WITHDRAWN,
+        Denial.UNKNOWN,
+    }
 
 
 def test_a_delegation_is_not_handed_on(people: Parties) -> None:
