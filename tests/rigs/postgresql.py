@@ -20,7 +20,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psycopg
-import pytest
 from psycopg import sql
 
 from tests.rigs.brokers import free_ports
@@ -208,6 +207,8 @@ def _programs() -> Path | None:
 def needs_postgresql(*, allow_module_level: bool = False) -> None:
     """Skip who says this, in one line, where there is no PostgreSQL server."""
     if _programs() is None:
+        import pytest  # Benchmarks start a server without it.
+
         pytest.skip(
             "needs a PostgreSQL server: it is not installed (postgresql)",
             allow_module_level=allow_module_level,
