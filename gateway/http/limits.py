@@ -21,8 +21,15 @@ class HttpLimits:
     """The time that a body has before its rate counts."""
     write_time: float = 30.0
     """The time that a peer may leave an answer unread."""
+    unread: int = 64 * 1024 * 1024
+    """Octets of answers that all strangers together may leave unread."""
+    unread_per_address: int = 16 * 1024 * 1024
+    """Octets of answers that one stranger may leave unread."""
+    unread_in_all: int = 256 * 1024 * 1024
+    """Octets of answers that all peers may leave unread, trusted ones included."""
     linger_time: float = 2.0
-    """The time for which what a refused peer still sends is thrown away, so that it reads why."""
+    """The time for which what a refused peer still sends is thrown away, so that it reads why; as
+    long as it sends, `gateway.http.lingering.LINGERS` times as long."""
     linger_octets: int = 8 * 1024 * 1024
     """Octets that are thrown away at most."""
     message: int = 4 * 1024 * 1024

@@ -415,6 +415,7 @@ class HardenedProtocol(HttpToolsProtocol):
                 self._set_clock(_Phase.BODY, min(left, self._limits.body_grace / 5))
 
     def _await_reader(self) -> None:
+        self._gate.note_unread(self)
         if self._writing is None:
             self._writing = self.loop.call_later(self._limits.write_time, self._check_reader)
 

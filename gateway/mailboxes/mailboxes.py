@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from gateway.model.mailboxes import (
     MailboxSize,
     PutResult,
 )
+from gateway.model.moments import moment_of
 from gateway.observing.samples import Sample, counter
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
@@ -270,7 +271,7 @@ class Mailboxes:
             MailboxUnknown: The mailbox is gone.
         """
         size = await self.size(mailbox)
-        return datetime.fromtimestamp(size.used + self._quotas.idle, UTC)
+        return moment_of(size.used + self._quotas.idle)
 
     async def listed(self, after: str, limit: int) -> list[tuple[Mailbox, MailboxSize]]:
         """The *limit* first mailboxes whose ids are greater than *after*.

@@ -222,7 +222,10 @@ class SoapTcpServer:
             self.unrelated_faults += 1
             _log.info("soap-tcp.unanswerable", peer=principal.address, status=reply.status)
             return False
-        return connection.write(self._encoder.encode(DimeMessage(reply.soap, reply.body)))
+        written = connection.write(self._encoder.encode(DimeMessage(reply.soap, reply.body)))
+        if isinstance(connection, _Connection) and connection.unwritten:
+            self.gate.note_unread(connection)
+        return written
 
     async def _reply_to(
         self,

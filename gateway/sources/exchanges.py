@@ -7,7 +7,6 @@ policy, here and again on every connection.
 import asyncio
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from filters import Refused
@@ -21,6 +20,7 @@ from gateway.egress import (
     Transport,
     parse_target,
 )
+from gateway.model.moments import moment_of
 from gateway.model.sources import Source
 from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
@@ -363,7 +363,7 @@ def _length(answered: GrantedAnswer, at: float, asked: float) -> float | None:
         return None
     try:
         expiry = parse_expiry(answered.expires)
-        now = datetime.fromtimestamp(at, UTC)
+        now = moment_of(at)
         if expiry.duration is not None:
             return (expiry.duration.after(now) - now).total_seconds()
         if expiry.instant is None:

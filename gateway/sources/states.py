@@ -50,6 +50,10 @@ PARTINGS = 3
 by itself."""
 SHORTEST = 0.5
 """Seconds from one renewal to the next, at least."""
+LONGEST_LEASE = 366 * 86_400.0
+"""Seconds for which a subscription is believed in, whatever its producer says."""
+BRIEF = 10.0
+"""Seconds of a lease that is too short to show, by being granted alone, that all is well."""
 LONGEST_ERROR = 300
 
 
@@ -247,6 +251,8 @@ def _given_up(standing: Standing) -> Standing:
 def _subscribed(standing: Standing, event: Event, moment: Moment) -> Step:
     assert isinstance(event, Granted)
     live = _leased(standing, event, moment, State.LIVE)
+    if _is_brief(live):
+        live = replace(live, failures=standing.failures)
     live = replace(
         live, key=standing.pending, pending=None, manager=event.manager, former=None, paused=False
     )
@@ -260,7 +266,8 @@ def _renewed(standing: Standing, event: Event, moment: Moment) -> Step:
 
 
 def _leased(standing: Standing, event: Granted, moment: Moment, state: State) -> Standing:
-    length = moment.timing.lease if event.length is None else event.length
+    granted = moment.timing.lease if event.length is None else event.length
+    length = min(max(granted, 0.0), LONGEST_LEASE)
     renew = event.at + max(SHORTEST, length * (moment.timing.renew_at - 0.05 + 0.1 * moment.chance))
     return _into(
         standing,
@@ -333,8 +340,19 @@ def _lose(standing: Standing, moment: Moment, error: str, *, gone: bool) -> Stan
     once there is another one."""
     former = None if gone else standing.manager
     lost = replace(standing, manager=None, former=former, expires=None, renew=None, paused=False)
+    if _is_brief(standing):
+        return _failing(lost, State.LOST, error, moment)
     lost = _failing(replace(lost, failures=0), State.LOST, error, moment)
     return replace(lost, failures=0)
+
+
+def _is_brief(standing: Standing) -> bool:
+    """Whether the lease is so short that a subscription may be lost and granted without an end."""
+    return (
+        standing.expires is not None
+        and standing.asked is not None
+        and standing.expires - standing.asked < BRIEF
+    )
 
 
 def _failing(standing: Standing, state: State, error: str, moment: Moment) -> Standing:

@@ -1,13 +1,13 @@
 """Messages in mailboxes as rows: put in, leased, and removed when they were handed over."""
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, select, text
 
 from gateway.model.deaths import Death, DeathReason
 from gateway.model.mailboxes import MailboxBounds, MailboxMessage, PutResult
+from gateway.model.moments import moment_of
 from gateway.store import dead_letters
 from gateway.store.burials import bury
 from gateway.store.dead_letters import Selection, Slice
@@ -179,7 +179,7 @@ def _bury(
             id=name,
             source=f"urn:dragoman:mailbox:{id_}",
             payload=row.envelope,
-            time=datetime.fromtimestamp(row.since, UTC),
+            time=moment_of(row.since),
         )
         death = Death(
             subscription=id_, owner=owner, delivery_id=name, topic=None, reason=reason,

@@ -18,6 +18,7 @@ from gateway.egress import AddressPolicy, AddressRefused, Target
 from gateway.egress.addresses import DEFAULT_PORTS, IPAddress
 from gateway.egress.resolver import SystemResolver
 from gateway.mailboxes.transport import SCHEME
+from gateway.model.moments import moment_of
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import shown
@@ -299,4 +300,4 @@ def _moment(moment: datetime) -> str:
 
 
 def _wall(at: float) -> str:
-    return _moment(datetime.fromtimestamp(at, UTC))
+    return _moment(moment_of(at))

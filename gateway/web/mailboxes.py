@@ -18,6 +18,7 @@ from gateway.http import client_certificate, public_base, until_gone, was_delive
 from gateway.mailboxes.leases import AT_A_TIME, LONGEST_WAIT, Batch
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.mailboxes import Mailbox, MailboxKind
+from gateway.model.moments import moment_of
 from gateway.security.authorise import authorise
 from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
@@ -192,8 +193,8 @@ async def show_mailbox(mailbox: Named, web: Parts) -> Status:
         messages=size.messages,
         octets=size.octets,
         dropped=size.dropped,
-        created=datetime.fromtimestamp(size.created, UTC),
-        used=datetime.fromtimestamp(size.used, UTC),
+        created=moment_of(size.created),
+        used=moment_of(size.used),
         expires=_end_of_subscription(web, mailbox),
     )
 
@@ -241,7 +242,7 @@ async def receive(
         background.add_task(_release_if_lost, web.mailboxes, batch, request.scope, wanted.lease)
     return Leased(
         lease=batch.lease,
-        until=datetime.fromtimestamp(batch.until, UTC),
+        until=moment_of(batch.until),
         more=batch.more,
         messages=messages,
     )

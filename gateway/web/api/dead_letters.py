@@ -1,12 +1,13 @@
 """``/api/v1/deadletters``: which there are, one of them whole, redrive and purge."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
 from gateway.model.deaths import DeadLetter, DeathReason
+from gateway.model.moments import moment_of, seconds_of
 from gateway.security.resource_addresses import shown
 from gateway.store.dead_letters import Selection
 from gateway.subscriptions import dead_letters
@@ -116,7 +117,7 @@ class Chosen(BaseModel, extra="forbid"):
             raise HTTPException(422, "`namespaces` are for a `topic`: give one, too.")
         topic = covers(self.topic, self.namespaces or {}) if self.topic is not None else None
         numbers = None if self.numbers is None else frozenset(self.numbers)
-        since = None if self.since is None else self.since.timestamp()
+        since = None if self.since is None else seconds_of(self.since)
         return Selection(numbers, self.subscription, topic, self.reason, since)
 
 
@@ -200,8 +201,8 @@ def _view(letter: DeadLetter) -> DeadLetterView:
         failure=death.failure,
         answer=death.answer,
         attempts=death.attempts,
-        since=datetime.fromtimestamp(death.since, UTC),
-        died=datetime.fromtimestamp(death.died, UTC),
+        since=moment_of(death.since),
+        died=moment_of(death.died),
         owner=death.owner,
         consumer=shown(death.consumer) if death.consumer else None,
         bytes=letter.octets,

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
 from filters import Refused
+from gateway.model.moments import moment_of
 from gateway.model.sources import Wanted
 from gateway.security.resource_addresses import shown
 from gateway.sources.asked_for import OPERATOR, NewSource
@@ -198,9 +199,9 @@ def _view(web: Parts, entry: Entry) -> SourceView:
         mode=source.mode.value,
         existing=source.existing,
         added_by=source.registration or source.made_by or "operator",
-        created=datetime.fromtimestamp(source.created, UTC),
+        created=moment_of(source.created),
         state=entry.state,
-        since=datetime.fromtimestamp(standing.since, UTC),
+        since=moment_of(standing.since),
         next=at_moment(standing.due),
         expires=at_moment(standing.expires),
         manager=None if standing.manager is None else shown(standing.manager.address),

@@ -9,6 +9,7 @@ from enum import Enum
 from functools import lru_cache, partial
 
 from filters import Topic
+from gateway.model.moments import moment_of
 from gateway.publishing.topics import TopicsSeen
 from gateway.store import Store, known_topics
 from gateway.store.known_topics import AdvertisedRow
@@ -189,7 +190,7 @@ def _read(row: AdvertisedRow) -> KnownTopic:
         row.topic_id,
         Origin.ADVERTISED,
         row.topic,
-        datetime.fromtimestamp(row.issued, UTC),
+        moment_of(row.issued),
         row.revision,
         Owner(creator.entity_id, creator.name, creator.institution),
         topic.node,

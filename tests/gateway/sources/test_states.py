@@ -388,3 +388,28 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(max_examples=200, stateful_step_count=40)
+
+
+@pytest.mark.parametrize("length", [0.0, 0.4, 1.0, -9e11])
+def test_subscriptions_that_do_not_last_come_ever_less_often(length: float) -> None:
+    """A producer that grants leases of nothing, and renews none, is asked as one that is away."""
+    standing, now, asked = Standing(), 0.0, 0
+    while now < 10_000.0:
+        taken = step(standing, Tick(), moment(now))
+        standing = taken.standing
+        if taken.command is Command.SUBSCRIBE:
+            asked += 1
+            standing = step(standing, Granted(now, length, manager()), moment(now)).standing
+        elif taken.command is not None:
+            refused = Failed("nothing", refused=True)
+            standing = step(standing, refused, moment(now)).standing
+        now = max(now + 0.1, standing.due or 0.0)
+    assert asked < 10 + 10_000.0 / (TIMING.longest / 2)
+    live = step(replace(standing, state=State.SUBSCRIBING), Granted(now, 100.0), moment(now))
+    assert live.standing.failures == 0
+
+
+@pytest.mark.parametrize("length", [9e11, -9e11])
+def test_no_lease_is_longer_than_a_year_or_shorter_than_nothing(length: float) -> None:
+    standing = live(0.0, length)
+    assert standing.expires is not None and 0.0 < standing.expires <= 366 * 86_400
