@@ -31,6 +31,8 @@ from gateway.store import migrations
 CHECKED = 3.0
 """Seconds in which a database is read for damage."""
 LEAST_FREE, LITTLE_FREE = 64 * 2**20, 2**30
+SMALL_DISK = 256 * 2**20
+"""Bytes of a disk on which the databases, their logs and the reserves have little room."""
 
 
 def is_locked(folder: Path) -> bool:
@@ -111,7 +113,11 @@ def _check_folder(what: str, folder: Path, option: str) -> Iterator[Finding]:
         text = f"{there} cannot be written ({error.strerror}); let the user that runs Dragoman"
         yield fail(what, f"{text} write there, or choose another with {option}")
         return
-    free = shutil.disk_usage(there).free
+    usage = shutil.disk_usage(there)
+    if usage.total < SMALL_DISK:
+        text = f"the disk of {there} has {usage.total >> 20} MiB in all; give it 256 MiB or more"
+        yield warn(what, text)
+    free = usage.free
     if free < LITTLE_FREE:
         finding = fail if free < LEAST_FREE else warn
         yield finding(what, f"{free >> 20} MiB are free below {there}; make room")

@@ -46,6 +46,7 @@ from gateway.model.deaths import DeathReason
 from gateway.security.keys import message_urn
 from gateway.store import Store, totals
 from gateway.store.held import Backlog
+from gateway.store.owner_bytes import OwnerBytes
 from mediation import event_octets
 
 HURRY = 0.05
@@ -73,6 +74,7 @@ class Dispatcher:
         most, most_octets: What may wait for one subscription.
         retry: Seconds after which a transaction that failed is tried again.
         share: The dispatcher's part of the work.
+        owner_bytes: Bounds what waits for all subscriptions of an owner.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Dispatcher:
         most_octets: int = MOST_OCTETS,
         end_on_overflow: bool = False,
         retry: float = RETRY,
+        owner_bytes: OwnerBytes | None = None,
     ) -> None:
         self._store = store
         self._loop = asyncio.get_running_loop()
@@ -109,6 +112,7 @@ class Dispatcher:
             overflows=self._overflows,
             end_on_overflow=end_on_overflow,
             partition=share.partition,
+            owner_bytes=owner_bytes,
         )
         self._consequences = Consequences(
             self.settlement, self._backlog, self._schedule, give_up=give_up
@@ -553,6 +557,10 @@ class Dispatcher:
     async def counted(self) -> None:
         """Have the store know the counts of this moment, if it can in one."""
         await self.settlement.counted()
+
+    def bound(self, outbox: Outbox) -> None:
+        """Bury what waits of *outbox* beyond what it, or its owner, may have."""
+        self._backlog.bound(outbox)
 
     def outboxes(self, entry: Entry) -> list[Outbox]:
         """The outboxes that there are for *entry*: one or none."""

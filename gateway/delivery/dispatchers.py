@@ -121,6 +121,21 @@ class Dispatchers:
         """The outboxes of *entry*, one for each partition."""
         return [one for dispatcher in self._of.values() for one in dispatcher.outboxes(entry)]
 
+    def shrink(self, entries: Iterable[Entry], octets: int) -> None:
+        """Bury so many bytes of what waits for *entries*, the largest backlogs first: their owner
+        keeps too much."""
+        backlogs = [
+            (outbox.octets, dispatcher, outbox)
+            for entry in entries
+            for dispatcher in self._of.values()
+            for outbox in dispatcher.outboxes(entry)
+        ]
+        for size, dispatcher, outbox in sorted(backlogs, key=lambda one: one[0], reverse=True):
+            if octets <= 0:
+                break
+            dispatcher.bound(outbox)
+            octets -= size
+
     def status(self, entry: Entry) -> DeliveryStatus:
         """The status of the deliveries of *entry*, as far as it is this gateway that delivers."""
         return status_of(entry, self.outboxes(entry), self._elsewhere())

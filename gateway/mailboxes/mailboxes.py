@@ -39,6 +39,7 @@ from gateway.store import Store
 from gateway.store import mailbox_messages as messages
 from gateway.store import mailboxes as rows
 from gateway.store.dead_letters import Selection, Slice
+from gateway.store.owner_bytes import BytesExceeded, OwnerBytes
 
 LOOK_AROUND = 0.5
 """Seconds between two looks for messages that other replicas have put in, while readers wait."""
@@ -68,12 +69,14 @@ class Mailboxes:
         quotas: MailboxQuotas,
         *,
         trusts: Callable[[str], bool] = lambda _: True,
+        owner_bytes: OwnerBytes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._clock = clock
         self._quotas = quotas
         self._trusts = trusts
+        self._owner_bytes = owner_bytes or OwnerBytes(store, trusts=lambda _: True)
         self._end_feeds: Callable[[Mailbox], Awaitable[None]] | None = None
         self._by_key: dict[str, Mailbox] = {}
         self._named: dict[str, Mailbox] = {}
@@ -154,7 +157,9 @@ class Mailboxes:
 
         Raises:
             QuotaExceeded: (the transaction) There are too many.
+            BytesExceeded: Too much is kept for *principal*.
         """
+        self._owner_bytes.check(mailbox.owner)
         quotas = self._quotas
 
         def make(connection: Connection) -> None:
@@ -318,6 +323,11 @@ class Mailboxes:
             StoreUnavailable: The envelopes may be there, or not.
         """
         now, bounds = self._clock(), self._bounds(mailbox)
+        octets = sum(len(envelope) for _, envelope in envelopes)
+        try:
+            self._owner_bytes.take(mailbox.owner, octets)
+        except BytesExceeded:
+            raise _full("Too much is kept for the owner of the mailbox.") from None
         outcome, dropped = await self._change(
             mailbox.key,
             partial(
@@ -333,7 +343,8 @@ class Mailboxes:
             self._forget(mailbox.key)
             raise MailboxUnknown
         if outcome is PutResult.FULL:
-            raise _full()
+            self._owner_bytes.freed(mailbox.owner, octets)
+            raise _full("The mailbox is full.")
         if dropped:
             self.dropped += dropped
             _log.warning("mailbox.overflow", mailbox=mailbox.id, dropped=dropped)
@@ -407,7 +418,7 @@ class Mailboxes:
         self.waiting.send_away()
 
 
-def _full() -> Refused:
-    refused = Refused(Reason.MAILBOX_FULL, "The mailbox is full.")
+def _full(text: str) -> Refused:
+    refused = Refused(Reason.MAILBOX_FULL, text)
     refused.retry_after = FULL_FOR
     return refused

@@ -46,6 +46,7 @@ from gateway.sources.sources import Sources
 from gateway.sources.windows import WindowsOperations
 from gateway.store import Store
 from gateway.store.disk_reserve import Reserve
+from gateway.store.owner_bytes import OwnerBytes
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.endings import Endings
@@ -121,6 +122,7 @@ class Messaging:
 class Sending:
     """Transports, and what decides about sending."""
 
+    owner_bytes: OwnerBytes
     mailboxes: Mailboxes
     consumers: Consumers
     parsing: Parsing

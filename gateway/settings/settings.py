@@ -265,10 +265,13 @@ class Settings(BaseSettings):
     """The reaction to more deliveries waiting for a subscription than are kept."""
     store_reserve: int | None = Field(None, ge=0)
     """Bytes of the disk of an SQLite store that publications leave free: by default an eighth of
-    it, 64 MiB at most."""
+    it, from 16 to 64 MiB."""
     dead_letter_bytes: int = Field(4 * 2**30, ge=1)
     dead_letter_bytes_per_owner: int = Field(2**30, ge=1)
     """Bytes of dead letters, of all owners and of one; beyond them the oldest are forgotten."""
+    owner_bytes: int = Field(2**30, ge=1)
+    strangers_bytes: int | None = Field(None, ge=1)
+    """Bytes that one stranger, and all, may have kept: None is half of the disk."""
     retry_delays: Delays | None = None
     black_list_after: int = Field(0, ge=0, le=1000)
     black_list_for: Delay = 300.0

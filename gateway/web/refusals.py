@@ -18,6 +18,7 @@ _STATUS = {
     Reason.QUOTA: 403,
     Reason.NOT_ALLOWED: 403,
     Reason.MAILBOX_UNKNOWN: 404,
+    Reason.MAILBOX_FULL: 503,
     Reason.SOURCE_UNKNOWN: 404,
 }
 """All others are 400."""

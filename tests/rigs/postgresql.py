@@ -158,8 +158,18 @@ class PostgreSQL:
         with psycopg.connect(self.url(name)) as connection:
             query = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
             tables = [sql.Identifier(table) for (table,) in connection.execute(query).fetchall()]
-            lock = sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE")
-            connection.execute(lock.format(sql.SQL(", ").join(tables)))
+            names = sql.SQL(", ").join(tables)
+            lock = sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names)
+
+            def locks() -> bool:
+                try:
+                    connection.execute(lock)
+                except psycopg.errors.DeadlockDetected:  # With a transaction of who has tables.
+                    connection.rollback()
+                    return False
+                return True
+
+            wait_until(locks)
             yield
             connection.rollback()
 

@@ -112,7 +112,7 @@ def answer_requests(
         has_agreed=lambda target: sending.probations.has_agreed(target.destination),
     )
     rules = _rules(settings)
-    sequences = _sequences(settings, storage, messaging, publishing, replies)
+    sequences = _sequences(settings, storage, messaging, sending, publishing, replies)
     step = None
     if sequences is not None:
         modes = {settings.wsrm, *settings.wsrm_at.values()}
@@ -245,6 +245,7 @@ def _sequences(
     settings: Settings,
     storage: Storage,
     messaging: Messaging,
+    sending: Sending,
     publishing: PublishingOperations,
     replies: Replies,
 ) -> Sequences | None:
@@ -264,6 +265,7 @@ def _sequences(
         send=replies.send_again,
         shared=messaging.sharing.shared,
         octets_per_owner=settings.wsrm_bytes_per_owner,
+        owner_bytes=sending.owner_bytes,
         nacks=settings.wsrm_nacks,
     )
 

@@ -196,6 +196,7 @@ def _metrics(
         subscribing.budgets.metrics,
         messaging.table.metrics,
         sending.mailboxes.metrics,
+        sending.owner_bytes.metrics,
         sending.sequences.metrics,
         storage.store.metrics,
         subscribing.matching.metrics,

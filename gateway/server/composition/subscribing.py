@@ -63,6 +63,8 @@ def keep_subscriptions(
             sending.mailboxes,
             messaging.sharing,
             producer=peers.producer,
+            owner_bytes=sending.owner_bytes,
+            shrink=sending.dispatchers.shrink,
         ),
         matching=Matching(
             messaging.adapter,
@@ -105,6 +107,7 @@ def _subscriptions(
             settings.max_subscriptions,
         ),
         notify_end=ends.notify,
+        owner_bytes=sending.owner_bytes,
     )
 
 
@@ -132,6 +135,7 @@ def _dispatcher_maker(
             schedule=sending.schedule,
             end_on_overflow=settings.backlog_policy == "end",
             share=share,
+            owner_bytes=sending.owner_bytes,
         )
 
     return make

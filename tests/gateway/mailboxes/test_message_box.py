@@ -356,7 +356,7 @@ async def test_a_full_box_refuses(tmp_path: Path) -> None:
         for number in range(3):
             await client.store(box, message(number))
         answer = await client.post(box, "storeMessages", message(3))
-        assert answer.status == 500
+        assert answer.status == 503
         assert answer.fault.code == f"{{{S11.value}}}Server"
         assert int(answer.headers["retry-after"]) > 0
         assert sequence(await client.take(box)) == [0, 1, 2]

@@ -57,7 +57,7 @@ IN_WORDS = {
     "egress_certificate", "egress_key", "egress_ports", "egress_proxy", "egress_schemes", "hosts", "public_url", "retry_delays",
     "discovery", "mail", "mailbox_overflow", "messenger_prefixes", "soap_tcp_host", "soap_tcp_port",
     "soap_tcps_port", "store",
-    "store_reserve", "tls_certificate",
+    "store_reserve", "strangers_bytes", "tls_certificate",
     "channels", "client_certificate_header", "directory", "grid_events", "links", "relays", "tls_client_ca", "tls_key", "tls_names", "topic_namespaces", "transports", "trusted", "trusted_proxies",
     "windows_events", "wsrm_at",
 }  # fmt: skip

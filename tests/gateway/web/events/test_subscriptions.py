@@ -431,6 +431,20 @@ class TestHandshake:
         assert (await subscribe(gateway, sink, address=STRANGER)).status == 201
 
     @pytest.mark.parametrize(
+        ("said", "rate"),
+        [("*", None), ("120", 120), ("0", 1), ("-1", 1), ("NaN", 1), ("0.5", 1), ("2.7", 2),
+         ("inf", 1), ("1e9", 1), ("many", 1), ("9" * 40, None)],
+    )  # fmt: skip
+    async def test_the_rate_that_one_allows(
+        self, gateway: Running, consumer: Consumers, said: str, rate: int | None
+    ) -> None:
+        """What is neither a positive number nor ``*`` is the smallest rate, never none."""
+        stranger = f"127.0.0.{31 + sum(said.encode()) % 100}"  # Each may ask now and then.
+        sink = consumer.add(agreeing(WebHook_Allowed_Origin="127.0.0.1", WebHook_Allowed_Rate=said))
+        made = read(await subscribe(gateway, sink, address=stranger), 201)
+        assert made["protocolsettings"].get("rate") == rate
+
+    @pytest.mark.parametrize(
         ("method", "stranger"), [("GET", "127.0.0.21"), ("POST", "127.0.0.22")]
     )
     async def test_one_that_agrees_by_callback(
