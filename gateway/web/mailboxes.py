@@ -188,7 +188,7 @@ async def make_mailbox(wanted: Wanted, request: Request, web: Parts) -> Made:
 
 
 @router.get("/{key}")
-async def show_mailbox(mailbox: Named, web: Parts) -> Status:
+async def show_mailbox_by_key(mailbox: Named, web: Parts) -> Status:
     """What lies in a mailbox."""
     size = await web.mailboxes.size(mailbox)
     return Status(
@@ -203,7 +203,7 @@ async def show_mailbox(mailbox: Named, web: Parts) -> Status:
 
 
 @router.delete("/{key}", status_code=204)
-async def delete_mailbox(mailbox: Named, web: Parts) -> None:
+async def delete_mailbox_by_key(mailbox: Named, web: Parts) -> None:
     """Forget a mailbox with all that lies in it, and end what fills it."""
     await web.subscriptions.destroy_mailbox(mailbox)
 
