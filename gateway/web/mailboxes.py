@@ -218,7 +218,7 @@ async def renew_mailbox(mailbox: Named, renewal: Renewal, request: Request, web:
     asked = parse_expiry(text) if text is not None else UNSPECIFIED
     principal = principal_of(web, request)
     await web.subscriptions.renew(entry, asked, principal, now=datetime.now(UTC))
-    return await show_mailbox(mailbox, web)
+    return await show_mailbox_by_key(mailbox, web)
 
 
 @router.post("/{key}/receive")
