@@ -158,6 +158,22 @@ def _main(
     help_alone(context)
 
 
+_FOREIGN = (
+    ("Input should be a valid integer, unable to parse string as an integer", "a whole number"),
+    ("Input should be a valid number, unable to parse string as a number", "a number"),
+    ("Input should be greater than or equal to ", "at least "),
+    ("Input should be less than or equal to ", "at most "),
+)
+"""What the library says of values, and how it goes on behind "must be"."""
+
+
+def _in_plain_words(text: str) -> str:
+    """What is wrong with an argument or an option, *text*, in our words."""
+    for said, ours in _FOREIGN:
+        text = text.replace(said, f"it must be {ours}")
+    return text
+
+
 def main() -> None:
     """Run the command line; an error is one line, never a traceback."""
     # What a command imports lives as long as the process: a start would spend a quarter of its time
@@ -168,7 +184,7 @@ def main() -> None:
         code = app(prog_name="dragoman", standalone_mode=False) or 0
     except typer.TyperException as error:
         code = error.exit_code
-        _fail(f"{error.format_message()}{_where_help_is(error)}")
+        _fail(f"{_in_plain_words(error.format_message())}{_where_help_is(error)}")
     except CommandFailed as error:
         code = error.code
         _fail(str(error))

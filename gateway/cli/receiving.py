@@ -97,7 +97,8 @@ def end_text(renewed: RenewedSubscription) -> str:
     """What became of a subscription at its end."""
     if renewed.is_over:
         return "Unsubscribed."
-    return f"Could not unsubscribe; the subscription ends by itself at {_end(renewed)}."
+    why = f" ({renewed.failure})" if renewed.failure else ""
+    return f"Could not unsubscribe{why}; the subscription ends by itself at {_end(renewed)}."
 
 
 def _end(renewed: RenewedSubscription) -> object:

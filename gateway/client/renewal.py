@@ -42,6 +42,8 @@ class RenewedSubscription:
         self.subscription = subscription
         self.is_over = False
         """Whether the subscription has ended: the gateway says so, or confirmed it."""
+        self.failure = ""
+        """Why it could not be ended."""
 
     async def renew_for_ever(self) -> None:
         """Renew in time, again and again.
@@ -76,10 +78,14 @@ class RenewedSubscription:
         """Unsubscribe, if the gateway answers soon; otherwise the lease ends by itself."""
         if self.is_over:
             return
-        with contextlib.suppress(GatewayError, TimeoutError):
+        try:
             async with asyncio.timeout(PARTING_TIME):
                 await self._client.unsubscribe(self.subscription)
                 self.is_over = True
+        except GatewayError as error:
+            self.failure = str(error)
+        except TimeoutError:
+            self.failure = f"no answer within {PARTING_TIME:g} s"
 
 
 @contextlib.asynccontextmanager

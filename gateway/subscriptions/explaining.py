@@ -239,6 +239,8 @@ def _matched(
         for one in filter_.expressions
     ]
     text = " and ".join(written) if written else "none: it gets everything"
+    if written:
+        text += "; whether a message passes it is said of one that is given: --message, `payload`"
     filtering = Step("filter", None if written else True, text)
     return [filtering] if topics is None else [filtering, _topics(filter_, topics)]
 

@@ -58,8 +58,9 @@ Seconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE, allow_inf_nan=False)]
 
 class Wanted(Proving, extra="forbid"):
     """The messages that a new mailbox subscribes to. Without a topic and an XPath it subscribes to
-    none, and its address is for others to send to. ``{"topic": "*//."}`` subscribes to every
-    topic."""
+    none, and its address is for others to send to; ``{"all": true}`` subscribes to everything."""
+
+    all: bool = Field(False, strict=True, description="Everything, whatever its topic.")
 
     topic: Text | None = Field(None, description="A topic expression: a/b, a//., {urn:x}a.")
     xpath: Text | None = Field(None, description="XPath 1.0 that must hold for the payload.")
@@ -70,7 +71,7 @@ class Wanted(Proving, extra="forbid"):
 
     @property
     def subscribes(self) -> bool:
-        return self.topic is not None or self.xpath is not None
+        return self.all or self.topic is not None or self.xpath is not None
 
 
 class Made(BaseModel):
@@ -162,14 +163,17 @@ Named = Annotated[Mailbox, Depends(_named)]
 
 @router.post("", status_code=201)
 async def make_mailbox(wanted: Wanted, request: Request, web: Parts) -> Made:
-    """Make a mailbox; with a topic or an XPath, subscribed to what passes them."""
+    """Make a mailbox; with a topic or an XPath, subscribed to what passes them; with `all`, to
+    everything."""
     principal = principal_of(web, request)
     base = public_base(request.scope, web.http)
+    if wanted.all and wanted.topic is not None:
+        raise HTTPException(422, "all: true has no topic beside it: leave out one of the two.")
     if wanted.subscribes:
         shown = client_certificate(request.scope, web.http)
         mailbox = await _make_subscribed(web, wanted, principal, base, shown, await request.body())
     elif wanted.namespaces or wanted.expires is not None:
-        raise HTTPException(422, "namespaces and expires go with a topic or an xpath.")
+        raise HTTPException(422, "namespaces and expires go with a topic, an xpath or all.")
     else:
         authorise(principal, None, None)
         web.making.take(principal)
@@ -185,7 +189,7 @@ async def make_mailbox(wanted: Wanted, request: Request, web: Parts) -> Made:
 
 
 @router.get("/{key}")
-async def show_mailbox(mailbox: Named, web: Parts) -> Status:
+async def show_mailbox_by_key(mailbox: Named, web: Parts) -> Status:
     """What lies in a mailbox."""
     size = await web.mailboxes.size(mailbox)
     return Status(
@@ -200,7 +204,7 @@ async def show_mailbox(mailbox: Named, web: Parts) -> Status:
 
 
 @router.delete("/{key}", status_code=204)
-async def delete_mailbox(mailbox: Named, web: Parts) -> None:
+async def delete_mailbox_by_key(mailbox: Named, web: Parts) -> None:
     """Forget a mailbox with all that lies in it, and end what fills it."""
     await web.subscriptions.destroy_mailbox(mailbox)
 
@@ -215,7 +219,7 @@ async def renew_mailbox(mailbox: Named, renewal: Renewal, request: Request, web:
     asked = parse_expiry(text) if text is not None else UNSPECIFIED
     principal = principal_of(web, request)
     await web.subscriptions.renew(entry, asked, principal, now=datetime.now(UTC))
-    return await show_mailbox(mailbox, web)
+    return await show_mailbox_by_key(mailbox, web)
 
 
 @router.post("/{key}/receive")
@@ -261,7 +265,7 @@ async def release(mailbox: Named, under: Under, web: Parts) -> Affected:
 
 
 @router.post("/{key}/extend")
-async def extend(mailbox: Named, under: Longer, web: Parts) -> Affected:
+async def extend_lease(mailbox: Named, under: Longer, web: Parts) -> Affected:
     """Let a lease end so many seconds from now."""
     return _affected(
         await web.mailboxes.leases.extend(mailbox, under.lease, under.seconds, under.ids)

@@ -184,7 +184,9 @@ router = APIRouter(
 
 
 @router.post("", status_code=201, response_model_exclude_none=True)
-async def create(wanted: Create, request: Request, response: Response, web: Parts) -> View:
+async def create_event_subscription(
+    wanted: Create, request: Request, response: Response, web: Parts
+) -> View:
     """Subscribe. The sink is asked whether it agrees (OPTIONS, `WebHook-Request-Origin`)."""
     base = public_base(request.scope, web.http)
     shown = client_certificate(request.scope, web.http)
@@ -244,14 +246,14 @@ def manager_of(subscription: Subscription) -> str:
 
 
 @router.get("/{key}", response_model_exclude_none=True)
-async def show(key: str, request: Request, web: Parts) -> View:
+async def show_event_subscription(key: str, request: Request, web: Parts) -> View:
     """A subscription as it is now."""
     await _check(web, key)
     return _view(await _execute(web, request, GetStatus(), Operation.GET_STATUS))
 
 
 @router.put("/{key}", response_model_exclude_none=True)
-async def extend(key: str, wanted: Extend, request: Request, web: Parts) -> View:
+async def extend_event_subscription(key: str, wanted: Extend, request: Request, web: Parts) -> View:
     """Move the end of a subscription's lease. The whole subscription may be sent, as it was shown,
     with another `config.expires`, or the same."""
     await _check(web, key)
@@ -266,7 +268,7 @@ async def extend(key: str, wanted: Extend, request: Request, web: Parts) -> View
 
 
 @router.delete("/{key}", status_code=204)
-async def delete(key: str, request: Request, web: Parts) -> None:
+async def delete_event_subscription(key: str, request: Request, web: Parts) -> None:
     """Unsubscribe."""
     await _check(web, key)
     await web.service.execute(*_asked(web, request, Unsubscribe(), Operation.UNSUBSCRIBE))

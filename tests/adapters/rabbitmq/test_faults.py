@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
@@ -69,6 +70,7 @@ async def test_a_broker_that_is_silent(
 async def test_no_broker_at_the_start(
     broker: RabbitMQ, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "adapters")
     async with wire_to(broker.port) as wire:
         await wire.cut()
         async with running(broker.at(wire.port), name) as adapter:

@@ -76,7 +76,7 @@ WSE_FAULTS: dict[str, tuple[Body, str]] = {
     "expires at once": (lambda s: sub(s, expires="PT0S"), "InvalidExpirationTime"),
     "expires of zero ms": (lambda s: sub(s, expires="0"), "InvalidExpirationTime"),
     "expires that is none": (lambda s: sub(s, expires="soon"), "InvalidMessage"),
-    "expires below zero": (lambda s: sub(s, expires="-PT1H"), "InvalidMessage"),
+    "expires below zero": (lambda s: sub(s, expires="-PT1H"), "InvalidExpirationTime"),
     "dialect": (
         lambda s: sub(s, filter=wse_filter("x", "urn:test:dialect")),
         "FilteringRequestedUnavailable",

@@ -367,8 +367,10 @@ async def test_reference_parameters_of_a_manager_come_back(
 
 REFUSED = [
     pytest.param({"url": "http://10.1.2.3/"}, "The policy of this gateway", id="address"),
-    pytest.param({"url": "soap.tcp://127.0.0.1:9/"}, "The policy of this gateway", id="no answers"),
-    pytest.param({"url": "nonsense"}, "The policy of this gateway", id="no address"),
+    pytest.param(
+        {"url": "soap.tcp://127.0.0.1:9/"}, "A producer is asked over http", id="no answers"
+    ),
+    pytest.param({"url": "nonsense"}, "This is no address to send to", id="no address"),
     pytest.param({"spec": "x"}, "spec: 'x' is not offered", id="spec"),
     pytest.param({"topic": "a b"}, "topic", id="topic"),
     pytest.param({"topic": "p:a"}, "prefix", id="prefix"),

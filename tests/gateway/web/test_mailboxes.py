@@ -712,3 +712,26 @@ async def test_documentation(
             assert b"1 storms <speed" in printed
             assert b'{"number":1}' in printed and b'"messages":0' in printed
         assert len(run.gateway.mailboxes) == len(run.gateway.subscriptions) == 0
+
+
+async def test_a_mailbox_of_everything(tmp_path: Path) -> None:
+    """Topics with a namespace and without, and what has none."""
+    async with running(tmp_path) as run:
+        made = await run.request(
+            "POST", "/mailboxes", b'{"all": true}', content_type="application/json"
+        )
+        assert made.status == 201, made.body
+        key = json.loads(made.body)["key"]
+        for path in ("/soap/topic/storms", "/soap/topic/%7Burn:w%7Dstorms", "/soap"):
+            await run.publish("<a/>", path=path)
+        body = b'{"max": 10, "wait": 20}'
+        got: list[Any] = []
+        while len(got) < 3:
+            answer = await run.request(
+                "POST", f"/mailboxes/{key}/receive", body, content_type="application/json"
+            )
+            got += json.loads(answer.body)["messages"]
+        assert {one["topic"] for one in got} >= {"storms", "{urn:w}storms"}
+        for odd in (b'{"all": true, "topic": "a"}', b'{"all": 1}'):
+            refused = await run.request("POST", "/mailboxes", odd, content_type="application/json")
+            assert refused.status == 422
