@@ -21,7 +21,8 @@ from typing import TypeVar
 import structlog
 
 from adapters import AdapterUnavailable
-from filters import Reason, Refused
+from filters import DocumentLimits, Reason, Refused
+from filters.documents import DEFAULT_LIMITS
 from gateway.egress import read_hops
 from gateway.exchange import ACCEPTED, Inbound, Reply, Result
 from gateway.mailboxes.deposits import Deposits
@@ -62,6 +63,7 @@ class SoapService:
         *,
         reliable: ReliableStep | None = None,
         rules: Callable[[str], EndpointRules] = rules_at,
+        limits: DocumentLimits = DEFAULT_LIMITS,
     ) -> None:
         self._registry = registry
         self._parsing = parsing
@@ -69,6 +71,7 @@ class SoapService:
         self._replies = replies
         self._reliable = reliable or PassOn()
         self._rules = rules
+        self._limits = limits
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
         self.refusals = self._answers.refusals
@@ -81,7 +84,9 @@ class SoapService:
         identifiers: tuple[str, ...] = ()
         try:
             try:
-                incoming = await read_inbound(inbound, self._parsing, self._rules)
+                incoming = await read_inbound(
+                    inbound, self._parsing, self._rules, limits=self._limits
+                )
             except Rejected as rejected:
                 return await self._keep_unread(inbound, rejected)
             context, identifiers = incoming.context, incoming.named.identifiers
