@@ -5,7 +5,7 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
@@ -29,7 +29,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from filters import Reason, Refused
+from filters import DocumentLimits, Reason, Refused
+from filters.documents import DEFAULT_LIMITS
 from gateway.discovery.settings import DiscoverySettings
 from gateway.egress import Consumer
 from gateway.egress.addresses import DEFAULT_PORTS
@@ -263,6 +264,9 @@ class Settings(BaseSettings):
 
     backlog_policy: str = Field("dead-letter-oldest", pattern="^(dead-letter-oldest|end)$")
     """The reaction to more deliveries waiting for a subscription than are kept."""
+    envelope_bytes: int = Field(2 * 2**20, ge=2**16, le=32 * 2**20)
+    envelope_elements: int = Field(50_000, ge=1000, le=1_000_000)
+    """The most bytes, and elements, of a SOAP envelope."""
     store_reserve: int | None = Field(None, ge=0)
     """Bytes of the disk of an SQLite store that publications leave free: by default an eighth of
     it, from 16 to 64 MiB."""
@@ -358,6 +362,17 @@ class Settings(BaseSettings):
         if port is None:
             port = self.port + ADMIN_BEHIND if self.port else 0
         return self.admin_host or loopback, port
+
+    @property
+    def documents(self) -> DocumentLimits:
+        """The limits of an envelope."""
+        wanted = replace(
+            DEFAULT_LIMITS,
+            octets=self.envelope_bytes,
+            elements=self.envelope_elements,
+            nodes=2 * self.envelope_elements,
+        )
+        return DEFAULT_LIMITS if wanted == DEFAULT_LIMITS else wanted
 
     @property
     def admin(self) -> tuple[str, int] | None:

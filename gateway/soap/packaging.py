@@ -161,7 +161,7 @@ def _in_utf_8(envelope: bytes, charset: str | None, limits: HttpLimits, soap: So
 
 
 def _limits(limits: HttpLimits) -> PackageLimits:
-    return PackageLimits(limits.message, limits.envelope)
+    return PackageLimits(limits.message, limits.envelope, documents=limits.documents)
 
 
 def pack(body: bytes, soap: Soap, action: str, packaging: Packaging) -> tuple[str, bytes]:

@@ -22,7 +22,8 @@ from typing import TypeVar
 import structlog
 
 from adapters import AdapterUnavailable
-from filters import Reason, Refused
+from filters import DocumentLimits, Reason, Refused
+from filters.documents import DEFAULT_LIMITS
 from gateway.egress import read_hops
 from gateway.exchange import ACCEPTED, Inbound, Reply, Result
 from gateway.mailboxes.deposits import Deposits
@@ -64,6 +65,7 @@ class SoapService:
         *,
         reliable: ReliableStep | None = None,
         rules: Callable[[str], EndpointRules] = rules_at,
+        limits: DocumentLimits = DEFAULT_LIMITS,
     ) -> None:
         self._registry = registry
         self._parsing = parsing
@@ -71,6 +73,7 @@ class SoapService:
         self._replies = replies
         self._reliable = reliable or PassOn()
         self._rules = rules
+        self._limits = limits
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
         self.refusals = self._answers.refusals
@@ -83,7 +86,9 @@ class SoapService:
         identifiers: tuple[str, ...] = ()
         try:
             try:
-                incoming = await read_inbound(inbound, self._parsing, self._rules)
+                incoming = await read_inbound(
+                    inbound, self._parsing, self._rules, limits=self._limits
+                )
             except Rejected as rejected:
                 resource = addressed(inbound.path, rejected.context.headers.to)
                 if resource is None or not keeps_unread(resource, rejected):

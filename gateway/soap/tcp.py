@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from filters import Refused
+from filters import DocumentLimits, Refused
+from filters.documents import DEFAULT_LIMITS
 from gateway.egress.hops import hops_of_id
 from gateway.exchange import Inbound, Reply
 from gateway.http import ConnectionGate, HttpLimits
@@ -86,6 +87,7 @@ class SoapTcpServer:
         identification: Identification,
         base: str,
         limits: TcpLimits | None = None,
+        documents: DocumentLimits = DEFAULT_LIMITS,
     ) -> None:
         self.service = service
         self.gate = gate
@@ -99,7 +101,9 @@ class SoapTcpServer:
         """Faults for messages without an id, which only the log could be told."""
         self._parsing = parsing
         self._package_limits = HttpLimits(
-            message=self.limits.dime.message, envelope=self.limits.dime.envelope
+            message=self.limits.dime.message,
+            envelope=self.limits.dime.envelope,
+            documents=documents,
         )
         self._encoder = Encoder()
         self._loop = asyncio.get_running_loop()

@@ -360,7 +360,8 @@ class Keeper:
         timing = replace(timing, lease=source.lease, silence=source.silence)
         if leasing_in(source.spec) is not None:
             timing = replace(timing, renew_at=2 / 3)
-        location = self._exchanges.location(source)
+        # Each of several gateways has its own address, and takes what is sent to any of them.
+        location = "" if self._sharing.shared else self._exchanges.location(source)
         now, chance = self._clock(), self._chance()
         return Moment(entry.row.wanted, timing, now, chance, entry.heard, location)
 

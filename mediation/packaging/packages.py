@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from urllib.parse import quote, unquote
 
-from filters import Reason, in_utf_8
+from filters import DocumentLimits, Reason, in_utf_8
+from filters.documents import DEFAULT_LIMITS as DEFAULT_DOCUMENT
 from mediation.model.errors import MediationError
 from mediation.model.messages import Attachment, Packaging
 from mediation.model.versions import Soap
@@ -71,6 +72,8 @@ class PackageLimits:
     envelope: int = 2 * 2**20
     """The most octets of an envelope with the parts that XOP includes."""
     parts: int = MAX_PARTS
+    documents: DocumentLimits = DEFAULT_DOCUMENT
+    """A root that XOP must be resolved in, beside its octets."""
 
 
 DEFAULT_LIMITS = PackageLimits()
@@ -132,7 +135,13 @@ def read_package(
         raise MediationError(Reason.TOO_LARGE, "The envelope is too large.")
     envelope = in_utf_8(envelope, outer.charset, most=limits.envelope)
     if outer.name == XOP:
-        resolved = resolve(envelope, attachments, most=limits.envelope, learnt=learnt)
+        resolved = resolve(
+            envelope,
+            attachments,
+            most=limits.envelope,
+            documents=limits.documents,
+            learnt=learnt,
+        )
         envelope = envelope if resolved is None else resolved
     locations = {id_: _location(part) for id_, part in zip(ids, parts, strict=True)}
     return Package(

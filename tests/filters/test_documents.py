@@ -1,7 +1,9 @@
 import os
+import re
 import socket
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -171,19 +173,19 @@ TOO_COMPLEX = {
     ),
     "a value of 65,537": f'<a b="{"x" * 65_537}"/>',
     "a value of 65,538 in two each": f"<a b='{'é' * 32_769}'/>",
-    "65 namespaces": f"<a {declarations(65)}/>",
-    "70 namespaces": f"<a {declarations(70)}/>",
+    "129 namespaces": f"<a {declarations(129)}/>",
+    "140 namespaces": f"<a {declarations(140)}/>",
     "10,000 namespaces": f"<a {declarations(10_000)}/>",
-    "six levels of 20": (
-        "".join(f"<a {declarations(20, level=n)}>" for n in range(6)) + "</a>" * 6
+    "seven levels of 20": (
+        "".join(f"<a {declarations(20, level=n)}>" for n in range(7)) + "</a>" * 7
     ),
     "1,025 declarations": f"<r>{DECLARING * 1_025}</r>",
     "1,000 declarations over 10,000 children": f"<a {declarations(1_000)}>{'<b/>' * 10_000}</a>",
-    "a scope of 9 KiB": f"<a {declarations(9, uri='u' * 1_024)}/>",
-    "a scope of 9 KiB in levels": "".join(
-        f"<a {declarations(1, level=n, uri='u' * 1_024)}>" for n in range(9)
+    "a scope of 17 KiB": f"<a {declarations(17, uri='u' * 1_024)}/>",
+    "a scope of 17 KiB in levels": "".join(
+        f"<a {declarations(1, level=n, uri='u' * 1_024)}>" for n in range(17)
     )
-    + "</a>" * 9,
+    + "</a>" * 17,
     "a URI of 2,049": f"<a xmlns='{'u' * 2_049}'/>",
     "a URI of 500,000": f"<a xmlns='{'u' * 500_000}'/>",
     "a name of 1,025": f"<{'a' * 1_025}/>",
@@ -226,11 +228,11 @@ AT_THE_LIMIT = {
     "a value of 65,536": f'<a b="{"x" * 65_536}"/>',
     "a value of references": f'<a b="{"&#65;" * 20_000}"/>',
     "a value like attributes": f'<a b="{"c= " * 10_000}"/>',
-    "64 namespaces": f"<a {declarations(64)}/>",
+    "128 namespaces": f"<a {declarations(128)}/>",
     "1,024 declarations": f"<r>{DECLARING * 1_024}</r>",
     "one namespace, 200 levels": '<a xmlns:p="u">' * 200 + "</a>" * 200,
     "text like namespaces": f"<r>{'xmlns:a=b ' * 2_000}</r>",
-    "a scope of nearly 8 KiB": f"<a {declarations(7, uri='u' * 1_024)}/>",
+    "a scope of nearly 16 KiB": f"<a {declarations(15, uri='u' * 1_024)}/>",
     "URIs beside each other": "<r>"
     + "".join(f"<a {declarations(1, level=n, uri='u' * 1_024)}/>" for n in range(20))
     + "</r>",
@@ -505,3 +507,26 @@ def test_forbidden_characters_are_looked_for_once() -> None:
     few, many = b"&#000000000" * 10_000, b"&#000000000" * 40_000
     assert replace_forbidden(few) is None
     assert pace(lambda: replace_forbidden(many)) < 16 * pace(lambda: replace_forbidden(few))
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"<a>&#xFFFE;</a>", b"<a>&#0;</a>", b"<a>&#x;</a>", b"<a b=\"&#xFFFF;\"/>", b"<a>&b;</a>",
+        b"<a>\x01</a>", b"<a", b"<a b/>", b"<a b=c/>", b"<a b='<'/>", b"<1/>", b"<a><!-- -- ></a>",
+        b"<a><?xml x?></a>", b"<a>]]></a>", b"<a><![CDATA[x</a>", b"<a:b:c/>", b"<:a/>",
+        b"<a xmlns:b=''/>", b"<a xmlns:xml='x'/>", b"<b:a/>", b"<a>&lt</a>", b"<a>&</a>", b"",
+        b"<a></b>", b"<a/><b/>", b"<?xml version='1.0' standalone='x'?><a/>", b"<a>\xff</a>",
+    ],
+)  # fmt: skip
+def test_words_name_no_function_of_the_parser(octets: bytes) -> None:
+    with pytest.raises(FilterError) as caught:
+        parse_document(octets)
+    assert re.search(r"\b(?:xml|html)[A-Z]\w+", caught.value.text) is None, caught.value.text
+
+
+def test_wider_limits_cover() -> None:
+    usual = DocumentLimits()
+    assert usual.covers(usual)
+    assert replace(usual, octets=2**23, elements=10**6, nodes=2 * 10**6).covers(usual)
+    assert not replace(usual, octets=2**23, elements=10_000).covers(usual)

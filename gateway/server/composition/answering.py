@@ -78,7 +78,7 @@ def answer_requests(
     if messaging.discovery is not None:
         topics = TopicsSeen(namespaces, hides=messaging.discovery.protected.hides)
     looks, intake = look_rate(), Intake(storage.reserve.take)
-    deposits = Deposits(sending.mailboxes, sending.parsing, intake)
+    deposits = Deposits(sending.mailboxes, sending.parsing, intake, limits=settings.documents)
     sources = Sources(storage.store, peers.policy, shared=messaging.sharing.shared, base=peers.base)
     registrations = Registrations(
         storage.store,
@@ -191,6 +191,7 @@ def answer_requests(
         replies,
         reliable=step,
         rules=rules,
+        limits=settings.documents,
     )
     demand = Demand(sources, messaging.table, base=peers.base)
     directory = settings.directory

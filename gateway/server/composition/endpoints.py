@@ -8,7 +8,8 @@ from gateway.channels.relay import Relays
 from gateway.channels.relay_tokens import RelayTokens
 from gateway.delivery.samples import delivery_samples
 from gateway.egress.plugins import transport_samples
-from gateway.http import ConnectionGate, HttpLimits, HttpSettings
+from gateway.http import ConnectionGate, HttpSettings
+from gateway.http.limits import limits_of
 from gateway.observing.samples import Sample, gauge
 from gateway.security.networks import networks
 from gateway.security.quotas import PrincipalRate
@@ -48,7 +49,7 @@ def serve_endpoints(
     state: RunState,
 ) -> Endpoints:
     """Make what listens: gates, the parts of the HTTP application, listeners of SOAP.TCP."""
-    limits = HttpLimits()
+    limits = limits_of(settings.documents)
     tcp_gate, gate, admin_gate = (ConnectionGate(limits, peers.trusted) for _ in range(3))
     listeners = SoapTcpListeners(
         settings,
@@ -57,6 +58,7 @@ def serve_endpoints(
         tcp_gate,
         peers.identification,
         base=peers.base,
+        documents=settings.documents,
     )
     # Consumers may also send on the connections that we open to them, made three steps before.
     sending.soap_tcp.answer_with(listeners.respond)

@@ -81,7 +81,7 @@ XML = {
     "attributes": ("<a " + many(129, "b{}='' ") + "/>", ""),
     "many attributes": ("<a " + many(25_000, "b{}='' ") + "/>", ""),
     "attribute value": (f'<a b="{"x" * 65_537}"/>', ""),
-    "namespaces": ("<a " + many(70, "xmlns:n{0}='urn:{0}' ") + "/>", ""),
+    "namespaces": ("<a " + many(140, "xmlns:n{0}='urn:{0}' ") + "/>", ""),
     "many namespaces": ("<a " + many(10_000, "xmlns:n{0}='u:{0}' ") + "/>", ""),
     "name": (f"<{'a' * 1025}/>", ""),
     "long name": (f"<{'a' * 100_000}/>", ""),
