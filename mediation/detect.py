@@ -68,6 +68,7 @@ from mediation.soap.envelopes import (
     text_of,
     write_envelope,
 )
+from mediation.soap.expiry import take_expiry
 from mediation.soap.layout import Layout, layout_of
 from mediation.soap.payloads import payload_of
 from mediation.soap.recurring import EventMoulds, Moulds
@@ -339,7 +340,10 @@ def _headed(request: Request, envelope: Envelope, layout: Layout) -> Request:
     """Give wrapped events the application's header blocks of their message."""
     if not isinstance(request, Publish) or not (kept := _kept_headers(envelope, layout)):
         return request
-    events = tuple([replace(event, headers=kept) for event in request.notifications])
+    kept, expires = take_expiry(kept)
+    events = tuple(
+        [replace(event, headers=kept, expires=expires) for event in request.notifications]
+    )
     return replace(request, notifications=events)
 
 
@@ -468,7 +472,7 @@ def _read_event(
     action = context.headers.action or (arrival.http_action or "")[:MAX_URI] or None
     if action in _WRAPPING_ACTIONS:
         action = None  # A raw notification that knows no better one.
-    kept = _kept_headers(envelope, layout)
+    kept, expires = take_expiry(_kept_headers(envelope, layout))
     topics = _header_topics(envelope, layout)
     check_number(len(envelope.body) * len(topics))
     events: list[tuple[Topic | None, bytes, EndpointReference | None]] = [
@@ -482,6 +486,8 @@ def _read_event(
     headers = None if written is None else [written] * len(events)
     notifications = numbered(events, action, context, arrival, kept, headers)
     answered = context.version is not None and not acknowledged
+    if expires is not None:
+        notifications = tuple([replace(event, expires=expires) for event in notifications])
     notifications = attach(notifications, arrival.attachments)
     return Publish(notifications, answered=answered, acknowledged=acknowledged)
 
