@@ -70,6 +70,7 @@ from mediation.soap.envelopes import (
     text_of,
     write_envelope,
 )
+from mediation.soap.expiry import take_expiry
 from mediation.soap.layout import Layout, layout_of
 from mediation.soap.payloads import payload_of
 from mediation.soap.recurring import EventMoulds, Moulds
@@ -346,10 +347,13 @@ def _headed(request: Request, envelope: Envelope, layout: Layout) -> Request:
     """
     if not isinstance(request, Publish):
         return request
-    kept = _kept_headers(envelope, layout)
-    if kept:
+    kept, expires = take_expiry(_kept_headers(envelope, layout))
+    if kept or expires is not None:
         events = tuple(
-            [replace(event, headers=(*event.headers, *kept)) for event in request.notifications]
+            [
+                replace(event, headers=(*event.headers, *kept), expires=expires)
+                for event in request.notifications
+            ]
         )
         request = replace(request, notifications=events)
     for event in request.notifications:
@@ -484,7 +488,7 @@ def _read_event(
     action = context.headers.action or (arrival.http_action or "")[:MAX_URI] or None
     if action in _WRAPPING_ACTIONS:
         action = None  # A raw notification that knows no better one.
-    kept = _kept_headers(envelope, layout)
+    kept, expires = take_expiry(_kept_headers(envelope, layout))
     topics = _header_topics(envelope, layout)
     check_body(envelope)
     payload, channel = body_content(envelope), _channel(envelope.body[0], context)
@@ -496,6 +500,8 @@ def _read_event(
     headers = None if written is None else [written] * len(events)
     notifications = numbered(events, action, context, arrival, kept, headers)
     answered = context.version is not None and not acknowledged
+    if expires is not None:
+        notifications = tuple([replace(event, expires=expires) for event in notifications])
     notifications = attach(notifications, arrival.attachments)
     return Publish(notifications, answered=answered, acknowledged=acknowledged)
 

@@ -8,6 +8,7 @@ The window bounds what is unsettled of one session, however many queues it consu
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from mediation import Notification
 
 HELD = 0.005
 """Seconds that an acknowledgement may wait for others, to go out with them."""
+
+logger = logging.getLogger(__name__)
 
 KeyT = TypeVar("KeyT")
 """The key by which a broker knows a message, to acknowledge it."""
@@ -119,7 +122,7 @@ class Prefetch(Generic[KeyT, MessageT]):
         window: The most that may be unsettled of a session.
         read: Returns the notification of an arrival, None if no interest covers it.
         salvage: As *read*, of what is left of an arrival with a ``fault``, or that *read* failed
-            with; must not raise. None: what *read* raises is raised.
+            with. None: what *read* raises is raised.
     """
 
     def __init__(
@@ -192,4 +195,8 @@ class Prefetch(Generic[KeyT, MessageT]):
                     raise
                 arrival.fault = cannot_be_read(exc)
         assert self._salvage is not None, "who sets a fault has it"
-        return self._salvage(arrival)
+        try:
+            return self._salvage(arrival)
+        except Exception:  # Else it would come again for ever, before all others.
+            logger.exception("adapter.message_lost", extra={"reason": arrival.fault})
+            return None

@@ -74,10 +74,11 @@ def write(notification: Notification) -> tuple[pika.BasicProperties, bytes]:
 
 
 def _life(expires: datetime | None, now: datetime) -> str | None:
-    """Return the milliseconds until *expires*, as the broker counts them; None of what is over
-    already: the gateway's own queue must have it, so that it is counted."""
+    """Return the milliseconds until *expires*, as the broker counts them. None of what is over
+    already: the gateway's own queue must have it, so that it is counted; and of what lives longer
+    than the broker can say."""
     left = 0 if expires is None else math.ceil((expires - now).total_seconds() * 1000)
-    return str(min(left, LONGEST)) if left > 0 else None
+    return str(left) if 0 < left <= LONGEST else None
 
 
 def _size(headers: Mapping[str, str]) -> int:

@@ -29,6 +29,9 @@ WINDOW = "consumer-window-size"
 MESSAGE = 16 * 2**10
 """Bytes of that for each message that may be unsettled."""
 
+LONGEST = 2**32 - 1
+"""Milliseconds of the longest expiration that RabbitMQ takes."""
+
 SELECTORS: tuple[str, ...] = (JMS_SELECTOR,)
 NO_DIALECTS: tuple[str, ...] = ()
 
@@ -232,7 +235,7 @@ class RabbitMQ:
         return {"destination": f"{PLAIN}{destination.name}"}
 
     def expiring(self, milliseconds: int, left: int) -> Headers:
-        return {"expiration": str(left)}
+        return {"expiration": str(left)} if left <= LONGEST else {}
 
     def consuming(self, pattern: Destination, prefetch: int) -> Headers:
         return {
