@@ -97,6 +97,8 @@ class AdapterState:
     ``last_error`` is the latest reason why a connection ended or could not be opened, "" while
     there was none, and ``last_error_at`` its time. ``reconnects`` counts connections that were
     opened again; ``wrapped`` native bodies that were not XML and were wrapped in an element.
+    ``gone`` are queues of the gateway that somebody deleted in the system and that were made again:
+    what they held is lost, and what was published meanwhile.
     """
 
     connected: bool
@@ -106,6 +108,7 @@ class AdapterState:
     reconnects: int = 0
     wrapped: int = 0
     last_error_at: datetime | None = None
+    gone: tuple[str, ...] = ()
 
 
 class Delivery(Protocol):

@@ -109,6 +109,7 @@ class RabbitMQAdapter:
             (self._consumer.state, self._publisher.state),
             blocked=self._publishing.blocked,
             wrapped=self._consuming.forced.total,
+            gone=self._consuming.gone,
         )
 
     async def want(self, interest: Interest) -> None:

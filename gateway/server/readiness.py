@@ -57,6 +57,7 @@ class Readiness:
                 "last_error": state.last_error,
                 "last_error_at": state.last_error_at
                 and state.last_error_at.isoformat(timespec="seconds"),
+                **({"queues_gone": list(state.gone)} if state.gone else {}),
             }
         }
 
