@@ -42,6 +42,7 @@ def state_of(
     wrapped: int,
     unreadable: int = 0,
     stopped_by: str = "",
+    gone: tuple[str, ...] = (),
 ) -> AdapterState:
     """Return the state of an adapter that needs all of the connections *links*."""
     down = [link.since for link in links if not link.up]
@@ -56,6 +57,7 @@ def state_of(
         wrapped=wrapped,
         unreadable=unreadable,
         stopped_by=stopped_by,
+        gone=gone,
     )
 
 

@@ -81,6 +81,8 @@ class Consuming:
         """Only partitions that are taken are consumed."""
         self.hashing = setup.hashing
         """The broker deals messages to all partitions; else all are in the first."""
+        self.gone: tuple[str, ...] = ()
+        """Queues that were deleted in the broker, and made again."""
         self.forced = ForcedCount("rabbitmq")
         self.unreadable = UnreadableCount("rabbitmq")
         self.stoppages = Stoppages("rabbitmq")
@@ -150,6 +152,7 @@ class Consuming:
         except NoHashing as exc:
             self._do_without_hashing()
             raise Reconnect from exc
+        self.gone = topology.gone or self.gone
         channel = await connection.channel()
         session = _Session(channel, asyncio.get_running_loop().create_future())
         try:

@@ -80,6 +80,9 @@ class Topology:
     quorum: bool
     hashing: bool
     shared: bool = False
+    gone: tuple[str, ...] = ()
+    """The queues of an earlier run that were deleted since: what they held is lost, and what was
+    published meanwhile."""
     _slot: str = ""
     _channel: Channel | None = field(default=None)
 
@@ -97,6 +100,7 @@ class Topology:
         else:
             await self._lock(channel)
         await declare_exchanges(self.connection, names.exchange, exchanges)
+        self.gone = await self._gone()
         for queue in names.queues:
             await channel.ask(
                 channel.raw.queue_declare, queue=queue, durable=True, arguments=self._arguments()
@@ -191,6 +195,34 @@ class Topology:
             if exc.code == COMMAND_INVALID:
                 raise NoHashing from exc
             raise
+
+    async def _gone(self) -> tuple[str, ...]:
+        """Return the queues that are missing, although an earlier run has left its exchanges."""
+        slots = (SHARED,) if self.shared else SLOTS
+        for slot in slots:
+            if await exists(self.connection, self.names.interests(slot)):
+                break
+        else:
+            return ()
+        missing = [queue for queue in self.names.queues if not await self._has_queue(queue)]
+        if missing:
+            said = {"adapter": "rabbitmq", "queues": missing, "reason": "deleted in the broker"}
+            effect = "what they held is lost, and what was published since"
+            logger.warning("adapter.queues_gone", extra={**said, "effect": effect})
+        return tuple(missing)
+
+    async def _has_queue(self, queue: str) -> bool:
+        channel = await self.connection.channel()
+        try:
+            await channel.ask(channel.raw.queue_declare, queue=queue, passive=True)
+        except Lost as exc:
+            if exc.code == NOT_FOUND:
+                return False
+            if exc.code == RESOURCE_LOCKED:  # Somebody else's alone: declaring it will say so.
+                return True
+            raise
+        await channel.close()
+        return True
 
     async def _replace_interests(self, channel: Channel, wanted: Collection[Destination]) -> None:
         existing = [

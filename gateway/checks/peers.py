@@ -148,6 +148,9 @@ def _judge_broker(broker: object) -> Iterator[Finding]:
     elif broker.get("blocked"):
         text = "the gateway that runs is connected, but the broker takes no messages"
         yield warn("broker", f"{text}; see its alarms, its memory and its disk")
+    elif gone := broker.get("queues_gone"):
+        text = f"queues of the gateway were deleted, and made again: {first_line(str(gone))}"
+        yield warn("broker", f"{text}; what they held is lost: see who deletes them")
     else:
         last = f"; its last error was at {when}: {why}" if why else ""
         yield ok("broker", f"the gateway that runs is connected since {since}{last}")
