@@ -7,11 +7,13 @@ from gateway.egress.hops import (
     HOPS_HEADER,
     MAX_HOPS,
     ORIGIN_HEADER,
+    VIA_HEADER,
     LoopRefused,
     hops_header,
     hops_kept,
     read_hops,
     read_origin,
+    read_via,
     with_hops,
 )
 from gateway.egress.http_connection import ClientLimits
@@ -41,6 +43,7 @@ __all__ = [
     "MAX_HOPS",
     "ORIGIN_HEADER",
     "TRANSPORT_API_VERSION",
+    "VIA_HEADER",
     "AddressPolicy",
     "AddressRefused",
     "Answer",
@@ -74,5 +77,6 @@ __all__ = [
     "parse_target",
     "read_hops",
     "read_origin",
+    "read_via",
     "with_hops",
 ]
