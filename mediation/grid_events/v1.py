@@ -25,7 +25,6 @@ from mediation.grid_events.events import (
 )
 from mediation.grid_events.leasing import GridLeasing
 from mediation.grid_events.making import (
-    made_event,
     made_header,
     made_names,
     text_of_payload,
@@ -148,8 +147,8 @@ class CallShape:
         return _TELLS
 
     def topic_of(self, notification: Notification) -> Topic | None:
-        event = read_payload(notification.payload) or made_event(notification, "")
-        return event.topic
+        event = read_payload(notification.payload)
+        return notification.topic if event is None else event.topic
 
     def render(self, notification: Notification, producer: str) -> CallRendering:
         via = notification.properties.get(VIA_PROPERTY, "")
