@@ -96,15 +96,11 @@ class AdapterState:
     is reachable, but takes no messages now. ``since`` is when ``connected`` last changed. The
     ``last_error`` is the latest reason why a connection ended or could not be opened, "" while
     there was none, and ``last_error_at`` its time. ``reconnects`` counts connections that were
-<<<<<<< HEAD
     opened again; ``wrapped`` native bodies that were not XML and were wrapped in an element;
     ``unreadable`` messages that could not be read. ``stopped_by`` names the message that ends one
     connection after the other, by queue and id, "" while there is none.
-=======
-    opened again; ``wrapped`` native bodies that were not XML and were wrapped in an element.
     ``gone`` are queues of the gateway that somebody deleted in the system and that were made again:
     what they held is lost, and what was published meanwhile.
->>>>>>> 296b9fb5daf85b559d5185a9f2d89572b0dae055
     """
 
     connected: bool
@@ -114,12 +110,9 @@ class AdapterState:
     reconnects: int = 0
     wrapped: int = 0
     last_error_at: datetime | None = None
-<<<<<<< HEAD
     unreadable: int = 0
     stopped_by: str = ""
-=======
     gone: tuple[str, ...] = ()
->>>>>>> 296b9fb5daf85b559d5185a9f2d89572b0dae055
 
 
 class Delivery(Protocol):

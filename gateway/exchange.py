@@ -42,6 +42,7 @@ class Inbound:
         action: As the transport says it.
         hops: How many gateways it went through, as the last of them said it.
         origin: Which event it is a copy of, in the same way.
+        via: The addresses of gateways and channels that it has passed, in the same way.
         packaging: How it came, hence what the peer can read.
         certificate: Of the client, in TLS: DER; None where it showed none.
         proof: Of a right to a topic, where the envelope cannot bring it.
@@ -58,6 +59,7 @@ class Inbound:
     action: str | None = None
     hops: str | None = None
     origin: str | None = None
+    via: str | None = None
     attachments: tuple[Attachment, ...] = ()
     packaging: Packaging = Packaging.NONE
     certificate: bytes | None = None

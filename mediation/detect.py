@@ -244,7 +244,7 @@ def _read_whole(
             element = etree.Element("empty")
         elif operation is Operation.PUBLISH and called is None:
             check_alone(envelope)
-        if learnt is not None and managed is not None:
+        if learnt is not None and (managed is not None or called is not None):
             arrival = replace(arrival, learnt=learnt)
         read_as = specification.requests.read(operation, element, context, arrival)
         request = _packaged(_headed(read_as, envelope, layout), arrival)

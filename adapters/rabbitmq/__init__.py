@@ -110,12 +110,9 @@ class RabbitMQAdapter:
             (self._consumer.state, self._publisher.state),
             blocked=self._publishing.blocked,
             wrapped=self._consuming.forced.total,
-<<<<<<< HEAD
             unreadable=self._consuming.unreadable.total,
             stopped_by=self._consuming.stoppages.text,
-=======
             gone=self._consuming.gone,
->>>>>>> 296b9fb5daf85b559d5185a9f2d89572b0dae055
         )
 
     async def want(self, interest: Interest) -> None:

@@ -9,11 +9,13 @@ from gateway.egress.hops import (
     HOPS_HEADER,
     MAX_HOPS,
     ORIGIN_HEADER,
+    VIA_HEADER,
     LoopRefused,
     hops_header,
     hops_kept,
     read_hops,
     read_origin,
+    read_via,
     with_hops,
 )
 from gateway.egress.http_transport import HttpTransport
@@ -42,6 +44,7 @@ __all__ = [
     "MAX_HOPS",
     "ORIGIN_HEADER",
     "TRANSPORT_API_VERSION",
+    "VIA_HEADER",
     "AddressPolicy",
     "AddressRefused",
     "Answer",
@@ -75,6 +78,7 @@ __all__ = [
     "parse_target",
     "read_hops",
     "read_origin",
+    "read_via",
     "status_words",
     "with_hops",
 ]

@@ -12,7 +12,13 @@ import structlog
 
 from adapters import PublicationRefused
 from filters import DEFAULT_TOPIC, Reason, Refused, Topic, topic_dialects
-from gateway.egress.hops import HOPS_PROPERTY, ORIGIN_PROPERTY, read_hops, read_origin
+from gateway.egress.hops import (
+    HOPS_PROPERTY,
+    ORIGIN_PROPERTY,
+    read_hops,
+    read_origin,
+    read_via,
+)
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers, Inbound
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
@@ -201,7 +207,7 @@ class PublishingOperations:
         hops, origin = 0, ""
         if inbound.hops is not None:
             hops, origin = read_hops(inbound.hops), read_origin(inbound.origin)
-            notifications = _with_hops(notifications, hops, origin)
+            notifications = _with_hops(notifications, hops, origin, read_via(inbound.via))
         for notification in notifications:
             if has_references(notification):
                 check_references(notification)  # On acceptance, not when the broker is to carry it.
@@ -229,7 +235,7 @@ class PublishingOperations:
             _sender(inbound, notifications),
             notifications,
             lambda: self.accept(notifications, inbound.principal.source, kept=inbound.asked),
-            was_here=self._were_here(notifications),
+            was_here=self._were_here(notifications, hops),
         ):
             self.repeated += len(notifications)
         if request.acknowledged:
@@ -238,13 +244,16 @@ class PublishingOperations:
             return Published(request.notifications[0].id)
         return None
 
-    def _were_here(self, notifications: Sequence[Notification]) -> bool:
+    def _were_here(self, notifications: Sequence[Notification], hops: int) -> bool:
         """Whether what has passed this gateway was at the channel that *notifications* are for: the
-        addresses that they passed say it, if they have any."""
+        addresses that they passed say it. Where there are fewer of these than gateways, some said
+        none, and what was here came here, unless a channel with a name is meant."""
         properties = notifications[0].properties
-        passed = properties.get(VIA_PROPERTY)
-        own = channel_address(self._endpoint, properties.get(CHANNEL_PROPERTY, ""))
-        return passed is None or own in passed.split()
+        passed = properties.get(VIA_PROPERTY, "").split()
+        channel = properties.get(CHANNEL_PROPERTY, "")
+        if not passed or channel_address(self._endpoint, channel) in passed:
+            return True
+        return len(passed) < hops and not channel
 
     async def accept(
         self, notifications: Sequence[Notification], by: str = "", *, kept: bool = False
@@ -325,15 +334,17 @@ def _sender(inbound: Inbound, notifications: Sequence[Notification]) -> str:
 
 
 def _with_hops(
-    notifications: tuple[Notification, ...], hops: int, origin: str
+    notifications: tuple[Notification, ...], hops: int, origin: str, via: str
 ) -> tuple[Notification, ...]:
-    """*notifications* with the number of gateways that they passed, and which event they copy."""
+    """*notifications* with the number of gateways that they passed, which event they copy, and the
+    addresses that they passed, unless the message itself says these."""
     if not hops:
         return notifications
     properties = {HOPS_PROPERTY: str(hops)}
     if origin:
         properties[ORIGIN_PROPERTY] = origin
+    said = {VIA_PROPERTY: via} if via else {}
     return tuple(
-        replace(notification, properties={**notification.properties, **properties})
+        replace(notification, properties={**said, **notification.properties, **properties})
         for notification in notifications
     )

@@ -64,11 +64,8 @@ class Readiness:
                 "last_error": state.last_error,
                 "last_error_at": state.last_error_at
                 and state.last_error_at.isoformat(timespec="seconds"),
-<<<<<<< HEAD
                 "stopped_by": state.stopped_by,
-=======
                 **({"queues_gone": list(state.gone)} if state.gone else {}),
->>>>>>> 296b9fb5daf85b559d5185a9f2d89572b0dae055
             }
         }
 

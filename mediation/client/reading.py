@@ -10,8 +10,7 @@ from mediation import names, profiles
 from mediation.cloudevents import read_message, topic_of
 from mediation.eventing.common import read_subscription_end
 from mediation.eventing.management import context_in
-from mediation.grid_events.events import write_payload
-from mediation.grid_events.rpc import HANDLE_EVENT, read_call
+from mediation.grid_events.rpc import HANDLE_EVENT, carried_by, read_call
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NO_TIME, parse_duration
 from mediation.model.messages import EndpointReference, Notification
@@ -200,7 +199,7 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
         )
     if action is None and local_name(first) == HANDLE_EVENT:
         event = read_call(first)
-        return (Received(event.topic, write_payload(event), None, None),)
+        return (Received(*carried_by(first, event), None, None),)
     return (Received(topic, body_content(envelope, in_ours=ours), action, message_id),)
 
 

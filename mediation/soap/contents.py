@@ -24,12 +24,15 @@ from mediation.soap.envelopes import (
     children_of,
     elements,
     local_name,
+    octets_of,
     xml_text,
 )
 from mediation.soap.payloads import payload_of
 
-MAX_OCTETS = 8 * 2**20
-"""The most bytes of an event's parts together, each of which repeats the namespaces around it."""
+SMALL, MAX_GROWTH = 16 * 1024, 4
+"""Bytes of an event's parts from which on they are at most so many times as long as they were: each
+repeats the namespaces around it, where it is not ``d:data`` that declares them for all."""
+_PREFIXES = ("d", *(f"d{number}" for number in range(1000)))
 _START = f'<d:data xmlns:d="{names.DRAGOMAN_DATA}">'.encode()
 _END = b"</d:data>"
 _OF_MESSAGES = frozenset(
@@ -61,7 +64,27 @@ def content_of(
     if not told and len(children) == 1 and not has_text(parent):
         return payload_of(children[0], in_ours=in_ours)
     start = _start(parent, told) if told else _START
-    return b"".join((start, _inner(parent, in_ours), _END))
+    inner = _inner(parent, in_ours)
+    if len(inner) > SMALL and len(inner) > MAX_GROWTH * len(whole := octets_of(parent)):
+        return _with_shared_namespaces(parent, told, whole)
+    return b"".join((start, inner, _END))
+
+
+def _with_shared_namespaces(
+    parent: etree._Element, told: tuple[tuple[str, str], ...], whole: bytes
+) -> bytes:
+    """``d:data`` that declares itself all that is declared around its parts.
+
+    Args:
+        whole: The octets of *parent*.
+    """
+    prefix = next(one for one in _PREFIXES if one not in parent.nsmap)
+    scope: Any = {**parent.nsmap, prefix: names.DRAGOMAN_DATA}
+    start = octets_of(etree.Element(f"{{{names.DRAGOMAN_DATA}}}data", dict(told), nsmap=scope))
+    name = start[1 : start.index(b" ")]
+    # In texts and values "<" and ">" are written "&lt;" and "&gt;".
+    inner = whole[whole.index(b">") + 1 : whole.rindex(b"</")]
+    return b"%b>%b</%b>" % (start.removesuffix(b"/>"), inner, name)
 
 
 def body_content(envelope: Envelope, *, in_ours: bool = False) -> bytes:
@@ -158,23 +181,12 @@ def has_text(parent: etree._Element) -> bool:
 
 def _inner(parent: etree._Element, in_ours: bool) -> bytes:
     """The elements of *parent*, each as `payload_of`, and the texts between them, if there is any
-    text.
-
-    Raises:
-        MediationError: ``MESSAGE_INVALID``: they are larger than `MAX_OCTETS`.
-    """
+    text."""
     text = has_text(parent)
     parts = [xml_text(parent.text or "").encode()] if text else []
-    room = MAX_OCTETS
     for child in children_of(parent):
         if isinstance(child.tag, str):
             parts.append(payload_of(child, in_ours=in_ours))
-            room -= len(parts[-1])
-        if room < 0:
-            raise MediationError(
-                Reason.MESSAGE_INVALID,
-                f"The parts of {local_name(parent)} are too large with the namespaces of each.",
-            )
         if text:
             parts.append(xml_text(child.tail or "").encode())
     return b"".join(parts)

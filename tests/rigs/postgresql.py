@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psycopg
+import pytest
 from psycopg import sql
 
 from tests.rigs.brokers import free_ports

@@ -66,6 +66,19 @@ def test_a_body_without_anything_beside_its_element_is_that_element() -> None:
     assert parts_in(event.payload) is None
 
 
+def test_many_parts_share_what_is_declared_around_them() -> None:
+    scope = f"xmlns:p='urn:{'p' * 1000}' xmlns:d='urn:theirs'"
+    octets = envelope("<p:x d:a='1'/><!-- no -->" * 2000 + "<d:y/>")
+    octets = octets.replace(b"<s:Body>", f"<s:Body {scope}>".encode())
+    (event,) = events(octets)
+    assert len(event.payload) < 4 * len(octets)
+    root = etree.fromstring(event.payload)
+    assert root.tag == f"{{{names.DRAGOMAN_DATA}}}data"
+    found = [child.tag for child in root.iterchildren("*")]
+    assert found == ["{urn:%s}x" % ("p" * 1000)] * 2000 + ["{urn:theirs}y"]
+    assert root[0].get("{urn:theirs}a") == "1"
+
+
 def test_the_action_is_made_of_the_first_part() -> None:
     (event,) = events(envelope('<a xmlns="urn:first"/><b/>'))
     assert payload_action(event.payload) == "urn:first/a"

@@ -2,8 +2,8 @@
 
 from alembic import op
 
-revision = "0030"
-down_revision = "0023"
+revision = "0026"
+down_revision = "0025"
 branch_labels = None
 depends_on = None
 
