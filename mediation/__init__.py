@@ -146,6 +146,7 @@ from mediation.model.requests import (
     RunSequence,
     SequenceAnswered,
     Sequences,
+    SetAside,
     SetTerminationTime,
     SourceSubscription,
     SourceSubscriptions,
@@ -162,6 +163,7 @@ from mediation.model.requests import (
     TakeFor,
     Taken,
     TerminationTime,
+    TopicRules,
     Unsubscribe,
 )
 from mediation.model.specification import (
@@ -177,7 +179,7 @@ from mediation.model.values import checked_dataclass
 from mediation.model.versions import DataForm, EventForm, Family, Form, Soap, Spec, Version, Wsa
 from mediation.names import WSA_NONE
 from mediation.notification.document_metadata import minimal_form
-from mediation.notification.notify import check_number
+from mediation.notification.notify import check_number, read_set_aside
 from mediation.notification.properties import (
     PRODUCER_DOCUMENT,
     PULL_POINT_DOCUMENT,
@@ -333,6 +335,7 @@ __all__ = [
     "Sending",
     "SequenceAnswered",
     "Sequences",
+    "SetAside",
     "SetTerminationTime",
     "Shape",
     "Soap",
@@ -357,6 +360,7 @@ __all__ = [
     "Taken",
     "TerminationTime",
     "TopicNamespaces",
+    "TopicRules",
     "Unsubscribe",
     "Version",
     "Wsa",
@@ -402,6 +406,7 @@ __all__ = [
     "read_pulled",
     "read_received",
     "read_reply",
+    "read_set_aside",
     "read_topic_namespaces",
     "reference_headers",
     "refuses_delivery",

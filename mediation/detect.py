@@ -6,7 +6,7 @@ A child in a known specification's namespace that is no operation of it is a fau
 responses are never events; anything else is an event.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from lxml import etree
@@ -19,7 +19,12 @@ from mediation.grid_events.recurring import CallMoulds
 from mediation.grid_events.rpc import refuse_soap
 from mediation.mailboxes.message_box import BOX_NAMES, box_named_in
 from mediation.model.errors import MediationError
-from mediation.model.messages import NO_HEADERS, EndpointReference, MessageHeaders
+from mediation.model.messages import (
+    NO_HEADERS,
+    EndpointReference,
+    MessageHeaders,
+    Notification,
+)
 from mediation.model.requests import (
     Arrival,
     Context,
@@ -238,7 +243,7 @@ def _read_whole(
         version = specification.version
         context = Context(soap, headers, version, operation, name, namespaces, managed, reliable)
         if operation is Operation.PUBLISH and layout.topic is not None:
-            topic = _header_topics(envelope, layout)[0] or arrival.url_topic
+            topic = _header_topics(envelope, layout, arrival)[0] or arrival.url_topic
             arrival = replace(arrival, url_topic=topic)
         if element is None:
             element = etree.Element("empty")
@@ -349,26 +354,32 @@ def _headed(request: Request, envelope: Envelope, layout: Layout) -> Request:
         return request
     kept, expires = take_expiry(_kept_headers(envelope, layout))
     if kept or expires is not None:
-        events = tuple(
-            [
-                replace(event, headers=(*event.headers, *kept), expires=expires)
-                for event in request.notifications
-            ]
+        request = _each(
+            request,
+            lambda event: replace(event, headers=(*event.headers, *kept), expires=expires),
         )
-        request = replace(request, notifications=events)
-    for event in request.notifications:
+    for event in (*request.notifications, *(one.notification for one in request.set_aside)):
         if event.headers and event.headers is not kept:
             _check_headers(event.headers)
     return request
 
 
+def _each(request: Publish, made_of: Callable[[Notification], Notification]) -> Publish:
+    """*request* with what is made of each of its events, then of each message set aside."""
+    events = tuple([made_of(event) for event in request.notifications])
+    aside = [replace(one, notification=made_of(one.notification)) for one in request.set_aside]
+    return replace(request, notifications=events, set_aside=tuple(aside))
+
+
 def _packaged(request: Request, arrival: Arrival) -> Request:
     """Give *request* the attachments, or the packaging, that it came with."""
     match request:
-        case Publish(notifications):
+        case Publish():
             if not arrival.attachments:
                 return request
-            return replace(request, notifications=attach(notifications, arrival.attachments))
+            aside = tuple([one.notification for one in request.set_aside])
+            attached = iter(attach((*request.notifications, *aside), arrival.attachments))
+            return _each(request, lambda _: next(attached))
         case Subscribe():
             return replace(request, packaging=arrival.packaging)
         case _:
@@ -489,7 +500,7 @@ def _read_event(
     if action in _WRAPPING_ACTIONS:
         action = None  # A raw notification that knows no better one.
     kept, expires = take_expiry(_kept_headers(envelope, layout))
-    topics = _header_topics(envelope, layout)
+    topics = _header_topics(envelope, layout, arrival)
     check_body(envelope)
     payload, channel = body_content(envelope), _channel(envelope.body[0], context)
     events: list[tuple[Topic | None, bytes, EndpointReference | None]] = [
@@ -511,12 +522,14 @@ def _channel(event: etree._Element, context: Context) -> Topic | None:
     return None if context.managed is None else channel_topic(event)
 
 
-def _header_topics(envelope: Envelope, layout: Layout) -> tuple[Topic | None, ...]:
+def _header_topics(
+    envelope: Envelope, layout: Layout, arrival: Arrival
+) -> tuple[Topic | None, ...]:
     """Read the topics of the header block that names them; it may be an echoed reference
     parameter."""
     if layout.topic is None:
         return (None,)
-    return read_topics(envelope.headers[layout.topic])
+    return read_topics(envelope.headers[layout.topic], arrival.topics.prefixes)
 
 
 def _kept_headers(envelope: Envelope, layout: Layout) -> tuple[bytes, ...]:

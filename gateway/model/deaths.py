@@ -15,13 +15,14 @@ class DeathReason(Enum):
     TOO_LARGE = "too-large"
     BLACK_LISTED = "black-listed"
     UNREADABLE = "unreadable"
+    UNKNOWN_TOPIC = "unknown-topic"
     MAILBOX_OVERFLOW = "mailbox-overflow"
     MAILBOX_AGE = "mailbox-age"
 
 
 NOBODY = ""
-"""The subscription, and the owner, of a message that the messaging system yielded and that could
-not be read: no subscription counts it."""
+"""The subscription of a message that could not be read: no subscription counts it. Where the
+messaging system yielded it, nobody owns it, either."""
 
 OF_MAILBOXES = (DeathReason.MAILBOX_OVERFLOW.value, DeathReason.MAILBOX_AGE.value)
 """Reasons of letters that lay in a mailbox: they are envelopes, and no subscription counts them."""

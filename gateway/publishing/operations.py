@@ -25,11 +25,12 @@ from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.observing.samples import Histogram, Sample, counter, histogram
 from gateway.observing.traces import MessageTraces
 from gateway.publishing.event_copies import Copies
+from gateway.publishing.set_aside import SetAsideMessages, TopicReading
 from gateway.publishing.spool import Publisher, Spool
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.intake import Intake
 from gateway.security.quotas import PrincipalRate
-from gateway.store import answered_in_time
+from gateway.store import Store, answered_in_time
 from mediation import (
     Acknowledged,
     CurrentMessage,
@@ -44,6 +45,7 @@ from mediation import (
     Notification,
     Publish,
     Published,
+    SetAside,
 )
 from mediation.grid_events import VIA_PROPERTY
 from mediation.packaging.records import check_references, has_references
@@ -84,6 +86,8 @@ class PublishingOperations:
         note: Keeps what a message that was published says of its publisher.
         prove: Refuses what its publisher has no right to publish, on topics that are somebody's.
         prove_reader: Refuses who has no right to the last message on such a topic.
+        store: Keeps what is set aside.
+        reading: How topics are read.
     """
 
     def __init__(
@@ -93,6 +97,8 @@ class PublishingOperations:
         *,
         intake: Intake,
         origins: Origins,
+        store: Store,
+        reading: TopicReading,
         looks: PrincipalRate,
         mailboxes_each: int,
         longest_lease: timedelta,
@@ -118,6 +124,8 @@ class PublishingOperations:
         self._mailboxes_each = mailboxes_each
         self._longest_lease = longest_lease
         self._copies = copies
+        self.set_aside = SetAsideMessages(store, reading, self._publish_again)
+        """Messages whose topics cannot be read."""
         self._asks_store = isinstance(publisher, Spool) or any(
             each is not None for each in (check, note, prove)
         )
@@ -155,7 +163,17 @@ class PublishingOperations:
         """Publish notifications, or what *select* makes of them; they are durable on return. Only
         some specifications answer it."""
         publishing = self._publish(request, incoming, inbound, select)
-        return await (answered_in_time(publishing) if self._asks_store else publishing)
+        asks_store = self._asks_store or request.set_aside
+        return await (answered_in_time(publishing) if asks_store else publishing)
+
+    async def _publish_again(self, notifications: tuple[Notification, ...]) -> None:
+        """Publish what had been set aside, where it may be published now.
+
+        Raises:
+            Refused: It may not.
+        """
+        await self._check_topics(Publish(notifications))
+        await self.accept(notifications, notifications[0].source)
 
     async def _publish(
         self, request: Publish, incoming: Incoming, inbound: Inbound, select: Select | None
@@ -175,12 +193,16 @@ class PublishingOperations:
         self, request: Publish, incoming: Incoming, inbound: Inbound
     ) -> tuple[Notification, ...]:
         """Check notifications that are to be published later, by `accept`: what may be refused is
-        refused now. They keep their ids, for which their publisher's right is proved."""
+        refused now, what cannot be read is set aside. They keep their ids, for which their
+        publisher's right is proved."""
         await self._check_topics(request)
-        notifications, _, _ = self._admitted(request.notifications, inbound)
+        notifications, aside, _, _ = self._admitted(request, inbound)
         if refusals := self._publisher.refusals_of(notifications):
             raise PublicationRefused(refusals)
-        return await self._proved(request, notifications, incoming, inbound)
+        notifications = await self._proved(request, notifications, incoming, inbound)
+        if aside:
+            await self.set_aside.keep(aside, inbound.principal)
+        return notifications
 
     async def _proved(
         self,
@@ -197,21 +219,30 @@ class PublishingOperations:
         return (await self._prove(named, incoming, inbound)).notifications
 
     def _admitted(
-        self, notifications: tuple[Notification, ...], inbound: Inbound
-    ) -> tuple[tuple[Notification, ...], int, str]:
-        """Count and check *notifications*; and how many gateways they passed, and which event they
-        copy."""
-        principal = inbound.principal
-        self._intake.admit_events(principal, len(notifications))
-        self._intake.admit_bytes(principal, sum(each.octets for each in notifications))
+        self, request: Publish, inbound: Inbound
+    ) -> tuple[tuple[Notification, ...], tuple[SetAside, ...], int, str]:
+        """Count and check the notifications of *request*, and what is set aside; and how many
+        gateways they passed, and which event they copy."""
+        principal, notifications = inbound.principal, request.notifications
+        kept = tuple([one.notification for one in request.set_aside])
+        self._intake.admit_events(principal, len(notifications) + len(kept))
+        self._intake.admit_bytes(principal, sum(each.octets for each in (*notifications, *kept)))
         hops, origin = 0, ""
         if inbound.hops is not None:
             hops, origin = read_hops(inbound.hops), read_origin(inbound.origin)
-            notifications = _with_hops(notifications, hops, origin, read_via(inbound.via))
-        for notification in notifications:
+            via = read_via(inbound.via)
+            notifications = _with_hops(notifications, hops, origin, via)
+            kept = _with_hops(kept, hops, origin, via)
+        for notification in (*notifications, *kept):
             if has_references(notification):
                 check_references(notification)  # On acceptance, not when the broker is to carry it.
-        return notifications, hops, origin
+        aside = tuple(
+            [
+                replace(one, notification=each)
+                for one, each in zip(request.set_aside, kept, strict=True)
+            ]
+        )
+        return notifications, aside, hops, origin
 
     async def take_in(
         self,
@@ -221,7 +252,9 @@ class PublishingOperations:
         select: Select | None = None,
     ) -> Published | Acknowledged | None:
         """Publish as `publish` does what the gateway itself asked for: nobody need register it."""
-        notifications, hops, origin = self._admitted(request.notifications, inbound)
+        notifications, aside, hops, origin = self._admitted(request, inbound)
+        if aside and select is not None:  # Redriven, it would be for others than those at it.
+            raise Refused(Reason.TOPIC_INVALID, aside[0].why)
         if select is not None:
             notifications = await select(notifications)
         # A seal is for what is published: what a channel makes of it.
@@ -238,10 +271,12 @@ class PublishingOperations:
             was_here=self._were_here(notifications, hops),
         ):
             self.repeated += len(notifications)
+        if aside:
+            await self.set_aside.keep(aside, inbound.principal)
         if request.acknowledged:
             return Acknowledged()
         if request.answered:
-            return Published(request.notifications[0].id)
+            return Published(request.first_id)
         return None
 
     def _were_here(self, notifications: Sequence[Notification], hops: int) -> bool:

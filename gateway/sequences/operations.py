@@ -20,6 +20,7 @@ from mediation import (
     Published,
     RunSequence,
     SequenceAnswered,
+    SetAside,
 )
 from mediation.reliable_messaging import (
     AcknowledgementAlone,
@@ -74,7 +75,11 @@ class SequenceOperations:
         assert said.sequence is not None
         sequence = said.sequence
         events = named(request.notifications, sequence.identifier, sequence.number)
-        asked = replace(request, notifications=events)
+        asked = replace(
+            request,
+            notifications=events,
+            set_aside=_set_aside(request, sequence.identifier, sequence.number),
+        )
         events = await self._publishing.admit(asked, incoming, inbound)
         content = write_content(events) if events else b""
         told = await self._sequences.take(said, content, inbound.principal)
@@ -84,7 +89,7 @@ class SequenceOperations:
         if request.acknowledged:
             return Acknowledged()
         if request.answered:
-            return Published(events[0].id)
+            return Published(asked.first_id)
         return None
 
     async def run(
@@ -111,6 +116,18 @@ class SequenceOperations:
             case AcknowledgementAlone():
                 return None  # Nothing is sent in sequences here.
         raise Refused(Reason.ACTION_UNSUPPORTED, "That is no request about a sequence.")
+
+
+def _set_aside(request: Publish, identifier: str, number: int) -> tuple[SetAside, ...]:
+    """What is set aside of message *number* of a sequence, with the same ids each time that it
+    comes."""
+    if not request.set_aside:
+        return ()
+    kept = [one.notification for one in request.set_aside]
+    again = named(kept, f"{identifier} set aside", number)
+    return tuple(
+        replace(one, notification=each) for one, each in zip(request.set_aside, again, strict=True)
+    )
 
 
 def _end_of_empty(said: ReliableMessage, told: Told) -> SequenceAnswered | None:

@@ -46,6 +46,7 @@ from gateway.settings.tables import (
     GridEvents,
     LinkRow,
     NamedCertificate,
+    PrefixRow,
     Relay,
     WindowsEvents,
 )
@@ -145,6 +146,10 @@ class Settings(BaseSettings):
     """Documents of topics: TopicNamespace of WS-Topics."""
     fixed_topic_set: bool = False
     """Whether there are no other topics than theirs."""
+    unknown_topics: str = Field("set-aside", pattern="^(set-aside|refuse)$")
+    """The reaction to a Notify of which some topics cannot be read."""
+    prefixes: tuple[PrefixRow, ...] = Field((), max_length=1000)
+    """Prefixes that publishers do not declare, and what they stand for."""
     mailboxes_only: bool = False
     requires_registration: bool = False
     """Whether nothing is offered but mailboxes, for other brokers to deliver to."""

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Mapping
 from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
 
-from filters import Refused, parse_document
+from filters import NCNAME, Refused, parse_document
+from filters.topics import is_namespace
 from gateway.model.channels import Selection
 from gateway.settings.values import Length, is_base
 from mediation import LEASED, SPECS, CallRules, Version
@@ -36,6 +38,12 @@ def _is_query_list(text: str) -> str:
     return text.strip()
 
 
+def _is_network(text: str) -> str:
+    """Refuse what is neither a network nor an address."""
+    ip_network(text, strict=False)
+    return text
+
+
 class WindowsEvents(BaseModel):
     """A row of ``windows_events``: what sources of Windows Event Forwarding are asked for."""
 
@@ -48,6 +56,24 @@ class WindowsEvents(BaseModel):
     max_time: float = Field(30.0, gt=0, le=3600)
     issuer: str | None = Field(None, pattern=r"^[0-9A-Fa-f]{40}$")
     existing: bool = False
+
+
+class PrefixRow(BaseModel):
+    """A row of ``prefixes``: what a prefix stands for in topics that do not declare it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prefix: str = Field(pattern=f"^{NCNAME}$", max_length=256)
+    namespace: str = Field(min_length=1, max_length=2048)
+    peer: Annotated[str, AfterValidator(_is_network)] | None = None
+    """The network of its senders; without one, all."""
+
+    @field_validator("namespace")
+    @classmethod
+    def _is_namespace(cls, value: str) -> str:
+        if "{" in value or "}" in value or not is_namespace(value):
+            raise ValueError("must be a URI that XML may declare")
+        return value
 
 
 class GridEvents(BaseModel):

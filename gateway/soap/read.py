@@ -20,9 +20,12 @@ from mediation import (
     Rejected,
     Sequences,
     Subscribe,
+    TopicRules,
     read,
 )
 from mediation.reliable_messaging import Rm
+
+STRICT = TopicRules()
 
 
 async def read_inbound(
@@ -31,8 +34,10 @@ async def read_inbound(
     rules: Callable[[str], EndpointRules] = rules_at,
     *,
     limits: DocumentLimits = DEFAULT_LIMITS,
+    topics: Callable[[str], TopicRules] = lambda _: STRICT,
 ) -> Incoming:
-    """Read *inbound*, where that may be done; *rules* tells those of the endpoint at a path.
+    """Read *inbound*, where that may be done; *rules* tells those of the endpoint at a path,
+    *topics* those of topics that come from an address.
 
     Raises:
         Rejected: It cannot be read, with all that is known of how to say so.
@@ -53,6 +58,7 @@ async def read_inbound(
         attachments=inbound.attachments,
         packaging=inbound.packaging,
         rules=_rules_to_read_by(inbound, rules),
+        topics=topics(principal.address),
     )
 
     def parse(learnt: set[str] | None) -> Incoming:
@@ -121,4 +127,4 @@ def _with_topic_of_to(incoming: Incoming) -> Incoming:
     notifications = tuple(
         one if one.topic is not None else replace(one, topic=topic) for one in request.notifications
     )
-    return replace(incoming, request=Publish(notifications))
+    return replace(incoming, request=Publish(notifications, set_aside=request.set_aside))

@@ -122,7 +122,9 @@ class SequenceStep:
                 Reason.ACTION_UNSUPPORTED,
                 "Only events are taken in sequences; send other requests without one.",
             )
-        events = PublishInSequence(request.notifications, request.answered, request.acknowledged)
+        events = PublishInSequence(
+            request.notifications, request.answered, request.acknowledged, request.set_aside
+        )
         reply = await proceed(inbound, replace(incoming, request=events))
         for told in events.told:
             reply = _with(told, reply)

@@ -35,13 +35,22 @@ from gateway.security.resource_addresses import ResourceAddress, ResourceKind, a
 from gateway.soap.answers import Answers
 from gateway.soap.deposit import deposited, is_deposit, keeps_unread
 from gateway.soap.endpoint_rules import rules_at
-from gateway.soap.read import read_inbound
+from gateway.soap.read import STRICT, read_inbound
 from gateway.soap.refusal_log import RefusalLog
 from gateway.soap.registry import Registry
 from gateway.soap.reliable import PassOn, ReliableStep
 from gateway.soap.replies import Replies
 from gateway.store import StoreUnavailable, answered_in_time
-from mediation import Context, EndpointRules, Incoming, Named, Publish, Rejected, Sequences
+from mediation import (
+    Context,
+    EndpointRules,
+    Incoming,
+    Named,
+    Publish,
+    Rejected,
+    Sequences,
+    TopicRules,
+)
 
 _log = structlog.get_logger("dragoman.soap")
 T = TypeVar("T")
@@ -66,6 +75,7 @@ class SoapService:
         reliable: ReliableStep | None = None,
         rules: Callable[[str], EndpointRules] = rules_at,
         limits: DocumentLimits = DEFAULT_LIMITS,
+        topics: Callable[[str], TopicRules] = lambda _: STRICT,
     ) -> None:
         self._registry = registry
         self._parsing = parsing
@@ -74,6 +84,7 @@ class SoapService:
         self._reliable = reliable or PassOn()
         self._rules = rules
         self._limits = limits
+        self._topics = topics
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
         self.refusals = self._answers.refusals
@@ -87,7 +98,11 @@ class SoapService:
         try:
             try:
                 incoming = await read_inbound(
-                    inbound, self._parsing, self._rules, limits=self._limits
+                    inbound,
+                    self._parsing,
+                    self._rules,
+                    limits=self._limits,
+                    topics=self._topics,
                 )
             except Rejected as rejected:
                 resource = addressed(inbound.path, rejected.context.headers.to)

@@ -83,7 +83,7 @@ class SourceOperations:
             else:
                 endings.append(EndTold(key, why))
         answer: Published | Acknowledged | None = Acknowledged() if request.acknowledged else None
-        if events:
+        if events or request.set_aside:
             answer = await self._publish_from(entry, request, events, incoming, inbound)
         else:
             self._sources.heard(entry, 0)  # A heartbeat.
@@ -137,6 +137,10 @@ class SourceOperations:
         notifications = tuple(
             replace(event, source=scope, topic=event.topic or topic) for event in events
         )
+        aside = tuple(
+            replace(one, notification=replace(one.notification, source=scope))
+            for one in request.set_aside
+        )
         principal = replace(
             inbound.principal,
             source=scope,
@@ -148,7 +152,7 @@ class SourceOperations:
         if source.channel and self._at_channel is not None:
             select = await self._at_channel(source.channel, stranger=inbound.principal.stranger)
         answer = await publish(
-            replace(request, notifications=notifications),
+            replace(request, notifications=notifications, set_aside=aside),
             incoming,
             replace(inbound, principal=principal),
             select,

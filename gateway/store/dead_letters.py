@@ -253,10 +253,14 @@ def _of_subscriptions() -> ColumnElement[bool]:
 
 
 def _is_redrivable() -> ColumnElement[bool]:
-    """Whether there still is who a letter was for."""
+    """Whether there still is who a letter was for, or it is for nobody yet."""
     there = dead_letters.c.subscription.in_(select(subscriptions.c.id))
     mailbox = dead_letters.c.subscription.in_(select(mailboxes.c.id))
-    return (_of_subscriptions() & there) | (~_of_subscriptions() & mailbox)
+    return (_of_subscriptions() & there) | (~_of_subscriptions() & mailbox) | _is_set_aside()
+
+
+def _is_set_aside() -> ColumnElement[bool]:
+    return dead_letters.c.reason == DeathReason.UNKNOWN_TOPIC.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +350,27 @@ def redrive_to_mailboxes(
         taken.append((row, keys[row.subscription], bytes(connection.execute(query).scalar_one())))
     sweep(connection, (row.message for row in rows))
     return Slice(Counter(row.reason for row in rows), last), taken
+
+
+def set_aside(
+    connection: Connection, selection: Selection, *, after: int, upto: int, limit: int = SLICE
+) -> tuple[list[tuple[int, Notification]], int | None]:
+    """The next letters of *selection* behind *after* that were set aside when they came: their
+    numbers and messages; and the number to go on behind, None at the end."""
+    rows, last = _look(
+        connection, selection, after=after, upto=upto, limit=limit, only=_is_set_aside()
+    )
+    found = [(row.number, find(connection, row.number)) for row in rows]
+    return [(number, one[1]) for number, one in found if one is not None], last
+
+
+def remove_redriven(connection: Connection, numbers: Sequence[int]) -> Counter[str]:
+    """Remove the letters with these numbers, which are published now; how many, by reason."""
+    query = select(*_COLUMNS).where(dead_letters.c.number.in_(numbers))
+    rows = _take(connection, connection.execute(query).all())
+    dead_letter_counts.count_gone(connection, _whose(rows), redriven=True)
+    sweep(connection, (row.message for row in rows))
+    return Counter(row.reason for row in rows)
 
 
 def _take(connection: Connection, rows: Sequence[Row[Any]]) -> list[Row[Any]]:

@@ -7,7 +7,7 @@ import contextlib
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +31,7 @@ LOOK = 2.0
 """Seconds from one look at the bytes of dead letters to the next."""
 REMEMBERED = 10_000
 """Topics of dead letters whose verdict is remembered while a selection is worked on."""
-_CURSOR = re.compile(r"([sm])([0-9]{1,18})-([0-9]{1,18})")
+_CURSOR = re.compile(r"([smu])([0-9]{1,18})-([0-9]{1,18})")
 _log = structlog.get_logger("dragoman.deadletters")
 
 
@@ -63,14 +63,15 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class _Cursor:
     """Behind which number to go on, up to which: what dies again meanwhile has a higher one. First
-    the letters of subscriptions, then, where the two are told apart, those of mailboxes."""
+    the letters of subscriptions (s), then, where they are told apart, those of mailboxes (m), and
+    those that were set aside when they came, and are for nobody yet (u)."""
 
-    of_mailboxes: bool
+    part: str
     after: int
     upto: int
 
     def __str__(self) -> str:
-        return f"{'m' if self.of_mailboxes else 's'}{self.after}-{self.upto}"
+        return f"{self.part}{self.after}-{self.upto}"
 
 
 def covers(expression: str, namespaces: dict[str, str]) -> Callable[[str | None], bool]:
@@ -121,6 +122,8 @@ class DeadLetters:
         self._mailboxes = mailboxes
         self._sharing = sharing
         self._producer = producer
+        self.publish_again: Callable[[Notification], Awaitable[bool]] = _stays
+        """Publishes what was set aside, should that be possible now."""
         self._position = 0
         """The last position that was given to a letter."""
 
@@ -184,7 +187,7 @@ class DeadLetters:
         self, selection: Selection, *, limit: int | None = None, after: str | None = None
     ) -> Affected:
         """Let letters of *selection* wait again, those of subscriptions and mailboxes that there
-        still are."""
+        still are, and publish those set aside that can be read now."""
         await self._subscriptions.refresh()
         return await self._all(self._redrive, selection, limit, after)
 
@@ -209,7 +212,7 @@ class DeadLetters:
         reasons: Counter[str] = Counter()
         cursor = _read(after)
         if cursor is None:
-            cursor = _Cursor(False, 0, await self._store.submit(rows.newest))
+            cursor = _Cursor("s", 0, await self._store.submit(rows.newest))
         async for slice_, following in work(selection, cursor):
             reasons.update(slice_.chosen)
             if following is not None and limit is not None and reasons.total() >= limit:
@@ -249,15 +252,27 @@ class DeadLetters:
     ) -> AsyncIterator[tuple[Slice, _Cursor | None]]:
         following: _Cursor | None = cursor
         while following is not None:
-            if following.of_mailboxes:
+            if following.part == "s":
+                slice_ = await self._redrive_deliveries(selection, following)
+                following = _behind(following, slice_) or _Cursor("m", 0, cursor.upto)
+            elif following.part == "m":
                 slice_ = await self._mailboxes.redrive(
                     selection, after=following.after, upto=following.upto
                 )
-                following = _behind(following, slice_)
+                following = _behind(following, slice_) or _Cursor("u", 0, cursor.upto)
             else:
-                slice_ = await self._redrive_deliveries(selection, following)
-                following = _behind(following, slice_) or _Cursor(True, 0, cursor.upto)
+                slice_ = await self._redrive_set_aside(selection, following)
+                following = _behind(following, slice_)
             yield slice_, following
+
+    async def _redrive_set_aside(self, selection: Selection, cursor: _Cursor) -> Slice:
+        """Publish what was set aside and can be read now. A letter goes when its events are
+        durable: a crash in between publishes them once more, with the same ids."""
+        look = partial(rows.set_aside, selection=selection, after=cursor.after, upto=cursor.upto)
+        found, last = await self._store.submit(look)
+        done = [number for number, message in found if await self.publish_again(message)]
+        reasons = await self._store.submit(partial(rows.remove_redriven, numbers=done))
+        return Slice(reasons, last)
 
     async def _redrive_deliveries(self, selection: Selection, cursor: _Cursor) -> Slice:
         own = author(self._sharing.number, HOUSE)
@@ -338,6 +353,10 @@ class DeadLetters:
             await asyncio.sleep(LOOK)
 
 
+async def _stays(_message: Notification) -> bool:
+    return False
+
+
 def _behind(cursor: _Cursor, slice_: Slice) -> _Cursor | None:
     """The cursor behind *slice_*; None at the end."""
     return None if slice_.last is None else replace(cursor, after=slice_.last)
@@ -349,4 +368,4 @@ def _read(cursor: str | None) -> _Cursor | None:
     found = _CURSOR.fullmatch(cursor)
     if found is None:
         raise Refused(Reason.MESSAGE_INVALID, "`after` is not what an answer's `next` said.")
-    return _Cursor(found[1] == "m", int(found[2]), int(found[3]))
+    return _Cursor(found[1], int(found[2]), int(found[3]))

@@ -1,17 +1,18 @@
 """Notify as publishers write it, in every version of WS-BaseNotification, as notifications."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from lxml import etree
 
-from filters import Reason, Refused, Topic
+from filters import FilterError, Reason, Refused, Topic, parse_document
+from filters.documents import DEFAULT_LIMITS
 from mediation import names, profiles
 from mediation.model.errors import MediationError
 from mediation.model.messages import NO_PROPERTIES, EndpointReference, Notification
-from mediation.model.requests import Arrival, Context
+from mediation.model.requests import Arrival, Context, Publish, SetAside, TopicRules
 from mediation.model.specification import UnwrappedEvent
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.topics import read_topics, received_topic, unsaid_topics
@@ -23,6 +24,7 @@ from mediation.soap.envelopes import (
     elements,
     local_name,
     namespace_of,
+    octets_of,
     whole_text,
     xml_text,
 )
@@ -34,6 +36,10 @@ TRANSIENT_ATTRIBUTES = frozenset(
     for name in ("mustUnderstand", "actor", "role", "relay")
 ) | {f"{{{wsa.value}}}IsReferenceParameter" for wsa in Wsa}
 """Attributes of header blocks that are meant for one hop of one message."""
+_LIMITS_OF_SET_ASIDE = replace(
+    DEFAULT_LIMITS, octets=64 * 2**20, elements=1_000_000, nodes=2_000_000
+)
+"""Limits of a message that was accepted before, whatever they were then."""
 MAX_MESSAGES = 256
 """The most notifications in one message."""
 _LONG_TOPIC = 4096
@@ -56,39 +62,104 @@ _ADDRESSINGS = frozenset(wsa.value for wsa in Wsa)
 _OF_REFERENCES = frozenset({"Address", "ReferenceProperties", "ReferenceParameters", "Metadata"})
 
 
-def read_notify(
-    element: etree._Element, context: Context, arrival: Arrival
-) -> tuple[Notification, ...]:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """An event of a NotificationMessage, or, with ``why`` it cannot be taken, the message."""
+
+    topic: Topic | None
+    payload: bytes
+    producer: EndpointReference | None = None
+    written: bytes | None = None
+    headers: tuple[bytes, ...] = ()
+    why: str = ""
+
+
+def read_notify(element: etree._Element, context: Context, arrival: Arrival) -> Publish:
     """Read the events of a Notify of any version.
 
     Raises:
-        Refused: ``MESSAGE_INVALID``, ``TOPIC_INVALID``.
+        Refused: ``MESSAGE_INVALID``; ``TOPIC_INVALID`` where nothing is set aside.
     """
     messages = [child for child in children_of(element) if child.tag in _MESSAGES]
     if not messages:
         raise MediationError(Reason.MESSAGE_INVALID, "Notify has no NotificationMessage.")
     check_number(len(messages))
-    events, written, headers = [], [], []
     around = what_else(element, read=messages)
-    for message in messages:
-        parts = _parts_of(message)
-        content = parts["Message"]
-        payload = read_payload(content)
-        producer = _read_producer(parts.get("ProducerReference"))
-        topics = read_topics(parts.get("Topic"))
-        if topics == (None,) and arrival.url_topic is None:
-            topics = unsaid_topics(content)
-        further = _further(message, parts, producer, around)
-        for topic in topics:
-            events.append((topic or arrival.url_topic, payload, producer))
-            written.append(written_topic_header(parts.get("Topic"), topics))
-            headers.append(further)
-    check_number(len(events))
-    notifications = numbered(events, None, context, arrival, written=written)
-    if not any(headers):
-        return notifications
+    found = [one for message in messages for one in _read_message(message, around, arrival)]
+    check_number(len(found))
+    return _published(found, context, arrival)
+
+
+def _published(found: Sequence[_Read], context: Context, arrival: Arrival) -> Publish:
+    """What was *found*, published or set aside: the ids are the same in either case."""
+    events = [(one.topic, one.payload, one.producer) for one in found]
+    notifications = numbered(events, None, context, arrival, written=[one.written for one in found])
+    if any(one.headers for one in found):
+        notifications = tuple(
+            replace(made, headers=one.headers)
+            for made, one in zip(notifications, found, strict=True)
+        )
+    if not any(one.why for one in found):
+        return Publish(notifications)
+    pairs = list(zip(notifications, found, strict=True))
+    return Publish(
+        tuple(made for made, one in pairs if not one.why),
+        set_aside=tuple(SetAside(made, one.why) for made, one in pairs if one.why),
+    )
+
+
+def _read_message(
+    message: etree._Element, around: bytes | None, arrival: Arrival
+) -> Iterable[_Read]:
+    """The events of a NotificationMessage, one for each topic; *around* is what Notify says
+    besides."""
+    parts, rules = _parts_of(message), arrival.topics
+    content, written = parts["Message"], parts.get("Topic")
+    try:
+        topics = read_topics(written, rules.prefixes)
+    except FilterError as error:
+        if not rules.set_aside:
+            raise
+        headers = () if around is None else (around,)
+        return [_Read(None, octets_of(message), headers=headers, why=error.text)]
+    if topics == (None,) and arrival.url_topic is None:
+        topics = unsaid_topics(content)
+    payload, producer = read_payload(content), _read_producer(parts.get("ProducerReference"))
+    further = _further(message, parts, producer, around)
+    return [
+        _Read(
+            topic or arrival.url_topic,
+            payload,
+            producer,
+            written_topic_header(written, topics),
+            further,
+        )
+        for topic in topics
+    ]
+
+
+def read_set_aside(
+    kept: Notification, prefixes: tuple[tuple[str, str], ...]
+) -> tuple[Notification, ...]:
+    """The events of a NotificationMessage that was set aside, with the prefixes that are known
+    now.
+
+    Raises:
+        Refused: It still cannot be taken.
+    """
+    arrival = Arrival(kept.source, kept.time, kept.id, topics=TopicRules(prefixes))
+    message = parse_document(kept.payload, limits=_LIMITS_OF_SET_ASIDE)
+    found = list(_read_message(message, None, arrival))
+    made = _published(found, Context(Soap.V1_1), arrival).notifications
     return tuple(
-        replace(one, headers=further) for one, further in zip(notifications, headers, strict=True)
+        replace(
+            one,
+            headers=(*kept.headers, *one.headers),
+            attachments=kept.attachments,
+            expires=kept.expires,
+            properties=kept.properties,
+        )
+        for one in made
     )
 
 

@@ -46,8 +46,11 @@ _LONG = 4096
 read anew each time."""
 
 
-def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
+def read_topics(
+    element: etree._Element | None, prefixes: tuple[tuple[str, str], ...] = ()
+) -> tuple[Topic | None, ...]:
     """Read the topics of a notification's ``Topic`` element or header; without any, (None,).
+    *prefixes* are what those stand for that are not declared.
 
     Bad senders write ``|`` unions: an event on each alternative. A dialect that nobody
     knows is no reason to lose an event: its text is read as a concrete path.
@@ -56,7 +59,11 @@ def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
         return (None,)
     namespace, attributes = namespace_of(element), attributes_of(element)
     # Only a prefix asks for what is in scope.
-    scope = tuple(element.nsmap.items()) if ":" in text else ()
+    scope: tuple[tuple[str | None, str], ...] = ()
+    if ":" in text:
+        scope = tuple(element.nsmap.items())
+        if prefixes:
+            scope = tuple({**dict[str | None, str](prefixes), **element.nsmap}.items())
     said = (*attributes, *scope)
     if len(text) + sum([len(name or "") + len(value) for name, value in said]) > _LONG:
         return _topics_of(text, namespace, attributes, scope)

@@ -18,11 +18,13 @@ from gateway.publishing.metadata import MetadataOperations
 from gateway.publishing.operations import PublishingOperations, look_rate
 from gateway.publishing.producer_documents import ProducerDocuments
 from gateway.publishing.resources import Producer
+from gateway.publishing.set_aside import Prefix, TopicReading
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topic_files import read_namespaces
 from gateway.publishing.topics import TopicsSeen
 from gateway.resources.operations import ResourceOperations
 from gateway.security.intake import Intake
+from gateway.security.networks import networks
 from gateway.security.resource_addresses import ResourceKind
 from gateway.sequences.operations import SequenceOperations
 from gateway.sequences.sequences import Sequences
@@ -90,11 +92,14 @@ def answer_requests(
     )
     events_wanted = [WantedEvents(**row.model_dump()) for row in settings.windows_events]
     marks = SourceBookmarks(storage.store, events_wanted)
+    reading_topics = _topic_reading(settings)
     publishing = PublishingOperations(
         messaging.spool,
         topics,
         intake=intake,
         origins=sending.origins,
+        store=storage.store,
+        reading=reading_topics,
         looks=looks,
         mailboxes_each=sending.mailboxes.most,
         longest_lease=subscribing.subscriptions.longest_lease,
@@ -106,6 +111,7 @@ def answer_requests(
         prove=messaging.rights.prove_publisher if messaging.rights else None,
         prove_reader=messaging.rights.prove_reader if messaging.rights else None,
     )
+    subscribing.dead_letters.publish_again = publishing.set_aside.publish_again
     replies = Replies(
         sending.transport,
         peers.policy,
@@ -192,6 +198,7 @@ def answer_requests(
         reliable=step,
         rules=rules,
         limits=settings.documents,
+        topics=reading_topics.rules_for,
     )
     demand = Demand(sources, messaging.table, base=peers.base)
     directory = settings.directory
@@ -230,6 +237,15 @@ def _acknowledging(
         sending.sequences.wake()
 
     return AcknowledgementOperations(storage.store, sending.sequences.called_back, noted)
+
+
+def _topic_reading(settings: Settings) -> TopicReading:
+    """How topics of publishers are read."""
+    rows = [
+        Prefix(row.prefix, row.namespace, None if row.peer is None else networks([row.peer]))
+        for row in settings.prefixes
+    ]
+    return TopicReading(rows, set_aside=settings.unknown_topics == "set-aside")
 
 
 def _rules(settings: Settings) -> Callable[[str], EndpointRules]:

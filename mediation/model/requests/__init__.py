@@ -20,6 +20,7 @@ from mediation.model.requests.context import (
     Context,
     ManagementHeaders,
     Rejected,
+    TopicRules,
 )
 from mediation.model.requests.describing import (
     DescribeDevice,
@@ -74,6 +75,7 @@ from mediation.model.requests.publishing import (
     Published,
     PublisherRegistered,
     RegisterPublisher,
+    SetAside,
 )
 from mediation.model.requests.sequences import (
     RunSequence,
@@ -156,6 +158,7 @@ __all__ = [
     "SequenceAnswered",
     "SequenceParts",
     "Sequences",
+    "SetAside",
     "SetTerminationTime",
     "SourceSubscription",
     "SourceSubscriptions",
@@ -172,5 +175,6 @@ __all__ = [
     "TakeFor",
     "Taken",
     "TerminationTime",
+    "TopicRules",
     "Unsubscribe",
 ]

@@ -12,14 +12,28 @@ from mediation.model.values import checked_dataclass
 from mediation.model.versions import Form, Soap, Spec, Version, Wsa
 
 
+@dataclass(frozen=True, slots=True)
+class TopicRules:
+    """How topics of publications are read. ``prefixes`` are pairs of a prefix that is not declared,
+    and what it stands for then. With ``set_aside`` those of WS-Notification that cannot be read
+    are, and the others are published; else they are refused together."""
+
+    prefixes: tuple[tuple[str, str], ...] = ()
+    set_aside: bool = False
+
+
+STRICT = TopicRules()
+
+
 @checked_dataclass(frozen=True, slots=True)
 class Arrival:
     """All that is known of a message besides its octets.
 
     ``source`` names the publisher; ``time`` is now; ``fresh_id`` is the id that a message
     without one gets. ``url_topic`` is the topic that the request's URL names, ``rules`` are those
-    of its address. ``packaging`` is the package that it came in, with its ``attachments``.
-    ``learnt`` collects the names of documents in its texts that are parsed, too.
+    of its address, ``topics`` those of topics from its sender. ``packaging`` is the package that it
+    came in, with its ``attachments``. ``learnt`` collects the names of documents in its texts that
+    are parsed, too.
     """
 
     source: str
@@ -30,6 +44,7 @@ class Arrival:
     attachments: tuple[Attachment, ...] = ()
     packaging: Packaging = Packaging.NONE
     rules: EndpointRules = ANYWHERE
+    topics: TopicRules = STRICT
     learnt: set[str] | None = field(default=None, compare=False, repr=False)
 
 

@@ -14,16 +14,33 @@ class GetCurrentMessage:
     topic: Topic
 
 
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A NotificationMessage whose topic cannot be read, and why. The payload of ``notification`` is
+    that message, with every namespace in scope declared on it; ``id`` is the one that its event
+    gets when it can be read."""
+
+    notification: Notification
+    why: str
+
+
 # Frozen at run time, too: `PublishInSequence`, which is frozen, could not be made of it otherwise.
 @dataclass(frozen=True, slots=True)
 class Publish:
     """Events; their ``source`` and ``time`` are the caller's, given to `mediation.read`.
     ``answered``: the publisher waits for `Published`, as WS-Messenger's clients do.
-    ``acknowledged``: it waits for `Acknowledged`; there may be no event at all, in a heartbeat."""
+    ``acknowledged``: it waits for `Acknowledged`; there may be no event at all, in a heartbeat.
+    ``set_aside`` are messages among them that cannot be taken yet."""
 
     notifications: tuple[Notification, ...]
     answered: bool = False
     acknowledged: bool = False
+    set_aside: tuple[SetAside, ...] = ()
+
+    @property
+    def first_id(self) -> str:
+        """The id of the first event."""
+        return (self.notifications or [one.notification for one in self.set_aside])[0].id
 
 
 @dataclass(frozen=True, slots=True)

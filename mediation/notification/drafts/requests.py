@@ -1,6 +1,7 @@
 """The requests of a draft of WS-BaseNotification, and their answers."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from lxml import etree
 
@@ -26,7 +27,6 @@ from mediation.model.requests import (
     GetCurrentMessage,
     Operation,
     Pause,
-    Publish,
     Published,
     Request,
     Response,
@@ -77,8 +77,8 @@ class DraftRequests:
     ) -> Request:
         match operation:
             case Operation.PUBLISH:
-                events = read_notify(element, context, arrival)
-                return Publish(events, answered=self._draft.answers_notify)
+                publish = read_notify(element, context, arrival)
+                return replace(publish, answered=self._draft.answers_notify)
             case Operation.SUBSCRIBE:
                 return self._read_subscribe(element, context, arrival)
             case Operation.GET_CURRENT_MESSAGE:

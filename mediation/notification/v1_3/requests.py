@@ -22,7 +22,6 @@ from mediation.model.requests import (
     MailboxMade,
     Operation,
     Pause,
-    Publish,
     Renew,
     Request,
     Response,
@@ -64,7 +63,7 @@ class BaseRequests:
     ) -> Request:
         match operation:
             case Operation.PUBLISH:
-                return Publish(read_notify(element, context, arrival))
+                return read_notify(element, context, arrival)
             case Operation.SUBSCRIBE:
                 return _read_subscribe(element)
             case Operation.RENEW:
