@@ -203,8 +203,9 @@ async def show_dead_letter(
 
 @router.post("/redrive")
 async def redrive(chosen: Chosen, web: Parts) -> Affected:
-    """Deliver dead letters again, with the same message ids, or put them back into their
-    mailboxes; those of subscriptions and mailboxes that have ended stay where they are."""
+    """Deliver dead letters again, with the same message ids, put them back into their mailboxes,
+    or publish them, where their topics could not be read; those of subscriptions and mailboxes that
+    have ended, and what still cannot be read, stay where they are."""
     selection, letters = chosen.selection(), web.dead_letters
     if chosen.dry_run:
         work = letters.count(selection, redrivable=True, limit=chosen.limit, after=chosen.after)
