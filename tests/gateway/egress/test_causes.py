@@ -137,7 +137,7 @@ WORDS: dict[str, tuple[Callable[[], Awaitable[SendFailed]], FailureKind, str]] =
     "no HTTP": (
         lambda: failing(saying(b"220 smtp.example ESMTP\r\n")),
         FailureKind.ANSWER,
-        "answered no HTTP: it begins with '220 smtp.example ESMTP'",
+        "answered with a malformed head: it begins with '220 smtp.example ESMTP', not with HTTP/",
     ),
     "two lengths": (
         lambda: failing(
