@@ -1,8 +1,9 @@
 # Dragoman: set up, run, test, check. `make` prints what there is.
 #
-# Everything happens in .venv, whatever environment is active; it is made when it is missing and
-# brought up to date when what is locked, pyproject.toml or what is compiled has changed. What is
-# installed is locked in requirements/, with hashes; requirements/lock.py says how.
+# Everything happens in .venv, whatever environment is active; it is made when it is missing or of
+# another Python, and brought up to date when what is locked, pyproject.toml or what is compiled has
+# changed. What is installed is locked in requirements/, with hashes; requirements/lock.py says how.
+# Beside it, with another Python: make test PYTHON=python3.13 VENV=.venv-3.13
 
 PYTHON ?= python3
 # Options for what a target starts: make test ARGS="-k dime -x", make run ARGS="--port 9000"
@@ -11,13 +12,13 @@ ARGS ?=
 EXTRAS ?=
 # Debian packages that some tests want. Installed only by root, where there is apt-get; a test that
 # misses its package is skipped and says so. `make test SYSTEM_PACKAGES=` installs none.
-SYSTEM_PACKAGES ?= activemq gsoap libgsoap-dev nats-server postgresql rabbitmq-server slapd strace \
+SYSTEM_PACKAGES ?= activemq gsoap libgsoap-dev libnss-wrapper nats-server postgresql rabbitmq-server slapd strace \
 	uuid-runtime wsl xmlsec1
 
 # tests/rigs/workers.py says how many workers there are, which test runs where, in what order.
 ON_ALL_CORES := -n auto --dist loadgroup --no-loadscope-reorder
 
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
@@ -39,8 +40,9 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV MYPYPATH
 unexport PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV
 
-# The scripts in an environment hold its path: after a move it is made anew.
-ifneq ($(shell cat $(VENV)/.made-in 2>/dev/null),$(CURDIR))
+# The scripts in an environment hold its path: after a move it is made anew, as for another Python.
+MADE_WITH := $(CURDIR) $(shell "$(PYTHON)" -c 'import sys; print(*sys.version_info[:2], sep=".")' 2>/dev/null)
+ifneq ($(shell cat $(VENV)/.made-with 2>/dev/null),$(MADE_WITH))
 .PHONY: $(RUN_STAMP) $(DEV_STAMP) $(KNOWN_STAMPS)
 endif
 
@@ -141,11 +143,11 @@ fi; \
 if ! "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
 	echo "$$("$(PYTHON)" -V) is too old, 3.11 is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; \
 fi; \
-if [ -f $(VENV)/.made-in ] && [ "$$(cat $(VENV)/.made-in)" != "$(CURDIR)" ] \
+if [ -f $(VENV)/.made-with ] && [ "$$(cat $(VENV)/.made-with)" != "$(MADE_WITH)" ] \
 	|| ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
 	echo "Making $(VENV) ..."; \
 	"$(PYTHON)" -m venv --clear $(VENV); \
-fi && echo "$(CURDIR)" >$(VENV)/.made-in
+fi && echo "$(MADE_WITH)" >$(VENV)/.made-with
 endef
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check

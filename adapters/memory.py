@@ -13,7 +13,13 @@ from typing import Self
 
 from adapters.interests import Interests
 from adapters.options import Options
-from adapters.protocol import AdapterUnavailable, Capabilities, Interest
+from adapters.protocol import (
+    AdapterUnavailable,
+    Capabilities,
+    Interest,
+    PublicationRefused,
+    Refusal,
+)
 from mediation import Notification
 
 PREFETCH = 256
@@ -76,6 +82,11 @@ class MemoryAdapter:
     async def publish(self, notifications: Sequence[Notification]) -> None:
         if not self._open:
             raise AdapterUnavailable("the messaging system is closed")
+        too_large = [one for one in notifications if one.octets > MAX_OCTETS]
+        if too_large:
+            await self.publish([one for one in notifications if one.octets <= MAX_OCTETS])
+            words = f"it is larger than the memory for messages, {MAX_OCTETS} bytes"
+            raise PublicationRefused([Refusal(one, words) for one in too_large])
         octets = sum(notification.octets for notification in notifications)
         if (
             len(self._queue) + self._unsettled + len(notifications) > MAX_MESSAGES

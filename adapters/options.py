@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import overload
 from urllib.parse import parse_qsl, urlsplit
 
 from adapters.protocol import AdapterError
@@ -21,7 +22,8 @@ class Options:
         self._values = {**settings, **dict(parse_qsl(urlsplit(url).query))}
         self._known: list[str] = []
 
-    def number(self, name: str, default: int, *, least: int, most: int) -> int:
+    def number(self, name: str, default: int, *, least: int = 0, most: int = 2**31 - 1) -> int:
+        """Read a number from *least* to *most*."""
         text = self._take(name)
         if text is None:
             return default
@@ -29,7 +31,8 @@ class Options:
             raise _wrong(name, f"a number from {least} to {most}")
         return int(text)
 
-    def flag(self, name: str, default: bool) -> bool:
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Read ``true``, ``yes``, ``1``, or ``false``, ``no``, ``0``."""
         text = self._take(name)
         if text is None:
             return default
@@ -37,21 +40,26 @@ class Options:
             raise _wrong(name, "true or false")
         return _WORDS[text.lower()]
 
-    def octets(self, name: str) -> int | None:
-        """Read a number of bytes: ``4096``, ``64MiB``. None if it is not set."""
+    def octets(self, name: str, default: int | None = None) -> int | None:
+        """Read a number of bytes: ``4096``, ``64MiB``. *default* if it is not set."""
         text = self._take(name)
         if text is None:
-            return None
+            return default
         found = _OCTETS.match(text.strip())
         if found is None:
             raise _wrong(name, "a number of bytes, such as 64MiB")
         return int(found[1]) * _UNITS[found[2].lower()]
 
-    def text(self, name: str) -> str | None:
-        """Read a text; None if it is not set, or empty."""
-        return self._take(name) or None
+    @overload
+    def text(self, name: str) -> str | None: ...
+    @overload
+    def text(self, name: str, default: str) -> str: ...
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """Read a text; *default* if it is not set, or empty."""
+        return self._take(name) or default
 
     def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:
+        """Read one of *choices*."""
         text = self._take(name)
         if text is not None and text not in choices:
             raise _wrong(name, " or ".join(choices))

@@ -4,12 +4,17 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from filters import Expression, Reason, Refused
 from mediation import Notification
 
 API_VERSION = 1
+MAX_WORDS = 500
+"""Characters of a system's words that a publisher is told."""
+
+
+KeyT = TypeVar("KeyT")
 
 
 class AdapterError(Refused):
@@ -25,6 +30,50 @@ class AdapterUnavailable(AdapterError):
     def __init__(self, text: str, *, retry_after: float = 1.0) -> None:
         super().__init__(Reason.UNAVAILABLE, text)
         self.retry_after = retry_after
+
+
+class AdapterFailed(AdapterUnavailable):
+    """The adapter raised what no adapter may: a defect of its own, perhaps with this message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A notification that the system will never take, and why, in the system's *words*."""
+
+    notification: Notification
+    words: str
+
+
+class PublicationRefused(AdapterError):
+    """The system will never take some of what was published; it has the others durably.
+
+    An event is refused because of what it is: too large for the system, on a topic that may not be
+    published to. Who publishes it again is refused again; so a system that takes nothing now is
+    never one that refuses (`AdapterUnavailable`).
+    """
+
+    def __init__(self, refusals: Sequence[Refusal]) -> None:
+        self.refusals = tuple(refusals)
+        self._words = {_identity(each.notification): each.words for each in refusals}
+        words = "; ".join(dict.fromkeys(self._words.values()))
+        text = f"the messaging system refuses the event: {words}"
+        super().__init__(Reason.PUBLICATION_REFUSED, text[:MAX_WORDS])
+
+    def words_for(self, notification: Notification) -> str | None:
+        """Return why the system refuses *notification*, None if it has it."""
+        return self._words.get(_identity(notification))
+
+    def taken(self, notifications: Sequence[Notification]) -> list[Notification]:
+        """Return those of *notifications*, all that were published, that the system has."""
+        return [each for each in notifications if self.words_for(each) is None]
+
+    def taken_of(self, keyed: Mapping[KeyT, Notification]) -> list[KeyT]:
+        """Return the keys of those that the system has."""
+        return [key for key, each in keyed.items() if self.words_for(each) is None]
+
+
+def _identity(notification: Notification) -> tuple[str, str]:
+    return notification.source, notification.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +96,11 @@ class AdapterState:
     is reachable, but takes no messages now. ``since`` is when ``connected`` last changed. The
     ``last_error`` is the latest reason why a connection ended or could not be opened, "" while
     there was none, and ``last_error_at`` its time. ``reconnects`` counts connections that were
-    opened again; ``wrapped`` native bodies that were not XML and were wrapped in an element.
+    opened again; ``wrapped`` native bodies that were not XML and were wrapped in an element;
+    ``unreadable`` messages that could not be read. ``stopped_by`` names the message that ends one
+    connection after the other, by queue and id, "" while there is none.
+    ``gone`` are queues of the gateway that somebody deleted in the system and that were made again:
+    what they held is lost, and what was published meanwhile.
     """
 
     connected: bool
@@ -57,6 +110,9 @@ class AdapterState:
     reconnects: int = 0
     wrapped: int = 0
     last_error_at: datetime | None = None
+    unreadable: int = 0
+    stopped_by: str = ""
+    gone: tuple[str, ...] = ()
 
 
 class Delivery(Protocol):
@@ -104,6 +160,21 @@ class Sharing(Protocol):
         """The time at which *delivery* came, by the event loop's clock."""
 
 
+class RefusalMemory(Protocol):
+    """The power to tell what the system would refuse, without asking it (``refusals``).
+
+    What it refused lately (the size that is too large, the destination that is forbidden) is
+    remembered for a while, within bounds, so that the like of it is refused before it is accepted.
+    """
+
+    def refusal_of(self, notification: Notification) -> str | None:
+        """Return the words with which the system refused the like of *notification* lately; None
+        where nothing is known against it. It is called for each event, and must not block."""
+
+    def forget(self, notification: Notification) -> None:
+        """Forget what is known against *notification*: an operator says that it is mended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """The guarantees of a messaging system, and the optional powers of its adapter.
@@ -118,7 +189,9 @@ class Capabilities:
     itself: a message is yielded once for topics, however many it meets, and once for each interest
     in such a dialect that it meets, each to be settled by itself. ``selecting`` goes with them: it
     returns the interest, in one of ``dialects``, that a delivery was yielded for, and None for a
-    delivery that was yielded for topics.
+    delivery that was yielded for topics. ``unreadable`` returns why the message of a delivery could
+    not be read, "" if it could: its notification is what is left of it, which nobody gets.
+    ``refusals`` tells what the system refused lately.
 
     ``replicas`` is how adapters written before ``sharing`` say that they have its methods
     (`adapters.compatibility`).
@@ -138,6 +211,8 @@ class Capabilities:
     selecting: Callable[[Delivery], Interest | None] | None = field(
         default=None, compare=False, repr=False
     )
+    unreadable: Callable[[Delivery], str] | None = field(default=None, compare=False, repr=False)
+    refusals: RefusalMemory | None = field(default=None, compare=False, repr=False)
 
 
 class Adapter(Protocol):
@@ -165,6 +240,7 @@ class Adapter(Protocol):
 
         Raises:
             AdapterUnavailable: It did not confirm; it may have none, some or all.
+            PublicationRefused: It will never take some of them; it has all others.
         """
 
     async def want(self, interest: Interest) -> None:

@@ -44,6 +44,7 @@ from benchmarks.fanout import check_law, connect, subscribe
 from benchmarks.machine import describe, pin, spread
 from benchmarks.rig import TOPIC, Poster, Running, Sinks, envelope, gateway, subscribe_request
 from benchmarks.sinks import Sink, Tally
+from gateway.client.signals import end_as_by_interrupt
 from gateway.egress import AddressPolicy, Dialer, HttpTransport, Request, parse_target
 from mediation import Soap, Version, http_headers
 from mediation.names import WSN_1_3
@@ -615,4 +616,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    end_as_by_interrupt()
     uvloop.run(main())

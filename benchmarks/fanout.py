@@ -20,6 +20,7 @@ import uvloop
 from benchmarks.machine import describe, fit, percentile, pin, spread
 from benchmarks.rig import Poster, Running, Sinks, gateway, publish_request, subscribe_request
 from benchmarks.sinks import SHARES
+from gateway.client.signals import end_as_by_interrupt
 from mediation import Version
 
 WARM_UP = 10
@@ -166,14 +167,12 @@ async def figure_5(numbers: list[int], rounds: int) -> None:
         print(f"  consumers{_COLUMNS}  received")
         points = []
         for number in numbers:
-            sinks = Sinks(number)
-            with gateway() as running:
+            with Sinks(number) as sinks, gateway() as running:
                 poster = await connect(running)
                 await subscribe(poster, consumer, sinks.ports)
                 points.append(await latency(running, sinks, publisher, number, rounds))
                 poster.close()
                 check_law(running)
-            sinks.close()
             print(points[-1], flush=True)
         if len(points) > 2:
             for name in ("mean", "last"):
@@ -189,17 +188,16 @@ async def rates(seconds: float, repetitions: int) -> None:
     for version in (Version.WSE_2004_08, Version.WSN_1_3):
         through, limit = [], []
         for _ in range(repetitions):
-            sinks = Sinks(consumers)
-            with gateway() as running:
-                poster = await connect(running)
-                await subscribe(poster, version, sinks.ports)
-                through.append(await throughput(running, sinks, version, consumers, seconds))
-                poster.close()
-                check_law(running)
-            pin(0)
-            limit.append(await bare(sinks, sinks.ports[:32], publish_request(version, 0), 3.0))
-            pin(1)
-            sinks.close()
+            with Sinks(consumers) as sinks:
+                with gateway() as running:
+                    poster = await connect(running)
+                    await subscribe(poster, version, sinks.ports)
+                    through.append(await throughput(running, sinks, version, consumers, seconds))
+                    poster.close()
+                    check_law(running)
+                pin(0)
+                limit.append(await bare(sinks, sinks.ports[:32], publish_request(version, 0), 3.0))
+                pin(1)
         print(f"\nthroughput to {consumers} {version.value} consumers, one process on one core")
         print(f"  gateway      {spread(through)} deliveries/s")
         print(f"  bare sockets {spread(limit)} deliveries/s")
@@ -233,4 +231,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    end_as_by_interrupt()
     uvloop.run(main())

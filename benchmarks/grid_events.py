@@ -28,6 +28,7 @@ from gateway.client.grid_events import (
     prepared,
     read_event,
 )
+from gateway.client.signals import end_as_by_interrupt
 from mediation import Arrival
 from mediation.grid_events import CHANNEL, Template, write_handle_event
 
@@ -189,4 +190,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_as_by_interrupt()
     main()

@@ -23,6 +23,7 @@ import uvloop
 
 from benchmarks.machine import describe, percentile, pin, spread
 from benchmarks.rig import Poster, gateway, publish_request
+from gateway.client.signals import end_as_by_interrupt
 from mediation import Version
 
 PUBLISHERS = 32
@@ -157,4 +158,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    end_as_by_interrupt()
     uvloop.run(main())

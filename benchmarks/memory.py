@@ -13,6 +13,7 @@ import uvloop
 from benchmarks.fanout import connect, subscribe
 from benchmarks.machine import describe, pin
 from benchmarks.rig import gateway
+from gateway.client.signals import end_as_by_interrupt
 from mediation import Version
 
 
@@ -35,4 +36,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    end_as_by_interrupt()
     uvloop.run(main())

@@ -39,6 +39,7 @@ from gateway.client.reliable import (
     Receiver,
     ReliableClient,
 )
+from gateway.client.signals import end_as_by_interrupt
 from gateway.reliability.stores.participants import PsycopgConnections
 from gateway.reliability.stores.two_phase import TwoPhaseStore
 from mediation import EndpointReference, Soap, Wsa, http_headers
@@ -342,4 +343,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_as_by_interrupt()
     main()

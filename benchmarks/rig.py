@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from mediation import Soap, Version, Wsa, http_headers
 from mediation.names import WSE_2004_08, WSN_1_3, WSN_1_3_ACTIONS
@@ -152,6 +153,12 @@ class Sinks:
     def close(self) -> None:
         self._process.terminate()
         self._process.wait(10)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def envelope(version: Version, header: str, body: str) -> bytes:

@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import itertools
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -29,6 +30,7 @@ from benchmarks.rig import (
     publish_request,
     subscribe_request,
 )
+from gateway.client.signals import end_as_by_interrupt
 from mediation import Soap, Version
 from mediation.packaging.dime import Decoder, DimeMessage, Encoder
 
@@ -54,8 +56,8 @@ class Measured:
 async def delivery(seconds: float, rounds: int) -> None:
     """HTTP and SOAP.TCP in turn, so that what else the machine does meets both."""
     measured = {"http": Measured(), "soap.tcp": Measured()}
-    with gateway(folder=off_disk()) as running:
-        all_sinks = {scheme: Sinks(CONSUMERS, scheme) for scheme in measured}
+    with gateway(folder=off_disk()) as running, ExitStack() as stack:
+        all_sinks = {scheme: stack.enter_context(Sinks(CONSUMERS, scheme)) for scheme in measured}
         poster = await connect(running)
         for scheme, sinks in all_sinks.items():
             for port in sinks.ports:
@@ -78,8 +80,6 @@ async def delivery(seconds: float, rounds: int) -> None:
                     flush=True,
                 )
             check_law(running)
-        for sinks in all_sinks.values():
-            sinks.close()
     print(f"\ndeliveries to {CONSUMERS} {VERSION.value} consumers, one process on one core")
     for scheme, one in measured.items():
         print(f"  {scheme:8}  {spread(one.rates)}/s, {median(one.costs):.1f} us of it each")
@@ -175,4 +175,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    end_as_by_interrupt()
     uvloop.run(main())

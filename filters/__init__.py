@@ -1,12 +1,13 @@
 """Topics, topic expressions, XPath content filters, and the set that matches one event against
 all filters. Knows nothing of SOAP, brokers or the gateway.
 
-The doors for other packages: the names here, and of the rooms `archive`, `compiling`, `dialects`,
-`documents`, `explaining`, `extras`, `queries`, `spark`, `topics`, `workloads` and `xpath` what
-their ``__init__``, or the module itself, has. All other modules are insides (a contract in
-pyproject.toml keeps them so).
+The doors for other packages: the names here, and of the rooms `archive`, `charsets`, `compiling`,
+`dialects`, `documents`, `explaining`, `extras`, `queries`, `spark`, `topics`, `workloads` and
+`xpath` what their ``__init__``, or the module itself, has. All other modules are insides (a
+contract in pyproject.toml keeps them so).
 """
 
+from filters.charsets import in_utf_8
 from filters.compiling import (
     KNOWN_PREFIXES,
     CompiledFilter,
@@ -61,6 +62,7 @@ __all__ = [
     "engine_note",
     "evaluate_query",
     "evaluate_questions",
+    "in_utf_8",
     "is_false",
     "names_payload_root",
     "one_line",

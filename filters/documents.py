@@ -9,11 +9,12 @@ next to nothing.
 
 import re
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
 from lxml import etree
 
+from filters.charsets import DECLARATION, in_utf_8
 from filters.reasons import FilterError, Reason
 
 
@@ -30,10 +31,11 @@ class DocumentLimits:
     attributes: int = 128
     """Attributes of one element."""
     attribute_value: int = 64 * 2**10
-    namespaces_in_scope: int = 64
+    namespaces_in_scope: int = 128
+    """NVRs of one maker declare 55 on each envelope."""
     namespaces_declared: int = 1024
     """Declarations of namespaces in the document."""
-    scope_octets: int = 8 * 2**10
+    scope_octets: int = 16 * 2**10
     """Prefixes and URIs in scope together."""
     uri: int = 2048
     """Octets of one namespace name."""
@@ -45,6 +47,10 @@ class DocumentLimits:
     """Nor does a tag of so many octets."""
     part: int = field(init=False, repr=False, compare=False)
     """Nor does a part of one: a name, a value, a URI."""
+
+    def covers(self, other: "DocumentLimits") -> bool:
+        """Whether each of these limits is at least as wide as *other*'s."""
+        return all(getattr(self, each.name) >= getattr(other, each.name) for each in fields(self))
 
     def __post_init__(self) -> None:
         few = min(self.attributes, self.namespaces_in_scope, self.namespaces_declared)
@@ -58,6 +64,8 @@ class DocumentLimits:
 MOST_SAID = 160
 """Characters of the parser's words that a refusal repeats."""
 _PLACE = re.compile(r", line \d+, column \d+$")
+_FUNCTION = re.compile(r"^xml[A-Z]\w+ ?: ")
+"""The function of libxml2 that complains, which is nobody's business."""
 _SHORTEST_ATTRIBUTE = len(' a=""')
 
 DEFAULT_LIMITS = DocumentLimits()
@@ -66,14 +74,13 @@ DEFAULT_LIMITS = DocumentLimits()
 def parse_document(
     octets: bytes,
     *,
-    charset: str | None = None,
     limits: DocumentLimits = DEFAULT_LIMITS,
     names: set[str] | None = None,
 ) -> etree._Element:
-    """Parse *octets* of a peer into a document's root element.
+    """Parse *octets* of a peer, in UTF-8 or in UTF-16 with a byte order mark, into a document's
+    root element. What comes in another charset, `in_utf_8` converts before.
 
     Args:
-        charset: The media type's parameter, if it had one.
         names: Takes the names (Clark notation) of elements and attributes, and the prefixes and
             URIs of namespaces, also of a document that is then refused: libxml2 keeps them for the
             life of the thread, so somebody must count them. Names of a document that is not
@@ -85,7 +92,8 @@ def parse_document(
     """
     if len(octets) > limits.octets:
         raise FilterError(Reason.TOO_LARGE, "the document is too large")
-    octets, body = _as_utf_8(octets, charset)
+    octets = in_utf_8(octets, strict=True)
+    body = _behind_declaration(octets)
     # One octet is found far more quickly than several, and most documents have neither of these.
     declares = b"!" in octets and b"<!D" in octets
     if declares:
@@ -112,7 +120,7 @@ def parse_document(
     return root
 
 
-def replace_forbidden(octets: bytes, charset: str | None = None) -> bytes | None:
+def replace_forbidden(octets: bytes) -> bytes | None:
     """Replace every character that XML 1.0 forbids by U+FFFD, and every reference to a control
     character, in a document that `parse_document` refuses as ``NOT_XML``; None where there is none
     of them.
@@ -122,13 +130,12 @@ def replace_forbidden(octets: bytes, charset: str | None = None) -> bytes | None
     Raises:
         FilterError: ``ENCODING``.
     """
-    codec, body = _codec(octets, charset)
     try:
-        text = body.decode(codec, "surrogatepass")
+        text = in_utf_8(octets, strict=True).decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         return None
     mended, replaced = _FORBIDDEN.subn("\ufffd", text)
-    return octets[: len(octets) - len(body)] + mended.encode(codec) if replaced else None
+    return mended.encode() if replaced else None
 
 
 _FORBIDDEN = re.compile(
@@ -187,80 +194,18 @@ class _Parsers(threading.local):
 _parsers = _Parsers()
 
 
-# ---- encodings ----------------------------------------------------------------------------------
-
-_BYTE_ORDER_MARKS = (
-    # UTF-32's begin with, or hold, those of UTF-16: they come first.
-    (b"\xff\xfe\x00\x00", ""),
-    (b"\x00\x00\xfe\xff", ""),
-    (b"\xef\xbb\xbf", "utf-8"),
-    (b"\xff\xfe", "utf-16-le"),
-    (b"\xfe\xff", "utf-16-be"),
-)
-_FOREIGN_BEGINNINGS = (b"<\x00", b"\x00", b"\x4c\x6f\xa7\x94")
-"""``<`` in UTF-16 and UTF-32 without a byte order mark, ``<?xm`` in EBCDIC."""
-
-_PLAIN_BEGINNING = re.compile(rb"<[^\0?]")
-_PLAIN = frozenset({None, "utf-8", "UTF-8"})
-"""UTF-8 without a byte order mark and a declaration, as nearly all send it."""
-
-_NAMES_OF = {
-    "utf-8": ("utf-8", "utf8"),
-    "utf-16-le": ("utf-16", "utf-16le"),
-    "utf-16-be": ("utf-16", "utf-16be"),
-}
-_CODECS = {"utf-8": "utf-8", "utf8": "utf-8", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be"}
-"""Charsets that suffice without a byte order mark; ``utf-16`` does not."""
-
-_VALUE = rb"""[ \t\r\n]*=[ \t\r\n]*(?:"([^"<]*)"|'([^'<]*)')"""
-_DECLARATION = re.compile(
-    rb"<\?xml[ \t\r\n]+version" + _VALUE + rb"(?:[ \t\r\n]+encoding" + _VALUE + rb")?"
-    rb"(?:[ \t\r\n]+standalone" + _VALUE + rb")?[ \t\r\n]*\?>"
-)
+# ---- declarations -------------------------------------------------------------------------------
 
 
-def _as_utf_8(octets: bytes, charset: str | None) -> tuple[bytes, int]:
-    """*octets* in UTF-8 without byte order mark, and where their XML declaration ends.
-
-    The byte order mark decides, then the charset, then the declaration; where two of them
-    contradict each other, or it is neither UTF-8 nor UTF-16, nothing is guessed (X11).
-    """
-    if charset in _PLAIN and _PLAIN_BEGINNING.match(octets):
-        return octets, 0
-    codec, octets = _codec(octets, charset)
-    if codec != "utf-8":
-        try:
-            octets = octets.decode(codec).encode()
-        except UnicodeDecodeError:
-            raise _not_xml() from None
+def _behind_declaration(octets: bytes) -> int:
+    """Where the XML declaration of *octets* ends, which are in UTF-8; 0 where there is none."""
     if not (octets.startswith(b"<?xml") and octets[5:6] in (b" ", b"\t", b"\r", b"\n")):
-        return octets, 0
-    declaration = _DECLARATION.match(octets)
+        return 0
+    declaration = DECLARATION.match(octets)
     if declaration is None or (declaration[1] or declaration[2]) != b"1.0":
         # XML 1.1 allows what 1.0 does not, and no peer of ours needs it (X12).
         raise _not_xml()
-    declared = declaration[3] or declaration[4]
-    if declared is not None and declared.decode("ascii", "replace").lower() not in _NAMES_OF[codec]:
-        raise _encoding()
-    if codec == "utf-8":
-        return octets, declaration.end()
-    return octets[declaration.end() :], 0
-
-
-def _codec(octets: bytes, charset: str | None) -> tuple[str, bytes]:
-    """The codec of *octets*, and these without their byte order mark."""
-    stated = charset.strip().strip("\"'").lower() if charset else ""
-    # A document's first octet is nearly always its first `<`.
-    if not octets.startswith(b"<") or octets.startswith(b"<\x00"):
-        for mark, codec in _BYTE_ORDER_MARKS:
-            if octets.startswith(mark):
-                if not codec or (stated and stated not in _NAMES_OF[codec]):
-                    raise _encoding()
-                return codec, octets[len(mark) :]
-    codec = _CODECS.get(stated, "") if stated else "utf-8"
-    if not codec or (codec == "utf-8" and octets.startswith(_FOREIGN_BEGINNINGS)):
-        raise _encoding()
-    return codec, octets
+    return declaration.end()
 
 
 # ---- document types, counts, sizes --------------------------------------------------------------
@@ -423,10 +368,6 @@ def _weight(prefix: str, uri: str | None) -> int:
     return 0 if uri is None else len(prefix.encode()) + len(uri.encode())
 
 
-def _encoding() -> FilterError:
-    return FilterError(Reason.ENCODING, "the document is not clearly in UTF-8 or UTF-16")
-
-
 def _not_xml(why: str = "") -> FilterError:
     text = "the document is not well-formed XML 1.0"
     return FilterError(Reason.NOT_XML, f"{text}: {why}" if why else text)
@@ -435,7 +376,8 @@ def _not_xml(why: str = "") -> FilterError:
 def _said(error: etree.XMLSyntaxError) -> str:
     """Return the parser's own words for what is wrong, and the place. They may hold names of the
     document, so they are cut to a length, and characters that would not show are replaced."""
-    words = _PLACE.sub("", " ".join(str(error.msg).split()))
+    words = _FUNCTION.sub("", _PLACE.sub("", " ".join(str(error.msg).split())))
+    words = words.replace("xmlChar value", "character")
     shown = "".join(character if character.isprintable() else "?" for character in words)
     shown = shown if len(shown) <= MOST_SAID else f"{shown[:MOST_SAID]}..."
     line, column = error.position

@@ -84,6 +84,8 @@ class Reason(Enum):
     QUERY_INVALID = "query-invalid"
     QUERY_FAILED = "query-failed"
     LOOP = "loop"
+    PUBLICATION_REFUSED = "publication-refused"
+    """The messaging system will never take the event."""
 
     # Us.
     RATE = "rate"

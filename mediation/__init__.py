@@ -20,6 +20,7 @@ from mediation.client import (
     expiry_text,
     is_response,
     leasing_in,
+    manager_at,
     read_answer,
     read_granted,
     read_pulled,
@@ -61,6 +62,7 @@ from mediation.model.calling import USUAL_CALLS, Calling, CallRules
 from mediation.model.delivery_modes import (
     PUSH,
     Bookmark,
+    DeliveryAssurance,
     DeliveryMode,
     Mode,
     Oversize,
@@ -204,6 +206,13 @@ from mediation.rendering import (
 from mediation.resources.wsrf import property_document
 from mediation.soap.addressing import id_to_keep, is_anonymous, reference_headers
 from mediation.soap.answers import PeerFault, PeerReply, fault_in, read_fault, read_reply
+from mediation.soap.body_elements import (
+    BodyContent,
+    BodyElement,
+    InvalidBody,
+    body_element,
+    detail_content,
+)
 from mediation.soap.envelopes import http_headers
 from mediation.specifications import SPECIFICATIONS, properties_in
 
@@ -236,6 +245,8 @@ __all__ = [
     "AskForSubscriptions",
     "Attachment",
     "Body",
+    "BodyContent",
+    "BodyElement",
     "Bookmark",
     "CallRules",
     "Calling",
@@ -244,6 +255,7 @@ __all__ = [
     "CurrentMessage",
     "DataForm",
     "DeleteSubscriptions",
+    "DeliveryAssurance",
     "DeliveryMode",
     "DescribeDevice",
     "DescribeEvents",
@@ -273,6 +285,7 @@ __all__ = [
     "Identified",
     "Identify",
     "Incoming",
+    "InvalidBody",
     "Lease",
     "LeaseOptions",
     "LeaseRules",
@@ -349,12 +362,14 @@ __all__ = [
     "Wsa",
     "acknowledges",
     "batch_id",
+    "body_element",
     "bookmark_header",
     "bookmark_of",
     "check_number",
     "checked_dataclass",
     "delivery_id",
     "delivery_id_of",
+    "detail_content",
     "ending_in",
     "event",
     "event_octets",
@@ -368,6 +383,7 @@ __all__ = [
     "is_anonymous",
     "is_response",
     "leasing_in",
+    "manager_at",
     "minimal_form",
     "of_producer",
     "parse_date_time",

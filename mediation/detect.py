@@ -1,11 +1,12 @@
 """Detection: the SOAP, the addressing, the specification and the operation of an envelope.
 
-The QName of the body's first child decides. The action decides only where the body is empty.
+The QName of the body's first child decides. The action decides only where the body is empty; that
+of a request over another body is a fault.
 A child in a known specification's namespace that is no operation of it is a fault; faults and
 responses are never events; anything else is an event.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from lxml import etree
@@ -37,7 +38,6 @@ from mediation.model.specification import Specification
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.notification.notify import (
     TRANSIENT_ATTRIBUTES,
-    check_number,
     numbered,
     written_topic_header,
 )
@@ -50,6 +50,7 @@ from mediation.reliable_messaging import (
     RmFault,
     read_parts,
 )
+from mediation.request_actions import check_action
 from mediation.soap.addressing import (
     MAX_URI,
     first_message_id,
@@ -57,6 +58,7 @@ from mediation.soap.addressing import (
     read_headers,
     write_headers,
 )
+from mediation.soap.contents import body_content, check_alone, check_body
 from mediation.soap.envelopes import (
     Envelope,
     check_understood,
@@ -68,6 +70,7 @@ from mediation.soap.envelopes import (
     text_of,
     write_envelope,
 )
+from mediation.soap.expiry import take_expiry
 from mediation.soap.layout import Layout, layout_of
 from mediation.soap.payloads import payload_of
 from mediation.soap.recurring import EventMoulds, Moulds
@@ -132,7 +135,6 @@ _NAMING = frozenset({"Identifier", "SubscriptionReference", "EnumerationContext"
 """Local names of the elements of a request that may name its subscription or mailbox."""
 
 _NO_NAMESPACES: frozenset[str] = frozenset()
-_UTF_8 = frozenset({None, "utf-8", "UTF-8"})
 _WINDOWS = f"{{{names.WINDOWS_EVENTS}}}"
 """What the names of events begin with in which a topic is looked for."""
 
@@ -148,7 +150,6 @@ def read(
     arrival: Arrival,
     *,
     soap_hint: Soap = Soap.V1_1,
-    charset: str | None = None,
     limits: DocumentLimits = DEFAULT_LIMITS,
     learnt: set[str] | None = None,
 ) -> Incoming:
@@ -162,12 +163,12 @@ def read(
     Raises:
         Rejected: with the reason, and with all that is known of how to answer.
     """
-    usual = limits is DEFAULT_LIMITS and charset in _UTF_8
+    usual = limits is DEFAULT_LIMITS or limits.covers(DEFAULT_LIMITS)
     if usual:
         known = _moulds.read(octets, arrival, learnt)
         if known is not None:
             return known
-    found = _read_whole(octets, arrival, soap_hint, charset, limits, learnt)
+    found = _read_whole(octets, arrival, soap_hint, limits, learnt)
     if usual:
         _moulds.learn(octets, arrival, found)
     return found
@@ -177,14 +178,13 @@ def _read_whole(
     octets: bytes,
     arrival: Arrival,
     soap_hint: Soap = Soap.V1_1,
-    charset: str | None = None,
     limits: DocumentLimits = DEFAULT_LIMITS,
     learnt: set[str] | None = None,
 ) -> Incoming:
     soap, headers, name, namespaces = soap_hint, NO_HEADERS, "", _NO_NAMESPACES
     specification = operation = managed = reliable = None
     try:
-        root = _parse(octets, charset, limits, learnt)
+        root = _parse(octets, limits, learnt)
         soap = soap_of(root)
         envelope = read_envelope(root)
         element = envelope.body[0] if envelope.body else None
@@ -209,6 +209,7 @@ def _read_whole(
         if own is not None and not _is_asked(own, name, specification, operation):
             specification, operation = _own_specification(arrival.rules), own
             raise _element_missing(own)
+        called = None
         if specification is None and name and headers.action is None:
             called = _BY_CALL.get(name.rpartition("}")[2])
             if called is not None:
@@ -216,6 +217,8 @@ def _read_whole(
                 if soap is not Soap.V1_1:
                     soap = Soap.V1_1  # In which it is refused, too.
                     raise refuse_soap(name.rpartition("}")[2])
+        if name and called is None:
+            check_action(name, operation, headers.action, arrival.http_action)
         if reliable is not None:
             strange = (at for at in strange if _namespace_at(envelope, at) not in RM_BY_NAMESPACE)
         _check_understood(envelope, strange)
@@ -239,7 +242,9 @@ def _read_whole(
             arrival = replace(arrival, url_topic=topic)
         if element is None:
             element = etree.Element("empty")
-        if learnt is not None and managed is not None:
+        elif operation is Operation.PUBLISH and called is None:
+            check_alone(envelope)
+        if learnt is not None and (managed is not None or called is not None):
             arrival = replace(arrival, learnt=learnt)
         read_as = specification.requests.read(operation, element, context, arrival)
         request = _packaged(_headed(read_as, envelope, layout), arrival)
@@ -253,17 +258,15 @@ def _read_whole(
         raise Rejected(context, refused) from refused
 
 
-def _parse(
-    octets: bytes, charset: str | None, limits: DocumentLimits, learnt: set[str] | None
-) -> etree._Element:
+def _parse(octets: bytes, limits: DocumentLimits, learnt: set[str] | None) -> etree._Element:
     """Parse an envelope, in a second try one of `profiles.MENDED`."""
     try:
-        return parse_document(octets, charset=charset, limits=limits, names=learnt)
+        return parse_document(octets, limits=limits, names=learnt)
     except Refused as refused:
-        mended = replace_forbidden(octets, charset) if refused.reason is Reason.NOT_XML else None
+        mended = replace_forbidden(octets) if refused.reason is Reason.NOT_XML else None
         if mended is None:
             raise
-        root = parse_document(mended, charset=charset, limits=limits, names=learnt)
+        root = parse_document(mended, limits=limits, names=learnt)
         if profiles.MENDED.isdisjoint([one.tag for part in elements(root) for one in part]):
             raise
         return root
@@ -336,11 +339,27 @@ def _version(specification: Specification | None) -> Version | None:
 
 
 def _headed(request: Request, envelope: Envelope, layout: Layout) -> Request:
-    """Give wrapped events the application's header blocks of their message."""
-    if not isinstance(request, Publish) or not (kept := _kept_headers(envelope, layout)):
+    """Give wrapped events the application's header blocks of their message, besides those that
+    were made of what else it says of them.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID`` where they exceed `MAX_HEADER_OCTETS`.
+    """
+    if not isinstance(request, Publish):
         return request
-    events = tuple([replace(event, headers=kept) for event in request.notifications])
-    return replace(request, notifications=events)
+    kept, expires = take_expiry(_kept_headers(envelope, layout))
+    if kept or expires is not None:
+        events = tuple(
+            [
+                replace(event, headers=(*event.headers, *kept), expires=expires)
+                for event in request.notifications
+            ]
+        )
+        request = replace(request, notifications=events)
+    for event in request.notifications:
+        if event.headers and event.headers is not kept:
+            _check_headers(event.headers)
+    return request
 
 
 def _packaged(request: Request, arrival: Arrival) -> Request:
@@ -463,25 +482,26 @@ def _shown(name: str) -> str:
 def _read_event(
     envelope: Envelope, layout: Layout, context: Context, arrival: Arrival, *, acknowledged: bool
 ) -> Publish:
-    """Read bare events: each child of the body is one (WS-Eventing, Notifications; raw
-    notifications of WS-BaseNotification 1.3, section 3.2)."""
+    """Read a bare event: what stands in the body is one (WS-Eventing, Notifications; raw
+    notifications of WS-BaseNotification 1.3, section 3.2), however many elements it has, of which
+    some may be independent elements of SOAP's encoding (SOAP 1.1, section 5.1)."""
     action = context.headers.action or (arrival.http_action or "")[:MAX_URI] or None
     if action in _WRAPPING_ACTIONS:
         action = None  # A raw notification that knows no better one.
-    kept = _kept_headers(envelope, layout)
+    kept, expires = take_expiry(_kept_headers(envelope, layout))
     topics = _header_topics(envelope, layout)
-    check_number(len(envelope.body) * len(topics))
+    check_body(envelope)
+    payload, channel = body_content(envelope), _channel(envelope.body[0], context)
     events: list[tuple[Topic | None, bytes, EndpointReference | None]] = [
-        (topic or arrival.url_topic or channel, payload, None)
-        for child in envelope.body
-        for payload, channel in ((payload_of(child), _channel(child, context)),)
-        for topic in topics
+        (topic or arrival.url_topic or channel, payload, None) for topic in topics
     ]
     element = None if layout.topic is None else envelope.headers[layout.topic]
     written = written_topic_header(element, topics)
     headers = None if written is None else [written] * len(events)
     notifications = numbered(events, action, context, arrival, kept, headers)
     answered = context.version is not None and not acknowledged
+    if expires is not None:
+        notifications = tuple([replace(event, expires=expires) for event in notifications])
     notifications = attach(notifications, arrival.attachments)
     return Publish(notifications, answered=answered, acknowledged=acknowledged)
 
@@ -514,11 +534,15 @@ def _kept_headers(envelope: Envelope, layout: Layout) -> tuple[bytes, ...]:
         for attribute in TRANSIENT_ATTRIBUTES.intersection(block.keys()):
             del block.attrib[attribute]
         kept.append(payload_of(block))
-    if sum(map(len, kept)) > MAX_HEADER_OCTETS:
+    _check_headers(kept)
+    return tuple(kept)
+
+
+def _check_headers(blocks: Collection[bytes]) -> None:
+    if sum(map(len, blocks)) > MAX_HEADER_OCTETS:
         raise MediationError(
             Reason.MESSAGE_INVALID, "The event's own header blocks exceed 6 KiB together."
         )
-    return tuple(kept)
 
 
 def _read_named(

@@ -93,6 +93,7 @@ _HTTP_STATUS: Mapping[Reason, int] = {
     Reason.MEDIA_TYPE: 415,
     Reason.RATE: 429,
     Reason.UNAVAILABLE: 503,
+    Reason.MAILBOX_FULL: 503,
 }
 """Reasons that HTTP has a status for, whatever SOAP says."""
 

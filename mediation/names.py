@@ -197,7 +197,9 @@ PUBLISHER = "urn:dragoman:publisher:"
 """In front of the network address that scopes the ids of a publisher who has no other name; it is
 never told to consumers."""
 DRAGOMAN_POLICY = "urn:dragoman:policy:1"
-"""The identifier of the policy of the endpoint."""
+"""The identifier of the policy of the endpoint, and the namespace of ``Assurance``, by which a
+subscriber says how often it wants to get an event, and of the header block ``Expires``, by which a
+publisher says when one's life is over."""
 LCM = "urn:oasis:names:tc:ebxml-regrep:xsd:lcm:3.0"
 """Requests to registries, in which IHE's actors publish metadata of documents;"""
 RIM = dialects.EBRIM_QUERY

@@ -31,6 +31,7 @@ from mediation.notification.topics import topic_element
 from mediation.resources.termination import asks_for_termination, termination_notification
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import reference_headers, write_headers
+from mediation.soap.contents import parts_in
 from mediation.soap.envelopes import (
     ENVELOPE_END,
     ENVELOPE_MIDDLE,
@@ -39,6 +40,7 @@ from mediation.soap.envelopes import (
     write_envelope,
     xml_text,
 )
+from mediation.soap.expiry import expiry_block
 from mediation.specifications import SPECIFICATIONS
 
 _DELIVERIES = uuid.UUID("6f3b1f0e-6a2c-5b0e-9d0b-6a1c5f1f7d11").bytes
@@ -104,6 +106,8 @@ class _Frame:
     before_reference: bytes
     before_payload: bytes
     after_payload: bytes
+    bare: bool
+    """Whether the payload is the Body's content."""
 
 
 @dataclass(slots=True)  # Not frozen: that makes it dearer, for every message.
@@ -229,6 +233,8 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
     action = action_of(notification, wrapping)
     topic = notification.topic or DEFAULT_TOPIC
     headers = notification.headers
+    if notification.expires is not None:
+        headers = (*headers, expiry_block(notification.expires))
     if wrapping.names_producer:
         named = notification.producer
         if not wrapping.names_gateway:
@@ -245,7 +251,10 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
         headers = (*headers, notification.topic_header)
     else:
         frame = _frame(shape, topic, action, "")
-    return SoapRendering(frame, b"".join(headers) if headers else b"", notification.payload)
+    payload = notification.payload
+    if frame.bare:
+        payload = parts_in(payload) or payload
+    return SoapRendering(frame, b"".join(headers) if headers else b"", payload)
 
 
 def _is_short(producer: EndpointReference | None) -> bool:
@@ -301,6 +310,7 @@ def _make_frame(
         f"{around.header}{ENVELOPE_MIDDLE}{around.before_reference}".encode(),
         f"{around.before_payload}{opened}".encode(),
         f"{around.after_payload}{ENVELOPE_END}".encode(),
+        not (around.before_reference or around.before_payload or opened),
     )
 
 
@@ -382,5 +392,5 @@ def shared_envelope(notification: Notification, soap: Soap, wsa: Wsa) -> bytes:
     header += topic_element(
         "wsnt:Topic", notification.topic or DEFAULT_TOPIC, None, f' xmlns:wsnt="{names.WSN_1_3}"'
     )
-    body = notification.payload.decode()
+    body = (parts_in(notification.payload) or notification.payload).decode()
     return f"{envelope_start(soap, wsa)}{header}{ENVELOPE_MIDDLE}{body}{ENVELOPE_END}".encode()

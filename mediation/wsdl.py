@@ -20,12 +20,20 @@ from mediation.model.versions import Soap
 from mediation.reliable_messaging import Assurance, Rm, RmAssertion, write_rm_assertion
 from mediation.soap.envelopes import octets_of, xml_attribute
 from mediation.specifications import SPECIFICATIONS
+from mediation.wsdl_prefixes import declare_namespaces_once
 
 NAMESPACE = "urn:dragoman:wsdl:1"
 _SOAP_BINDINGS = {
     Soap.V1_1: ("Soap11", names.WSDL_SOAP_1_1),
     Soap.V1_2: ("Soap12", names.WSDL_SOAP_1_2),
 }
+_PREFIXES = {
+    names.WSDL: "wsdl",
+    NAMESPACE: "d",
+    **{namespace: suffix.lower() for suffix, namespace in _SOAP_BINDINGS.values()},
+}
+"""The prefixes that the ends of descriptions count on, which are written for each address."""
+_END = "</wsdl:definitions>"
 SERVICES = tuple(
     service for specification in SPECIFICATIONS.values() for service in specification.services
 )
@@ -102,7 +110,7 @@ def write_wsdl(
         port_types = dict.fromkeys(offer.port_type for offer in service.offers)
         ports += (_port(name, soap, address) for soap in Soap for name in port_types)
         ports.append("</wsdl:service>")
-    return f"{described}{''.join(ports)}</wsdl:definitions>".encode()
+    return f"{described}{''.join(ports)}{_END}".encode()
 
 
 @lru_cache
@@ -136,8 +144,9 @@ def _described(services: tuple[Service, ...], sequences: Sequences) -> str:
             for name, its in port_types.items()
             for soap in Soap
         ),
+        _END,
     ]
-    return "".join(parts)
+    return declare_namespaces_once("".join(parts).encode(), _PREFIXES).decode().removesuffix(_END)
 
 
 def _schema(name: str) -> str:
@@ -280,5 +289,5 @@ def _port(name: str, soap: Soap, address: str) -> str:
     suffix, namespace = _SOAP_BINDINGS[soap]
     return (
         f'<wsdl:port name="{name}{suffix}" binding="d:{name}{suffix}">'
-        f'<b:address xmlns:b="{namespace}" location={xml_attribute(address)}/></wsdl:port>'
+        f"<{_PREFIXES[namespace]}:address location={xml_attribute(address)}/></wsdl:port>"
     )

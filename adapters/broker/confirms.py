@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-from adapters.protocol import AdapterUnavailable
+from adapters.protocol import AdapterError, AdapterUnavailable
 
 
 class Publication:
@@ -22,8 +22,12 @@ class Publication:
 
     def refuse(self, text: str, retry_after: float) -> None:
         """End the wait with `AdapterUnavailable`: the broker may have none of it."""
+        self.fail(AdapterUnavailable(text, retry_after=retry_after))
+
+    def fail(self, error: AdapterError) -> None:
+        """End the wait with *error*."""
         if not self.done.done():
-            self.done.set_exception(AdapterUnavailable(text, retry_after=retry_after))
+            self.done.set_exception(error)
             self.done.exception()  # Its publisher may have given up.
 
 

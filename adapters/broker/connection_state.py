@@ -35,7 +35,15 @@ class ConnectionState:
             self.up, self.since = False, self.erred
 
 
-def state_of(links: Sequence[ConnectionState], *, blocked: bool, wrapped: int) -> AdapterState:
+def state_of(
+    links: Sequence[ConnectionState],
+    *,
+    blocked: bool,
+    wrapped: int,
+    unreadable: int = 0,
+    stopped_by: str = "",
+    gone: tuple[str, ...] = (),
+) -> AdapterState:
     """Return the state of an adapter that needs all of the connections *links*."""
     down = [link.since for link in links if not link.up]
     latest = max(links, key=lambda link: (link.error != "", link.erred))
@@ -47,6 +55,9 @@ def state_of(links: Sequence[ConnectionState], *, blocked: bool, wrapped: int) -
         blocked=blocked and not down,
         reconnects=sum(max(0, link.opened - 1) for link in links),
         wrapped=wrapped,
+        unreadable=unreadable,
+        stopped_by=stopped_by,
+        gone=gone,
     )
 
 

@@ -9,6 +9,7 @@ What Dragoman writes has some of these headers too, but not ``specversion``.
 
 from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 
 from filters import Refused, Topic
 from mediation import Notification
@@ -21,19 +22,29 @@ from mediation.cloudevents import (
 )
 
 _PREFIXES = ("cloudEvents:", "cloudEvents_")
+NO_ATTRIBUTES: Mapping[str, object] = MappingProxyType({})
+
+
+def is_attribute(name: str) -> bool:
+    """Whether a property of this name is an attribute."""
+    return name.startswith(_PREFIXES)
 
 
 def event_in(
-    body: bytes, properties: Mapping[str, str], media_type: str | None
+    body: bytes,
+    properties: Mapping[str, str],
+    media_type: str | None,
+    typed: Mapping[str, object] = NO_ATTRIBUTES,
 ) -> CloudEvent | None:
-    """The CloudEvent that a message is; None where it is none, or breaks the rules."""
+    """The CloudEvent that a message is; None where it is none, or breaks the rules. *typed* are
+    those of its properties that are no texts."""
     try:
         if media_type is not None and media_type.lower().startswith(STRUCTURED):
             return read_event(body)
         if not any(f"{prefix}specversion" in properties for prefix in _PREFIXES):
             return None
         attributes: list[tuple[str, object]] = [
-            (name.removeprefix(prefix), value)
+            (name.removeprefix(prefix), typed.get(name, value))
             for prefix in _PREFIXES
             for name, value in properties.items()
             if name.startswith(prefix) and name.removeprefix(prefix) != "datacontenttype"
@@ -52,10 +63,11 @@ def notification_in(
     *,
     time: datetime,
     topic: Topic | None,
+    typed: Mapping[str, object] = NO_ATTRIBUTES,
 ) -> Notification | None:
     """The notification that a CloudEvent stands for; None where a message is none, or one that
     cannot be read. Its source is the event's own: whoever may write to the broker is believed."""
-    event = event_in(body, properties, media_type)
+    event = event_in(body, properties, media_type, typed)
     if event is None:
         return None
     try:

@@ -11,11 +11,12 @@ from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 
-from adapters.broker.events import notification_in, without_attributes
+from adapters.broker.encodings import decode as decode_body
+from adapters.broker.events import NO_ATTRIBUTES, notification_in, without_attributes
 from filters import Reason, Refused, Topic
 from filters.topics import is_namespace
 from mediation import MediationError, Notification
-from mediation.packaging.data import is_plain, payload_of
+from mediation.packaging.data import is_plain, payload_of, wrap
 from mediation.packaging.records import CONTENT_TYPE, MAX_REFERENCES, decode
 
 logger = logging.getLogger(__name__)
@@ -30,6 +31,9 @@ def notification_of(
     source: str,
     time: datetime,
     topic: Topic | None,
+    expires: datetime | None = None,
+    encoding: str | None = None,
+    typed: Mapping[str, object] = NO_ATTRIBUTES,
 ) -> tuple[Notification, bool]:
     """Read any message as a notification. Returns it, and True if the message had to be forced into
     one.
@@ -38,22 +42,37 @@ def notification_of(
         properties: Those of the record, as `mediation.packaging.records` says.
         media_type: Of the body.
         id, source, time, topic: What holds where *properties* do not say it.
+        expires: When the broker lets go of it; the life of an event ends then, if not earlier.
+        encoding: The codings of the body, as `adapters.broker.encodings` reads them.
+        typed: Properties that are attributes of a CloudEvent, in their types.
+
+    Raises:
+        EncodingError: The body cannot be decoded.
     """
+    body, coded = decode_body(body, encoding)
     if media_type is not None and media_type.lower().startswith("multipart/related"):
         properties = {**properties, CONTENT_TYPE: media_type}
-    event = notification_in(body, properties, media_type, time=time, topic=topic)
+    event = notification_in(body, properties, media_type, time=time, topic=topic, typed=typed)
+    if event is not None and coded:
+        event = replace(event, payload=wrap(body, media_type, coded))
     if event is not None:
         properties = without_attributes(properties)
     try:
         if event is not None:
-            return _with_event(event, properties), False
-        notification = decode(body, properties, id=id, source=source, time=time, topic=topic)
+            return _with_event(event, properties, expires), False
+        notification = decode(
+            body, properties, id=id, source=source, time=time, topic=topic, expires=expires
+        )
         _check(notification, properties)
         forced = False
     except (Refused, ValueError, TypeError):
         # Properties that cannot be read are left aside; the body still arrives.
-        notification = Notification(id=id, source=source, payload=body, time=time, topic=topic)
+        notification = Notification(
+            id=id, source=source, payload=body, time=time, topic=topic, expires=expires
+        )
         forced = True
+    if coded:
+        return replace(notification, payload=wrap(body, media_type, coded)), True
     payload, wrapped = payload_of(
         notification.payload, None if notification.attachments else media_type
     )
@@ -62,8 +81,11 @@ def notification_of(
     return notification, forced or wrapped
 
 
-def _with_event(event: Notification, properties: Mapping[str, str]) -> Notification:
-    """The notification of a CloudEvent with what else its message says in *properties*.
+def _with_event(
+    event: Notification, properties: Mapping[str, str], expires: datetime | None
+) -> Notification:
+    """The notification of a CloudEvent with what else its message says in *properties*, which the
+    broker lets go of when it *expires*.
 
     Raises:
         MediationError: They cannot be read.
@@ -73,6 +95,7 @@ def _with_event(event: Notification, properties: Mapping[str, str]) -> Notificat
         rest,
         topic=rest.topic or event.topic,
         action=rest.action or event.action,
+        expires=min(filter(None, (rest.expires, event.expires, expires)), default=None),
         properties={**rest.properties, **event.properties},
     )
     _check(notification, notification.properties)

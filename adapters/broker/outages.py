@@ -47,7 +47,7 @@ class Outages:
         """Note that *connection* works."""
         if self._reasons and not self.forget(connection):
             seconds = round(time.monotonic() - self._began, 1)
-            logger.warning("adapter.connected", extra={"adapter": self.adapter, "seconds": seconds})
+            logger.info("adapter.connected", extra={"adapter": self.adapter, "seconds": seconds})
 
     def forget(self, connection: str) -> bool:
         """Drop *connection*: it works, or is not wanted any more. Returns True if others are

@@ -8,16 +8,20 @@ The window bounds what is unsettled of one session, however many queues it consu
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from adapters.protocol import Interest
+from adapters.broker.unreadable import cannot_be_read
+from adapters.protocol import Delivery, Interest
 from mediation import Notification
 
 HELD = 0.005
 """Seconds that an acknowledgement may wait for others, to go out with them."""
+
+logger = logging.getLogger(__name__)
 
 KeyT = TypeVar("KeyT")
 """The key by which a broker knows a message, to acknowledge it."""
@@ -44,6 +48,7 @@ class Arrival(Generic[KeyT, MessageT]):
         message: Let go of when it has been read.
         arrived: When, by the event loop's clock, for ``Capabilities.sharing``.
         interest: The interest whose selector it met, for ``Capabilities.selecting``.
+        fault: Why it cannot be read as a message, "" if it can, for ``Capabilities.unreadable``.
     """
 
     __slots__ = (
@@ -51,6 +56,7 @@ class Arrival(Generic[KeyT, MessageT]):
         "_prefetch",
         "_settled",
         "arrived",
+        "fault",
         "interest",
         "key",
         "message",
@@ -71,6 +77,7 @@ class Arrival(Generic[KeyT, MessageT]):
         redelivered: bool,
         arrived: float,
         interest: Interest | None = None,
+        fault: str = "",
     ) -> None:
         self.session = session
         self.key = key
@@ -79,6 +86,7 @@ class Arrival(Generic[KeyT, MessageT]):
         self.redelivered: bool = redelivered
         self.arrived: float = arrived
         self.interest: Interest | None = interest
+        self.fault: str = fault
         self._settled = False
 
     @property
@@ -101,19 +109,31 @@ PrefetchedDelivery = Arrival[Any, Any]
 """An arrival that was yielded."""
 
 
+def fault_of(delivery: Delivery) -> str:
+    """As ``Capabilities.unreadable``."""
+    assert isinstance(delivery, Arrival)
+    return delivery.fault
+
+
 class Prefetch(Generic[KeyT, MessageT]):
     """The messages of all sessions, in the order in which they arrived.
 
     Args:
         window: The most that may be unsettled of a session.
         read: Returns the notification of an arrival, None if no interest covers it.
+        salvage: As *read*, of what is left of an arrival with a ``fault``, or that *read* failed
+            with. None: what *read* raises is raised.
     """
 
     def __init__(
-        self, window: int, read: Callable[[Arrival[KeyT, MessageT]], Notification | None]
+        self,
+        window: int,
+        read: Callable[[Arrival[KeyT, MessageT]], Notification | None],
+        salvage: Callable[[Arrival[KeyT, MessageT]], Notification | None] | None = None,
     ) -> None:
         self._window = window
         self._read = read
+        self._salvage = salvage
         self._waiting: deque[Arrival[KeyT, MessageT]] = deque()
         self._changed = asyncio.Event()
         self.changed: Callable[[], None] = self._changed.set
@@ -156,7 +176,7 @@ class Prefetch(Generic[KeyT, MessageT]):
         while waiting and waiting[0].session.unsettled < self._window:
             arrival = waiting.popleft()
             session = arrival.session
-            notification = self._read(arrival)
+            notification = self._notification_of(arrival)
             del arrival.message  # With the octets of its body.
             if notification is not None:
                 session.unsettled += 1
@@ -165,3 +185,18 @@ class Prefetch(Generic[KeyT, MessageT]):
                 return arrival
             session.acknowledge(arrival.key)
         return None
+
+    def _notification_of(self, arrival: Arrival[KeyT, MessageT]) -> Notification | None:
+        if not arrival.fault:
+            try:
+                return self._read(arrival)
+            except Exception as exc:
+                if self._salvage is None:
+                    raise
+                arrival.fault = cannot_be_read(exc)
+        assert self._salvage is not None, "who sets a fault has it"
+        try:
+            return self._salvage(arrival)
+        except Exception:  # Else it would come again for ever, before all others.
+            logger.exception("adapter.message_lost", extra={"reason": arrival.fault})
+            return None

@@ -15,6 +15,11 @@ SHORTEST, LONGEST = 0.25, 10.0
 POLITE = 0.8
 """Seconds that the broker gets to close a connection."""
 
+CLOSING = 2 * POLITE
+"""Seconds that a connection gets to end in all."""
+CANCELLED_EACH = 0.2
+"""Seconds after which what does not end is cancelled again."""
+
 FIRST_ATTEMPT = 20.0
 """Seconds that a start waits for the broker. Without it the gateway starts all the same."""
 
@@ -25,7 +30,13 @@ logger = logging.getLogger(__name__)
 
 
 class Lost(Exception):
-    """A connection could not be opened, has ended, or is of no use any more."""
+    """A connection could not be opened, has ended, or is of no use any more.
+
+    ``by_peer``: the system ended it, and did so while it was in use: what was sent may be the
+    reason.
+    """
+
+    by_peer = False
 
 
 class Reconnect(Exception):
@@ -90,21 +101,30 @@ class Reconnector(Generic[ConnectionT]):
         self._task = asyncio.get_running_loop().create_task(self._keep())
 
     async def close(self) -> None:
-        """Close the connection, and open no other."""
+        """Close the connection, and open no other. A library may swallow a cancellation: it is
+        cancelled again and again, for `CLOSING` seconds."""
         self._outages.forget(self._what)
-        if self._task is not None:
+        if self._task is None:
+            return
+        end = asyncio.get_running_loop().time() + CLOSING
+        while not self._task.done() and asyncio.get_running_loop().time() < end:
             self._task.cancel()
-            await asyncio.wait([self._task], timeout=2 * POLITE)
+            await asyncio.wait([self._task], timeout=CANCELLED_EACH)
+        if not self._task.done():
+            said = {"adapter": self._outages.adapter, "connection": self._what}
+            logger.error("adapter.close_stuck", extra={**said, "seconds": CLOSING})
 
     async def _keep(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        # A library may swallow a cancellation, or make an error of it.
+        while task is None or not task.cancelling():
             try:
                 await self._attempt()
                 why = "the connection was closed"
             except Lost as exc:
                 why = str(exc)
             except Reconnect:
+                await asyncio.sleep(0)  # A cancellation comes through, whatever happens.
                 continue
             except Exception:  # A defect must not end all delivery for good.
                 logger.exception(
@@ -118,6 +138,8 @@ class Reconnector(Generic[ConnectionT]):
                 self._delay, STEADY
             ):
                 self._delay = SHORTEST
+            if task is not None and task.cancelling():
+                return
             self._outages.down(self._what, why)
             pause = self._delay * random.uniform(0.5, 1.0)
             self._next = loop.time() + pause

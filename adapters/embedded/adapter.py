@@ -16,16 +16,27 @@ import logging
 import queue
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
 from adapters.embedded.journal import Journal
-from adapters.embedded.writer import Outcome, Publication, Read, Stop, Work, Writer, encode_entry
+from adapters.embedded.writer import (
+    Outcome,
+    Probe,
+    Publication,
+    Read,
+    Stop,
+    Work,
+    Writer,
+    encode_entry,
+)
 from adapters.interests import Interests
 from adapters.options import Options
-from adapters.protocol import AdapterUnavailable, Capabilities, Interest
+from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
 from mediation import Notification
 
 PREFETCH = 32
@@ -39,7 +50,13 @@ WAITING_MESSAGES = 1000
 WAITING_OCTETS = 64 * 2**20
 """The most that may wait for a commit; publications beyond are refused."""
 
-CLOSE_SECONDS = 10.0
+CLOSE_SECONDS = 6.0
+COMMIT_SECONDS = 10.0
+"""What waits longer for a commit is refused; if the commit has begun, it may yet be kept."""
+LATE_SECONDS = 5.0
+"""A commit that takes longer is told as a disk that takes nothing."""
+LOOK_SECONDS = 0.5
+"""The time from one look at what waits to the next."""
 
 SWITCH_SECONDS = 0.0001
 """Python's switch interval, after which a busy event loop lets the writer run. With Python's 5 ms a
@@ -86,9 +103,23 @@ class EmbeddedAdapter:
     leave flushing to the operating system; ``reserve``, bytes of the disk left free.
     """
 
-    def __init__(self, journal: Journal, *, prefetch: int = PREFETCH) -> None:
-        self.capabilities = Capabilities(durable=True, prefetch=prefetch)
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        prefetch: int = PREFETCH,
+        waits: float = COMMIT_SECONDS,
+        late: float = LATE_SECONDS,
+    ) -> None:
+        self.capabilities = Capabilities(durable=True, prefetch=prefetch, reporting=self._report)
         self._journal = journal
+        self._waits = waits
+        self._late = late
+        self._watching: asyncio.TimerHandle | None = None
+        self._failed: AdapterState | None = None
+        """What is wrong with the journal, while something is."""
+        self._told = 0.0
+        """When the writer last told of anything."""
         self._interests = Interests()
         self._open = False
         self._failure: str | None = None
@@ -125,9 +156,9 @@ class EmbeddedAdapter:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._ended.add_done_callback(self._writer_ended)
         opened: asyncio.Future[int] = self._loop.create_future()
-        writer = Writer(self._journal, self._work, self._loop, self._committed)
+        self._writer = Writer(self._journal, self._work, self._loop, self._committed)
         self._thread = threading.Thread(
-            target=writer.run, args=(opened, self._ended), name="journal", daemon=True
+            target=self._writer.run, args=(opened, self._ended), name="journal", daemon=True
         )
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         self._thread.start()
@@ -135,6 +166,7 @@ class EmbeddedAdapter:
         self._failure = None
         self._open = True
         self._refill()
+        self._watch()
 
     async def publish(self, notifications: Sequence[Notification]) -> None:
         if not notifications:
@@ -151,7 +183,7 @@ class EmbeddedAdapter:
         self._waiting += len(entries)
         self._waiting_octets += octets
         done: asyncio.Future[None] = self._loop.create_future()
-        publication = Publication(notifications, entries, octets, done)
+        publication = Publication(notifications, entries, octets, done, self._loop.time())
         self._inflight.append(publication)
         self._hand(publication)
         try:
@@ -181,6 +213,8 @@ class EmbeddedAdapter:
             return
         self._open = False
         self._changed.set()
+        if self._watching is not None:
+            self._watching.cancel()
         self._hand(Stop())
         self._flush()
         await asyncio.wait([self._ended], timeout=CLOSE_SECONDS)
@@ -188,6 +222,35 @@ class EmbeddedAdapter:
             self._thread.join()
         else:
             logger.error("journal.not_closed", extra={"seconds": CLOSE_SECONDS})
+
+    def _watch(self) -> None:
+        """Refuse publications that have waited too long."""
+        self._watching = self._loop.call_later(min(LOOK_SECONDS, self._waits / 4), self._watch)
+        before = self._loop.time() - self._waits
+        for publication in self._inflight:
+            if publication.since > before:
+                break
+            _refuse(publication, AdapterUnavailable("the journal does not answer in time"))
+
+    def _report(self) -> AdapterState | None:
+        """Say what is wrong with the journal; None while nothing is. If it was idle, the writer is
+        asked to try it."""
+        if not self._open:
+            return None
+        began = self._writer.began
+        if began is not None and time.monotonic() - began > self._late:
+            return self._fails("the journal's disk does not answer")
+        if began is None and time.monotonic() - self._told > self._late:
+            self._told = time.monotonic()
+            self._hand(Probe())
+        return self._failed
+
+    def _fails(self, why: str) -> AdapterState:
+        if self._failed is None or self._failed.last_error != why:
+            now = datetime.now(UTC)
+            since = now if self._failed is None else self._failed.since
+            self._failed = AdapterState(False, since, why, blocked=True, last_error_at=now)
+        return self._failed
 
     def _hand(self, work: Work) -> None:
         """Hand *work* to the writer, together with all that this turn of the event loop brings.
@@ -220,11 +283,15 @@ class EmbeddedAdapter:
 
     def _committed(self, outcome: Outcome) -> None:
         """Take over what the writer has committed and read in one turn."""
+        self._told = time.monotonic()
+        self._failed = self._fails(outcome.failing) if outcome.failing else None
         numbers = iter(outcome.numbers)
         for publication in outcome.publications:
             self._inflight.popleft()
             self._waiting -= len(publication.entries)
             self._waiting_octets -= publication.octets
+            if publication in outcome.left_out:
+                continue
             if outcome.refused is not None:
                 _refuse(publication, outcome.refused)
                 continue

@@ -37,6 +37,13 @@ class Publication:
     entries: Sequence[Entry]
     octets: int
     done: asyncio.Future[None]
+    since: float = 0.0
+    """The event loop's time at which it was handed over."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether its publisher was told that it is not taken: then it is left out."""
+        return self.done.done() and not self.done.cancelled()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,11 @@ class Stop:
     """A request to commit what came before, and to close the journal."""
 
 
-Work = Publication | Read | Stop | int
+class Probe:
+    """A request to see whether the disk takes anything."""
+
+
+Work = Publication | Read | Stop | Probe | int
 """The items of the queue; an int is the number of a settled message."""
 
 
@@ -69,8 +80,9 @@ class Restored:
 class Outcome:
     """The result of one commit, for the event loop.
 
-    *numbers* are those of all entries of *publications*, None for a repeat; with *refused* none
-    of them is kept. *loaded* goes with *restored*: up to it there are no other messages.
+    *numbers* are those of all entries of *publications* but those *left_out*, None for a repeat;
+    with *refused* none of them is kept. *loaded* goes with *restored*: up to it there are no other
+    messages. *failing* says why the disk takes nothing now; "" if it does.
     """
 
     publications: Sequence[Publication]
@@ -79,6 +91,8 @@ class Outcome:
     settled: Sequence[int]
     restored: Sequence[Restored] | None
     loaded: int
+    left_out: frozenset[Publication] = frozenset()
+    failing: str = ""
 
 
 @dataclass(slots=True)
@@ -87,6 +101,7 @@ class _Batch:
 
     publications: list[Publication] = field(default_factory=list)
     stop: bool = False
+    probe: bool = False
 
 
 class Writer:
@@ -105,7 +120,9 @@ class Writer:
         self._tell = tell
         self._settled: list[int] = []
         self._read: Read | None = None
-        self._failing = False
+        self._failing = ""
+        self.began: float | None = None
+        """When the commit that is under way began (`time.monotonic`); None while none is."""
 
     def run(self, opened: asyncio.Future[int], ended: asyncio.Future[None]) -> None:
         """Open the journal and answer *opened* with its newest number; work until `Stop`."""
@@ -128,12 +145,18 @@ class Writer:
     def _turn(self) -> bool:
         """Take what has come, and commit it. Returns whether that was the last turn."""
         batch = self._take()
-        self._in_loop(self._tell, self._commit(batch.publications))
+        self.began = time.monotonic()
+        try:
+            outcome = self._commit(batch.publications, probe=batch.probe)
+        finally:
+            self.began = None
+        self._in_loop(self._tell, outcome)
         return batch.stop
 
     def _take(self) -> _Batch:
         batch = _Batch()
-        undone = self._settled or self._read is not None
+        undone = self._settled or self._read is not None or self._failing
+        batch.probe = bool(self._failing)
         with suppress(queue.Empty):
             handed = self._work.get(timeout=RETRY_SECONDS if undone else None)
             while True:
@@ -145,14 +168,22 @@ class Writer:
                             batch.publications.append(work)
                         case Read():
                             self._read = work
+                        case Probe():
+                            batch.probe = True
                         case Stop():
                             batch.stop = True
                             return batch
                 handed = self._work.get_nowait()
         return batch
 
-    def _commit(self, publications: Sequence[Publication]) -> Outcome:
-        entries = [entry for publication in publications for entry in publication.entries]
+    def _commit(self, publications: Sequence[Publication], *, probe: bool = False) -> Outcome:
+        left_out = frozenset(one for one in publications if one.refused)
+        entries = [
+            entry
+            for publication in publications
+            if publication not in left_out
+            for entry in publication.entries
+        ]
         numbers: Sequence[int | None] = ()
         refused = None
         settled: Sequence[int] = ()
@@ -161,13 +192,18 @@ class Writer:
                 numbers = self._journal.commit(entries, self._settled, now=time.time())
                 settled, self._settled = self._settled, []
                 self._recovered()
+            elif probe:
+                self._journal.probe(now=time.time())
+                self._recovered()
         except AdapterUnavailable as exc:
             refused = exc.with_traceback(None)
             self._failed(exc)
             if entries and self._settled:
                 settled = self._settle_alone()
         restored, loaded = self._restore()
-        return Outcome(publications, numbers, refused, settled, restored, loaded)
+        return Outcome(
+            publications, numbers, refused, settled, restored, loaded, left_out, self._failing
+        )
 
     def _settle_alone(self) -> Sequence[int]:
         """Commit settlements without messages: they make room, so a disk that is too full for
@@ -194,12 +230,12 @@ class Writer:
     def _failed(self, exc: AdapterUnavailable) -> None:
         if not self._failing:
             logger.error("journal.unavailable", extra={"reason": str(exc)})
-        self._failing = True
+        self._failing = str(exc)
 
     def _recovered(self) -> None:
         if self._failing:
             logger.warning("journal.available")
-        self._failing = False
+        self._failing = ""
 
     def _in_loop(self, callback: Callable[..., None], *arguments: object) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more

@@ -216,7 +216,8 @@ class XPathFilterAdapter:
 
     async def deliveries(self) -> AsyncIterator[Matched]:
         """Yield each message that some filter matches, with the keys of all that do: once, or in
-        several parts if some filters are slow (`adapters.filtering.slow_filters`).
+        several parts if some filters are slow (`adapters.filtering.slow_filters`); and each that
+        could not be read, with the reason.
 
         A message that matches no filter is settled here.
         """
@@ -241,6 +242,9 @@ class XPathFilterAdapter:
                     return
                 if self._refresh is not None:
                     await self._refresh(delivery)
+                if fault := self._fault_of(delivery):
+                    yield Matched(delivery, (), unreadable=fault)
+                    continue
                 selected = self._interest_of(delivery)
                 matching = await self._match(delivery.notification, selected)
                 if self.once is not None and selected is None:
@@ -267,6 +271,11 @@ class XPathFilterAdapter:
             return None
         selecting = self.capabilities.selecting
         return None if selecting is None else selecting(delivery)
+
+    def _fault_of(self, delivery: Delivery) -> str:
+        """Return why the message of *delivery* could not be read, "" if it could."""
+        unreadable = self._adapter.capabilities.unreadable
+        return "" if unreadable is None else unreadable(delivery)
 
     async def _match(self, notification: Notification, selected: Interest | None) -> Matching[str]:
         """Match *notification*. A failure counts as no match and is logged: else one message would

@@ -64,6 +64,8 @@ class Matched:
     unevaluated: Sequence[str] = ()
     """Keys whose filters were not evaluated because the queue was full; not counted against the
     subscriber."""
+    unreadable: str = ""
+    """Why the message could not be read, "" if it could: nobody gets it."""
 
 
 @dataclass(slots=True, eq=False)

@@ -26,6 +26,7 @@ from adapters.compatibility import capabilities_of
 from adapters.loading.entry_points import load, without_password
 from adapters.protocol import (
     Adapter,
+    AdapterFailed,
     AdapterState,
     AdapterUnavailable,
     Capabilities,
@@ -108,7 +109,7 @@ class RestartingAdapter:
         except Refused:
             raise
         except Exception as exc:
-            raise AdapterUnavailable(f"the adapter failed: {self._text(exc)}") from exc
+            raise AdapterFailed(f"the adapter failed: {self._text(exc)}") from exc
 
     async def want(self, interest: Interest) -> None:
         adapter = self._running()
@@ -148,6 +149,18 @@ class RestartingAdapter:
     def arrived(self, delivery: Delivery) -> float:
         return self._sharing.arrived(delivery)
 
+    def refusal_of(self, notification: Notification) -> str | None:
+        """As `RefusalMemory.refusal_of`; what cannot be told is found out by publishing."""
+        refusals = self._inner.refusals
+        try:
+            return None if refusals is None else refusals.refusal_of(notification)
+        except Exception:
+            return None
+
+    def forget(self, notification: Notification) -> None:
+        if self._inner.refusals is not None:
+            self._inner.refusals.forget(notification)
+
     async def deliveries(self) -> AsyncIterator[Delivery]:
         """As `Adapter.deliveries`, of one adapter after the other; ends when it is closed."""
         while not self._closed.is_set():
@@ -180,8 +193,13 @@ class RestartingAdapter:
 
     def _own_capabilities(self) -> Capabilities:
         """Return the adapter's capabilities with the powers that pass through here."""
-        sharing = None if self._inner.sharing is None else self
-        return replace(self._inner, reporting=lambda: self.state, sharing=sharing)
+        inner = self._inner
+        return replace(
+            inner,
+            reporting=lambda: self.state,
+            sharing=None if inner.sharing is None else self,
+            refusals=None if inner.refusals is None else self,
+        )
 
     def _running(self) -> Adapter:
         if not self._up and self._failures:

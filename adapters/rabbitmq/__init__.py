@@ -9,17 +9,24 @@ from typing import Self
 
 from adapters.broker.connection_state import state_of
 from adapters.broker.outages import Outages
-from adapters.broker.prefetch import Arrival, PrefetchedDelivery
-from adapters.broker.reconnecting import Reconnector, start_all
+from adapters.broker.prefetch import Arrival, PrefetchedDelivery, fault_of
+from adapters.broker.reconnecting import Lost, Reconnector, start_all
 from adapters.deduplication import Repeats
-from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Delivery, Interest
+from adapters.protocol import (
+    AdapterState,
+    AdapterUnavailable,
+    Capabilities,
+    Delivery,
+    Interest,
+    PublicationRefused,
+)
 from adapters.rabbitmq.address import Setup, read_setup
 from adapters.rabbitmq.connection import Connection
 from adapters.rabbitmq.consuming import Consuming
 from adapters.rabbitmq.headers import read_all_values
 from adapters.rabbitmq.messages import write
 from adapters.rabbitmq.publishing import Message, Publishing
-from adapters.rabbitmq.topology import PARTITIONS, foreign_exchanges
+from adapters.rabbitmq.topology import PARTITIONS, declare_exchanges, foreign_exchanges
 from mediation import Notification
 
 SHARED_HEARTBEAT = 4
@@ -47,17 +54,21 @@ class RabbitMQAdapter:
             prefetch=setup.prefetch,
             reporting=lambda: self.state,
             sharing=self,
+            unreadable=fault_of,
+            refusals=self,
         )
         self._consuming = Consuming(setup, lambda: self._consumer.retry_after)
         self._publishing = Publishing(
-            setup.exchange,
-            foreign_exchanges(setup.destinations),
+            "rabbitmq",
+            self._declare,
             unroutable=self._consuming.renew,
             retry_after=lambda: self._publisher.retry_after,
         )
         outages = Outages("rabbitmq")
         self._consumer = Reconnector(outages, "consuming", self._connect, self._consuming.serve)
-        self._publisher = Reconnector(outages, "publishing", self._connect, self._publishing.serve)
+        self._publisher = Reconnector(
+            outages, "publishing", self._open_publisher, self._publishing.serve
+        )
         self._repeats = Repeats()
         self._open = False
 
@@ -78,8 +89,19 @@ class RabbitMQAdapter:
             raise AdapterUnavailable("the adapter is closed")
         fresh = self._repeats.unknown(notifications)
         if fresh:
-            await self._publishing.publish([self._message(each) for each in fresh.values()])
+            try:
+                await self._publishing.publish([self._message(each) for each in fresh.values()])
+            except PublicationRefused as refused:
+                self._repeats.remember(refused.taken_of(fresh), time.time())
+                raise
             self._repeats.remember(fresh, time.time())
+
+    def refusal_of(self, notification: Notification) -> str | None:
+        publications = self._publishing.publications
+        return publications.refusal_of(self._message(notification)) if publications.known else None
+
+    def forget(self, notification: Notification) -> None:
+        self._publishing.publications.forget(self._message(notification))
 
     @property
     def state(self) -> AdapterState:
@@ -88,6 +110,9 @@ class RabbitMQAdapter:
             (self._consumer.state, self._publisher.state),
             blocked=self._publishing.blocked,
             wrapped=self._consuming.forced.total,
+            unreadable=self._consuming.unreadable.total,
+            stopped_by=self._consuming.stoppages.text,
+            gone=self._consuming.gone,
         )
 
     async def want(self, interest: Interest) -> None:
@@ -122,18 +147,30 @@ class RabbitMQAdapter:
     async def close(self) -> None:
         self._open = False
         self._consuming.close()
+        self._publishing.give_up()
         await asyncio.gather(self._consumer.close(), self._publisher.close())
 
     async def _connect(self) -> Connection:
         return await Connection.open(self._setup.parameters)
 
+    async def _open_publisher(self) -> Connection:
+        try:
+            return await self._connect()
+        except Lost:
+            self._publishing.give_up()
+            raise
+
+    async def _declare(self, connection: Connection) -> None:
+        others = foreign_exchanges(self._setup.destinations)
+        await declare_exchanges(connection, self._setup.exchange, others)
+
     def _message(self, notification: Notification) -> Message:
         there = self._setup.destinations.destination(notification.topic)
         properties, body = write(notification)
         return Message(
+            notification,
             there.exchange or self._setup.exchange,
             there.name,
-            notification.id,
             properties,
             body,
             self._consuming.cover(notification),

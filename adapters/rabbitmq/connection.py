@@ -20,6 +20,7 @@ from pika.exceptions import (
     ConnectionClosedByBroker,
     ProbableAccessDeniedError,
     ProbableAuthenticationError,
+    StreamLostError,
 )
 
 from adapters.broker import reconnecting
@@ -40,18 +41,24 @@ ANSWER = 15.0
 ACCESS_REFUSED = 403
 NOT_FOUND = 404
 RESOURCE_LOCKED = 405
+PRECONDITION_FAILED = 406
 COMMAND_INVALID = 503
 
 
 class Lost(reconnecting.Lost):
     """A connection or a channel could not be opened, or has ended.
 
-    ``code`` is the reply code of AMQP, 0 where the broker gave none.
+    ``code`` is the reply code of AMQP, 0 where the broker gave none. ``offended``: what the broker
+    sent could not be read.
     """
 
-    def __init__(self, text: str, code: int = 0) -> None:
+    def __init__(
+        self, text: str, code: int = 0, *, by_peer: bool = False, offended: bool = False
+    ) -> None:
         super().__init__(text)
         self.code = code
+        self.by_peer = by_peer
+        self.offended = offended
 
 
 class Channel:
@@ -200,7 +207,7 @@ class Channel:
         _settle(self.closed, lost)
         for answer in self._asked:
             if not answer.done():
-                answer.set_exception(Lost(str(lost), lost.code))
+                answer.set_exception(Lost(str(lost), lost.code, by_peer=lost.by_peer))
 
     def _flush_soon(self) -> None:
         """Flush at the end of this turn of the event loop."""
@@ -249,6 +256,11 @@ class Connection:
                 raise Lost(f"no answer within {OPENING:.0f} s") from None
             raise
         return cls(raw, closed)
+
+    @property
+    def is_open(self) -> bool:
+        """True if channels can be opened."""
+        return bool(self.raw.is_open)
 
     async def channel(self) -> Channel:
         """Open a channel.
@@ -308,16 +320,20 @@ def _lost(reason: BaseException) -> Lost:
     if isinstance(reason, Lost):
         return reason
     if isinstance(reason, ChannelClosedByBroker | ConnectionClosedByBroker):
-        return Lost(reason.reply_text, reason.reply_code)
+        return Lost(reason.reply_text, reason.reply_code, by_peer=True)
     if isinstance(reason, ProbableAuthenticationError):
         return Lost("the broker refused the user's name or password")
     if isinstance(reason, ProbableAccessDeniedError):
         return Lost("the broker refused the user access to the virtual host")
     if isinstance(reason, ssl.SSLError):
         return Lost(f"TLS: {reason}")
+    by_peer = isinstance(reason, StreamLostError | ConnectionError)
     if isinstance(reason, OSError) and reason.strerror:
-        return Lost(reason.strerror)
-    return Lost(str(reason) or type(reason).__name__)
+        return Lost(reason.strerror, by_peer=by_peer)
+    text = str(reason) or type(reason).__name__
+    if isinstance(reason, AMQPError | OSError | EOFError):
+        return Lost(text, by_peer=by_peer)
+    return Lost(f"what the broker sent cannot be read: {text}", offended=True)
 
 
 def _inner(reason: BaseException) -> BaseException | None:

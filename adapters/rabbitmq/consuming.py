@@ -15,13 +15,14 @@ from adapters.broker.native import ForcedCount
 from adapters.broker.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
 from adapters.broker.reconnecting import Reconnect
 from adapters.broker.topology_changes import TopologyChanges
+from adapters.broker.unreadable import MAX_BODY, Place, Stoppages, UnreadableCount
 from adapters.interests import Interests
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.rabbitmq.address import Setup
 from adapters.rabbitmq.connection import ACCESS_REFUSED, Channel, Connection, Lost
-from adapters.rabbitmq.messages import read, string
+from adapters.rabbitmq.messages import read, salvage, string
 from adapters.rabbitmq.topology import Names, NoHashing, Topology, foreign_exchanges
-from filters import DEFAULT_TOPIC, parse_expression
+from filters import DEFAULT_TOPIC, Topic, parse_expression
 from mediation import Notification
 
 AGAIN = 0.25
@@ -39,6 +40,8 @@ class _Session(Session[int]):
 
     channel: Channel
     ended: asyncio.Future[Lost]
+    came: int = 0
+    """Messages that have come through it."""
 
     def end(self, why: str) -> None:
         if not self.ended.done():
@@ -67,14 +70,22 @@ class Consuming:
         self._held: dict[Interest, frozenset[Destination]] = {}
         self._changes: TopologyChanges[Topology] = TopologyChanges("rabbitmq", retry_after)
         self._session: _Session | None = None
-        self._prefetch: Prefetch[int, _Message] = Prefetch(setup.prefetch, self._read)
+        self._prefetch: Prefetch[int, _Message] = Prefetch(
+            setup.prefetch, self._read, self._salvage
+        )
+        self._last = Place(", ".join(self._names.queues), "", within=True)
+        """The message that came last."""
         self._serving: Connection | None = None
         self._taken: dict[int, asyncio.Task[None]] = {}
         self.shared = False
         """Only partitions that are taken are consumed."""
         self.hashing = setup.hashing
         """The broker deals messages to all partitions; else all are in the first."""
+        self.gone: tuple[str, ...] = ()
+        """Queues that were deleted in the broker, and made again."""
         self.forced = ForcedCount("rabbitmq")
+        self.unreadable = UnreadableCount("rabbitmq")
+        self.stoppages = Stoppages("rabbitmq")
 
     def cover(self, notification: Notification) -> bool:
         return self._interests.cover(notification.topic)
@@ -141,6 +152,7 @@ class Consuming:
         except NoHashing as exc:
             self._do_without_hashing()
             raise Reconnect from exc
+        self.gone = topology.gone or self.gone
         channel = await connection.channel()
         session = _Session(channel, asyncio.get_running_loop().create_future())
         try:
@@ -159,6 +171,8 @@ class Consuming:
             self._serving = None
             self._prefetch.end(session)
             self._prefetch.clear()
+            if connection.closed.done() and (lost := connection.closed.result()).offended:
+                self.stoppages.ended(self._last, str(lost), session.came)
         raise (session.ended if session.ended.done() else connection.closed).result()
 
     def renew(self) -> None:
@@ -243,10 +257,15 @@ class Consuming:
                 properties: pika.BasicProperties,
                 body: bytes,
                 partition: int = partition,
+                queue: str = self._names.queues[partition],
             ) -> None:
                 message = string(method.exchange), string(method.routing_key), properties, body
                 tag, again = method.delivery_tag, method.redelivered
-                add(Arrival(session, tag, message, partition, again, clock()))
+                session.came += 1
+                self._last = Place(queue, string(properties.message_id or ""), within=False)
+                self.stoppages.came(session.came)
+                fault = "" if len(body) <= MAX_BODY else f"its body exceeds {MAX_BODY} bytes"
+                add(Arrival(session, tag, message, partition, again, clock(), fault=fault))
 
             await channel.consume(self._names.queues[partition], arrived, exclusive=exclusive)
 
@@ -254,18 +273,33 @@ class Consuming:
         """Read the notification of *arrival*; None if it came from none of our destinations, or no
         interest covers it."""
         exchange, key, properties, body = arrival.message
-        own = exchange == self._names.exchange
-        topic = self._destinations.topic(Destination(key, None if own else exchange))
-        if topic is None and not own:
+        ours, topic = self._topic(exchange, key)
+        if not ours:
             return None
-        notification, forced = read(
-            body,
-            properties,
-            source=self._setup.source,
-            topic=None if topic == DEFAULT_TOPIC else topic,
-        )
+        notification, forced = read(body, properties, source=self._setup.source, topic=topic)
         if forced:
             self.forced.add(key)
+        return self._wanted(notification)
+
+    def _salvage(self, arrival: Arrival[int, _Message]) -> Notification | None:
+        """As `_read`, of what is left of a message that cannot be read."""
+        exchange, key, properties, body = arrival.message
+        ours, topic = self._topic(exchange, key)
+        if not ours:
+            return None
+        notification = salvage(body, properties, source=self._setup.source, topic=topic)
+        queue = self._names.queues[arrival.partition]
+        self.unreadable.add(queue, notification.id, arrival.fault)
+        arrival.fault = f"{arrival.fault}; it came from {queue}, routing key {key[:200]}"
+        return self._wanted(notification)
+
+    def _topic(self, exchange: str, key: str) -> tuple[bool, Topic | None]:
+        """Return whether a message came from one of our destinations, and the topic of it."""
+        own = exchange == self._names.exchange
+        topic = self._destinations.topic(Destination(key, None if own else exchange))
+        return own or topic is not None, None if topic == DEFAULT_TOPIC else topic
+
+    def _wanted(self, notification: Notification) -> Notification | None:
         # Another gateway may have interests that this one has not heard of yet.
         wanted = self.shared or self._interests.cover(notification.topic)
         return notification if wanted else None

@@ -14,19 +14,20 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
 import pika
 from lxml import etree
 
 from adapters.broker.outages import Outages
 from adapters.broker.reconnecting import Reconnector
+from adapters.protocol import AdapterUnavailable, PublicationRefused
 from adapters.rabbitmq.address import read_setup
-from adapters.rabbitmq.connection import Channel, Connection, Lost
+from adapters.rabbitmq.connection import Connection, Lost
 from adapters.rabbitmq.messages import MAX_SHORT, XML
+from adapters.rabbitmq.publishing import Message, Publishing
 from adapters.rabbitmq.routing_keys import RoutingKeys
 from filters import Refused
 from mediation import Notification
@@ -35,8 +36,8 @@ WAITING_EVENTS, WAITING_BYTES = 10_000, 64 * 2**20
 """What waits for the broker at most."""
 BATCH = 64
 """Events that are published before their confirmations are waited for."""
-CONFIRMATION = 15.0
-"""Seconds that the broker gets to confirm."""
+AGAIN = 0.5
+"""Seconds until what the broker did not take is published again."""
 SAID_EACH = 60.0
 """Seconds between lines of the log about what was dropped."""
 SMALL = 16 * 2**10
@@ -44,15 +45,6 @@ SMALL = 16 * 2**10
 KINDS = ("fanout", "topic", "direct")
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """An event that waits."""
-
-    payload: bytes
-    id: str
-    topic: str
 
 
 class AmqpCopies:
@@ -69,15 +61,22 @@ class AmqpCopies:
         self._keys = keys
         self._exchanges = {kind: f"{prefix}-{kind}" for kind in KINDS}
         self._durable = durable
-        self._waiting: deque[_Copy] = deque()
+        self._waiting: deque[Notification] = deque()
         self._bytes = 0
         self._come = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
         self._said: float | None = None
-        self._connection = Reconnector(
-            Outages("amqp-copies"), "copying", self._connect, self._serve
+        self._publishing = Publishing(
+            "amqp-copies",
+            self._declare,
+            unroutable=lambda: None,
+            retry_after=lambda: self._connection.retry_after,
         )
+        self._connection = Reconnector(
+            Outages("amqp-copies"), "copying", self._connect, self._publishing.serve
+        )
+        self._copying: asyncio.Task[None] | None = None
         self.copied = self.dropped = self.refused = 0
 
     @property
@@ -89,6 +88,7 @@ class AmqpCopies:
         """Connect, and go on connecting; nobody waits for it."""
         logging.getLogger("pika").setLevel(logging.CRITICAL)  # We log what matters.
         self._connection.start()
+        self._copying = asyncio.get_running_loop().create_task(self._copy())
 
     def offer(self, notification: Notification) -> None:
         """Copy *notification* some time, if it is of a kind that is copied. Never waits itself."""
@@ -99,8 +99,7 @@ class AmqpCopies:
             self.dropped += 1
             self._say("more wait for the broker than are kept")
             return
-        topic = str(notification.topic) if notification.topic is not None else ""
-        self._waiting.append(_Copy(payload, notification.id, topic))
+        self._waiting.append(replace(notification, headers=(), attachments=()))
         self._bytes += len(payload)
         self._empty.clear()
         self._come.set()
@@ -114,13 +113,20 @@ class AmqpCopies:
         if self._waiting:
             self.dropped += len(self._waiting)
             logger.warning("amqp-copies.dropped", extra={"events": len(self._waiting)})
+        if self._copying is not None:
+            self._copying.cancel()
+            await asyncio.wait([self._copying])
+        self._publishing.give_up()
         await self._connection.close()
 
     async def _connect(self) -> Connection:
-        return await Connection.open(self._parameters)
+        try:
+            return await Connection.open(self._parameters)
+        except Lost:
+            self._publishing.give_up()
+            raise
 
-    async def _serve(self, connection: Connection, ready: Callable[[], None]) -> None:
-        """Copy through *connection* until it, or its channel, ends."""
+    async def _declare(self, connection: Connection) -> None:
         channel = await connection.channel()
         for kind, name in self._exchanges.items():
             await channel.ask(
@@ -129,52 +135,73 @@ class AmqpCopies:
                 exchange_type=kind,
                 durable=self._durable,
             )
-        confirms = _Confirms()
-        await channel.confirm(confirms.answered, lambda _: None)
-        ready()
+        await channel.close()
+
+    async def _copy(self) -> None:
+        """Copy what waits, for ever."""
         while True:
             if not self._waiting:
-                self._come.clear()
-                await _first_of(self._come.wait(), channel)
-            batch = [self._waiting[n] for n in range(min(BATCH, len(self._waiting)))]
-            marks = [await self._publish(channel, confirms, copy) for copy in batch]
-            await _first_of(confirms.all_answered(), channel, CONFIRMATION)
-            for mark in marks:  # Only now: what the connection loses is sent again on the next.
-                self._bytes -= len(self._waiting.popleft().payload)
-                if mark is None or confirms.was_refused(*mark):
-                    self.refused += 1
-                    self._say("the broker refused it, or a routing key is too long")
-                else:
-                    self.copied += 1
-            confirms.forget()
-            if not self._waiting:
                 self._empty.set()
+                self._come.clear()
+                await self._come.wait()
+            batch = [self._waiting[n] for n in range(min(BATCH, len(self._waiting)))]
+            messages = [await self._messages(each) for each in batch]
+            tasks = [asyncio.ensure_future(self._publish(each)) for each in messages]
+            try:
+                await asyncio.wait(tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+            left = [each for each, task in zip(batch, tasks, strict=True) if not task.result()]
+            for each in batch:
+                self._waiting.popleft()
+                self._bytes -= len(each.payload)
+            for each in reversed(left):  # The connection lost it: it is sent again on the next.
+                self._waiting.appendleft(each)
+                self._bytes += len(each.payload)
+            if left:
+                await asyncio.sleep(AGAIN)
 
-    async def _publish(
-        self, channel: Channel, confirms: "_Confirms", copy: _Copy
-    ) -> tuple[int, int] | None:
-        """Publish one event everywhere; the first and the last tag of it. None: its keys do not
-        fit."""
+    async def _publish(self, messages: Sequence[Message]) -> bool:
+        """Publish an event everywhere; False where the broker does not take it now. One without
+        messages has keys that do not fit."""
         try:
-            if len(copy.payload) <= SMALL:
-                keys = self._keys.keys_of(copy.payload)
+            if messages:
+                await self._publishing.publish(messages)
+        except PublicationRefused as refused:
+            self.refused += 1
+            self._say(refused.text)
+        except AdapterUnavailable:
+            return False
+        else:
+            if messages:
+                self.copied += 1
             else:
-                keys = await asyncio.to_thread(self._keys.keys_of, copy.payload)
+                self.refused += 1
+                self._say("its routing keys cannot be found, or are too long")
+        return True
+
+    async def _messages(self, event: Notification) -> list[Message]:
+        """Make what is published of *event*; nothing where its keys do not fit."""
+        try:
+            if len(event.payload) <= SMALL:
+                keys = self._keys.keys_of(event.payload)
+            else:
+                keys = await asyncio.to_thread(self._keys.keys_of, event.payload)
         except (Refused, ValueError, etree.XMLSyntaxError):
-            return None  # One that cannot be read must not stand in the way of others.
+            return []  # One that cannot be read must not stand in the way of others.
         if any(len(key.encode()) > MAX_SHORT for key in keys):
-            return None
+            return []
         properties = pika.BasicProperties(
             XML,
-            headers={"topic": copy.topic} if copy.topic else None,
-            message_id=copy.id if len(copy.id.encode()) <= MAX_SHORT else None,
+            headers={"topic": str(event.topic)} if event.topic is not None else None,
+            message_id=event.id if len(event.id.encode()) <= MAX_SHORT else None,
         )
-        first = confirms.published + 1
-        for kind, exchange in self._exchanges.items():
-            for key in ("",) if kind == "fanout" else keys:
-                channel.publish(exchange, key, properties, copy.payload, mandatory=False)
-                confirms.publish()
-        return first, confirms.published
+        return [
+            Message(event, exchange, key, properties, event.payload, wanted=False)
+            for kind, exchange in self._exchanges.items()
+            for key in (("",) if kind == "fanout" else keys)
+        ]
 
     def _say(self, why: str) -> None:
         now = time.monotonic()
@@ -184,56 +211,3 @@ class AmqpCopies:
                 "amqp-copies.lost",
                 extra={"dropped": self.dropped, "refused": self.refused, "reason": why},
             )
-
-
-class _Confirms:
-    """The confirmations of what was published on a channel, by tag."""
-
-    def __init__(self) -> None:
-        self.published = 0
-        self._unanswered: set[int] = set()
-        self._refused: set[int] = set()
-        self._changed = asyncio.Event()
-
-    def publish(self) -> None:
-        self.published += 1
-        self._unanswered.add(self.published)
-
-    def answered(self, tag: int, multiple: bool, refused: bool) -> None:
-        tags = {one for one in self._unanswered if one <= tag or not tag} if multiple else {tag}
-        self._unanswered -= tags
-        if refused:
-            self._refused |= tags
-        self._changed.set()
-
-    async def all_answered(self) -> None:
-        while self._unanswered:
-            self._changed.clear()
-            await self._changed.wait()
-
-    def was_refused(self, first: int, last: int) -> bool:
-        return any(first <= tag <= last for tag in self._refused)
-
-    def forget(self) -> None:
-        self._refused.clear()
-
-
-async def _first_of(
-    waited: Coroutine[Any, Any, object], channel: Channel, seconds: float | None = None
-) -> None:
-    """Wait for *waited*, while the channel is open.
-
-    Raises:
-        Lost: The channel has closed, or the broker took longer than *seconds*.
-    """
-    task = asyncio.ensure_future(waited)
-    try:
-        await asyncio.wait(
-            (task, channel.closed), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-        )
-        if channel.closed.done():
-            raise channel.closed.result()
-        if not task.done():
-            raise Lost("the broker did not confirm in time")
-    finally:
-        task.cancel()

@@ -5,20 +5,25 @@ property        carries
 content_type    application/xml, or multipart/related with attachments
 message_id      the notification's id, where it fits into 255 octets
 timestamp       its time, in seconds
+expiration      milliseconds until it expires, where it does
 delivery_mode   2, persistent
 headers         all properties of the record
 """
 
 import json
+import math
 import uuid
+from base64 import b64encode
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 import pika
 
+from adapters.broker.events import is_attribute
 from adapters.broker.native import notification_of
+from adapters.broker.unreadable import remains_of
 from adapters.protocol import AdapterError
 from filters import Reason, Topic
 from mediation import Notification
@@ -30,6 +35,10 @@ MAX_SHORT = 255
 MAX_HEADERS = 96 * 2**10
 """Octets of all headers: they must fit into one frame of 128 KiB."""
 
+LONGEST = 2**32 - 1
+"""Milliseconds of the longest expiration that RabbitMQ takes."""
+MAX_DIGITS = 12
+"""Of the milliseconds of an expiration."""
 _OF_THE_BROKER = ("x-", "X-")
 _PERSISTENT = 2
 _SENDER_SELECTED = ("CC", "BCC")
@@ -59,8 +68,17 @@ def write(notification: Notification) -> tuple[pika.BasicProperties, bytes]:
         delivery_mode=_PERSISTENT,
         message_id=notification.id if len(notification.id.encode()) <= MAX_SHORT else None,
         timestamp=max(0, int(notification.time.timestamp())),
+        expiration=_life(notification.expires, datetime.now(UTC)),
     )
     return properties, record.body
+
+
+def _life(expires: datetime | None, now: datetime) -> str | None:
+    """Return the milliseconds until *expires*, as the broker counts them. None of what is over
+    already: the gateway's own queue must have it, so that it is counted; and of what lives longer
+    than the broker can say."""
+    left = 0 if expires is None else math.ceil((expires - now).total_seconds() * 1000)
+    return str(left) if 0 < left <= LONGEST else None
 
 
 def _size(headers: Mapping[str, str]) -> int:
@@ -78,11 +96,57 @@ def read(
         source: Of a message that names none.
         topic: That of its destination, which ``ws_topic`` overrules.
     """
-    media_type = properties.content_type
+    media_type, encoding = properties.content_type, properties.content_encoding
+    headers = properties.headers or {}
     return notification_of(
         body,
-        _texts(properties.headers or {}),
+        _texts(headers),
         None if media_type is None else string(media_type),
+        id=string(properties.message_id or "") or f"urn:uuid:{uuid.uuid4()}",
+        source=source,
+        time=_time(properties.timestamp),
+        topic=topic,
+        expires=_expiry(properties, datetime.now(UTC)),
+        encoding=None if encoding is None else string(encoding),
+        typed={
+            string(name): _attribute(value)
+            for name, value in headers.items()
+            if type(value) is not str and is_attribute(string(name))
+        },
+    )
+
+
+def _expiry(properties: pika.BasicProperties, now: datetime) -> datetime | None:
+    """Return when a message expires. Its life begins when it is published, which only its
+    ``timestamp`` may tell; where that cannot be, now: the broker has just handed it out."""
+    said = string(properties.expiration or "")
+    if not (said.isascii() and said.isdigit()) or len(said) > MAX_DIGITS:
+        return None
+    life = timedelta(milliseconds=int(said))
+    since = _time(properties.timestamp)
+    return (since if now - life <= since <= now else now) + life
+
+
+def _attribute(value: Any) -> object:
+    """Return the value of a header as one of an attribute (AMQP Protocol Binding, 3.1.3.2)."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if -(2**31) <= value < 2**31 else str(value)
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return _text(value)
+
+
+def salvage(
+    body: bytes, properties: pika.BasicProperties, *, source: str, topic: Topic | None
+) -> Notification:
+    """Make a notification of what is left of a message that cannot be read; the arguments are those
+    of `read`."""
+    headers = properties.headers or {}
+    return remains_of(
+        body,
+        {string(name): value for name, value in headers.items() if isinstance(value, str)},
         id=string(properties.message_id or "") or f"urn:uuid:{uuid.uuid4()}",
         source=source,
         time=_time(properties.timestamp),
@@ -124,7 +188,10 @@ def _text(value: Any) -> str:
         return value.replace(tzinfo=UTC).isoformat()
     if value is None:
         return ""
-    return json.dumps(_plain(value), default=str)
+    try:
+        return json.dumps(_plain(value), default=str)
+    except RecursionError:  # As what pika cannot read: tables in tables, without end.
+        return ""
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,7 @@ The exclusive queue ``dragoman.lock`` lives as long as the connection: a second 
 name is refused before it touches anything.
 """
 
+import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,8 +27,10 @@ from pika.exceptions import AMQPError
 
 from adapters.broker.destinations import Destination, Destinations
 from adapters.rabbitmq.connection import (
+    ACCESS_REFUSED,
     COMMAND_INVALID,
     NOT_FOUND,
+    PRECONDITION_FAILED,
     RESOURCE_LOCKED,
     Channel,
     Connection,
@@ -37,6 +40,8 @@ from adapters.rabbitmq.connection import (
 PARTITIONS = 16
 SLOTS = "abc"
 SHARED = "shared"
+
+logger = logging.getLogger(__name__)
 
 
 class NoHashing(Exception):
@@ -75,6 +80,9 @@ class Topology:
     quorum: bool
     hashing: bool
     shared: bool = False
+    gone: tuple[str, ...] = ()
+    """The queues of an earlier run that were deleted since: what they held is lost, and what was
+    published meanwhile."""
     _slot: str = ""
     _channel: Channel | None = field(default=None)
 
@@ -92,6 +100,7 @@ class Topology:
         else:
             await self._lock(channel)
         await declare_exchanges(self.connection, names.exchange, exchanges)
+        self.gone = await self._gone()
         for queue in names.queues:
             await channel.ask(
                 channel.raw.queue_declare, queue=queue, durable=True, arguments=self._arguments()
@@ -108,7 +117,16 @@ class Topology:
             await self._replace_interests(channel, wanted)
 
     async def bind(self, patterns: Collection[Destination]) -> None:
-        """Bind *patterns* too; they are in force on return."""
+        """Bind *patterns* too; they are in force on return, but for those of exchanges that we may
+        not read.
+
+        Raises:
+            Lost: They may all not be read, or the broker is gone.
+        """
+        readable = await self._readable(patterns)
+        if patterns and not readable:
+            raise Lost("none of the exchanges may be read")
+        patterns = readable
         channel = await self._open_channel()
         for pattern in patterns:
             await channel.ask(channel.raw.exchange_bind, **self._binding(pattern))
@@ -178,6 +196,34 @@ class Topology:
                 raise NoHashing from exc
             raise
 
+    async def _gone(self) -> tuple[str, ...]:
+        """Return the queues that are missing, although an earlier run has left its exchanges."""
+        slots = (SHARED,) if self.shared else SLOTS
+        for slot in slots:
+            if await exists(self.connection, self.names.interests(slot)):
+                break
+        else:
+            return ()
+        missing = [queue for queue in self.names.queues if not await self._has_queue(queue)]
+        if missing:
+            said = {"adapter": "rabbitmq", "queues": missing, "reason": "deleted in the broker"}
+            effect = "what they held is lost, and what was published since"
+            logger.warning("adapter.queues_gone", extra={**said, "effect": effect})
+        return tuple(missing)
+
+    async def _has_queue(self, queue: str) -> bool:
+        channel = await self.connection.channel()
+        try:
+            await channel.ask(channel.raw.queue_declare, queue=queue, passive=True)
+        except Lost as exc:
+            if exc.code == NOT_FOUND:
+                return False
+            if exc.code == RESOURCE_LOCKED:  # Somebody else's alone: declaring it will say so.
+                return True
+            raise
+        await channel.close()
+        return True
+
     async def _replace_interests(self, channel: Channel, wanted: Collection[Destination]) -> None:
         existing = [
             slot for slot in SLOTS if await exists(self.connection, self.names.interests(slot))
@@ -196,6 +242,22 @@ class Topology:
         await self._add_interests(channel, wanted)
         await self._delete_interests(channel, SLOTS)
 
+    async def _readable(self, wanted: Collection[Destination]) -> list[Destination]:
+        """Bind one pattern of each exchange of others. Returns what is *wanted* of those that we
+        may read: another one would take all other bindings with it."""
+        refused = set()
+        for pattern in {one.exchange: one for one in wanted if one.exchange is not None}.values():
+            channel = await self.connection.channel()
+            try:
+                await channel.ask(channel.raw.exchange_bind, **self._binding(pattern))
+                await channel.close()
+            except Lost as exc:
+                if exc.code not in (ACCESS_REFUSED, NOT_FOUND):
+                    raise
+                refused.add(pattern.exchange)
+                _warn(str(pattern.exchange), str(exc))
+        return [one for one in wanted if one.exchange not in refused]
+
     async def _add_interests(self, channel: Channel, wanted: Collection[Destination]) -> None:
         fresh = self.names.interests(self._slot)
         await channel.ask(
@@ -205,6 +267,7 @@ class Topology:
             durable=True,
             internal=True,
         )
+        wanted = await self._readable(wanted)
         try:
             for pattern in wanted:  # Without waiting for answers: there may be thousands.
                 channel.raw.exchange_bind(**self._binding(pattern))
@@ -230,18 +293,33 @@ class Topology:
         }
 
 
+def _warn(exchange: str, reason: str) -> None:
+    said = {"adapter": "rabbitmq", "exchange": exchange, "reason": reason}
+    logger.warning("adapter.exchange_unreadable", extra=said)
+
+
 async def declare_exchanges(connection: Connection, own: str, others: Collection[str]) -> None:
     """Declare the exchanges that are published to; of those that exist already, any type will do.
+    One of *others* that is missing, and that we may not declare, is left out.
 
     Raises:
-        Lost: The broker refused, or is gone.
+        Lost: The broker refused our own, or is gone.
     """
     missing = [name for name in others if not await exists(connection, name)]
+    await _declare(connection, own)
+    for name in missing:
+        try:
+            await _declare(connection, name)
+        except Lost as exc:
+            if exc.code not in (ACCESS_REFUSED, PRECONDITION_FAILED):
+                raise
+
+
+async def _declare(connection: Connection, name: str) -> None:
     channel = await connection.channel()
-    for name in dict.fromkeys([own, *missing]):
-        await channel.ask(
-            channel.raw.exchange_declare, exchange=name, exchange_type="topic", durable=True
-        )
+    await channel.ask(
+        channel.raw.exchange_declare, exchange=name, exchange_type="topic", durable=True
+    )
     await channel.close()
 
 

@@ -4,22 +4,30 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Self
 
 from adapters.broker.connection_state import state_of
 from adapters.broker.outages import Outages
-from adapters.broker.prefetch import Arrival, PrefetchedDelivery
+from adapters.broker.prefetch import Arrival, PrefetchedDelivery, fault_of
 from adapters.broker.reconnecting import Lost, Reconnector, start_all
 from adapters.deduplication import Repeats
-from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Delivery, Interest
+from adapters.protocol import (
+    AdapterState,
+    AdapterUnavailable,
+    Capabilities,
+    Delivery,
+    Interest,
+    PublicationRefused,
+)
 from adapters.stomp.address import Setup, read_setup
 from adapters.stomp.connection import Connection
 from adapters.stomp.consuming import Consuming
 from adapters.stomp.messages import write
 from adapters.stomp.partitions import PartitionConsumers
 from adapters.stomp.publishing import Message, Publishing
-from adapters.stomp.systems import reads_java
+from adapters.stomp.systems import System, reads_java
 from mediation import Notification
 
 __all__ = ["StompAdapter"]
@@ -48,11 +56,11 @@ class StompAdapter:
             reporting=lambda: self.state,
             sharing=self if setup.shareable else None,
             selecting=_interest_of,
+            unreadable=fault_of,
+            refusals=self,
         )
         self._consuming = Consuming(setup, folder, lambda: self._consumer.retry_after)
-        self._publishing = Publishing(
-            setup.system.transactional, lambda: self._publisher.retry_after
-        )
+        self._publishing = Publishing(setup.system, lambda: self._publisher.retry_after)
         outages = Outages("stomp")
         self._consumer = Reconnector(
             outages, "consuming", self._open_consumer, self._consuming.serve
@@ -88,8 +96,19 @@ class StompAdapter:
             raise AdapterUnavailable(
                 "the gateway's queue is not there yet", retry_after=self._consumer.retry_after
             )
-        await self._publishing.publish([self._message(each) for each in fresh.values()])
+        try:
+            await self._publishing.publish([self._message(each) for each in fresh.values()])
+        except PublicationRefused as refused:
+            self._repeats.remember(refused.taken_of(fresh), time.time())
+            raise
         self._repeats.remember(fresh, time.time())
+
+    def refusal_of(self, notification: Notification) -> str | None:
+        publications = self._publishing.publications
+        return publications.refusal_of(self._message(notification)) if publications.known else None
+
+    def forget(self, notification: Notification) -> None:
+        self._publishing.publications.forget(self._message(notification))
 
     @property
     def state(self) -> AdapterState:
@@ -98,6 +117,8 @@ class StompAdapter:
             (self._consumer.state, self._publisher.state),
             blocked=self._publishing.stalled,
             wrapped=self._consuming.forced.total,
+            unreadable=self._consuming.unreadable.total,
+            stopped_by=self._consuming.stoppages.text,
         )
 
     def share(self) -> None:
@@ -131,6 +152,7 @@ class StompAdapter:
     async def close(self) -> None:
         self._open = False
         self._consuming.close()
+        self._publishing.give_up()
         await asyncio.gather(
             self._consumer.close(), self._publisher.close(), self._partition_consumers.close()
         )
@@ -152,7 +174,11 @@ class StompAdapter:
             raise
 
     async def _open_publisher(self) -> Connection:
-        connection = await self._checked(await Connection.open(self._setup.address))
+        try:
+            connection = await self._checked(await Connection.open(self._setup.address))
+        except Lost:
+            self._publishing.give_up()
+            raise
         self._java = self._setup.system.java and reads_java(connection.server)
         return connection
 
@@ -169,7 +195,19 @@ class StompAdapter:
         headers, body = write(notification, java=self._java, sized=system.sized, lossy=system.java)
         there = self._setup.destinations.destination(notification.topic)
         place = system.publishing(there, text=not notification.attachments)
-        return Message({**headers, **place}, body)
+        return Message(
+            notification, {**headers, **place, **_life(system, notification.expires)}, body
+        )
+
+
+def _life(system: System, expires: datetime | None) -> Mapping[str, str]:
+    """Return the headers that tell the broker when a message expires; none of what is over already:
+    the gateway's own queue must have it, so that it is counted."""
+    if expires is None:
+        return {}
+    at = round(expires.timestamp() * 1000)
+    left = at - round(time.time() * 1000)
+    return system.expiring(at, left) if left > 0 else {}
 
 
 def _interest_of(delivery: Delivery) -> Interest | None:

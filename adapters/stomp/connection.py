@@ -8,7 +8,7 @@ broker does not read.
 import asyncio
 import math
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Self, cast
 
@@ -25,11 +25,14 @@ from adapters.stomp.frames import (
 OPENING = 15.0
 ANSWER = 15.0
 """Seconds that the broker gets to open a connection, and to answer a request."""
-GATHERING = 0.005
-"""Seconds within which more of a large frame is waited for before it is looked at."""
+STALLED = 2.5
+"""Seconds without a byte of the frame that is being read after which its end is looked for
+elsewhere, if so many pass once more: brokers write a frame in one go."""
 SILENT = 3
 """Heart-beats that may be missing: the grace of a broker that is late."""
 MAX_TEXT = 200
+LINE_ENDS = b"\r\n"
+ENDED = "the broker ended the connection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,22 @@ class Address:
     heartbeat: float = 20.0
 
 
+class Refused(Lost):
+    """The broker sent an ERROR that names nothing that was asked. ``kind`` is its exception, if it
+    says so, and ``words`` what it says."""
+
+    by_peer = True
+
+    def __init__(self, text: str, kind: str = "") -> None:
+        super().__init__(f"the broker refused: {text or 'it gives no reason'}")
+        self.words = text
+        self.kind = kind
+
+
 class Declined(Lost):
     """The broker answered a request with an ERROR. ``kind`` is its exception, if it says so."""
+
+    by_peer = True
 
     def __init__(self, text: str, kind: str = "") -> None:
         super().__init__(text)
@@ -55,8 +72,8 @@ class Declined(Lost):
 
 class Connection(asyncio.Protocol):
     """An open connection. ``closed`` is done with the reason when it has ended; ``server`` is the
-    name and version that the broker sends; ``on_message`` is called with each MESSAGE; ``time`` is
-    the event loop's clock."""
+    name and version that the broker sends; ``on_message`` is called with each MESSAGE, and why it
+    is not whole, "" of one that is; ``time`` is the event loop's clock."""
 
     def __init__(self, heartbeat: float, vhost: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -64,14 +81,15 @@ class Connection(asyncio.Protocol):
         self._heartbeat = round(heartbeat * 1000)
         self.closed: asyncio.Future[Lost] = self._loop.create_future()
         self.server = ""
-        self.on_message: Callable[[Frame], None] = lambda _frame: None
+        self.on_message: Callable[[Frame, str], None] = lambda _frame, _fault: None
+        self.offended = False
+        """True if it ended for what the broker sent: no STOMP, or an ERROR without a request."""
         self._transport: asyncio.Transport | None = None
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._out: list[bytes] = []
         self._frames = FrameTransport(self._out.append, self._take, vhost)
         # ActiveMQ makes a bytes message of what has a content-length; heart-beats are sent here.
         self._stomp = Protocol12(self._frames, auto_content_length=False)
-        self._gathering: asyncio.TimerHandle | None = None
         self._flushing = False
         self._held = 0
         """Frames that wait to be sent together."""
@@ -81,6 +99,11 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._heard = False
         self._silence = 0
+        self._stall: asyncio.TimerHandle | None = None
+        self._moved = True
+        """True if more than heart-beats came since the frame that is being read was looked at."""
+        self._still = False
+        """True if nothing had come when it was looked at last."""
 
     @classmethod
     async def open(cls, address: Address, client_id: str | None = None) -> Self:
@@ -125,7 +148,7 @@ class Connection(asyncio.Protocol):
         receipt = f"r{self._number}"
         answer: asyncio.Future[None] = self._loop.create_future()
         if self.closed.done():
-            answer.set_exception(Lost(str(self.closed.result())))
+            answer.set_exception(self.closed.result())
         else:
             self._asked[receipt] = answer
         return receipt, answer
@@ -147,6 +170,11 @@ class Connection(asyncio.Protocol):
         finally:
             self._asked.pop(receipt, None)
 
+    @property
+    def unfinished(self) -> Mapping[str, str]:
+        """As `FrameTransport.unfinished`."""
+        return self._frames.unfinished
+
     async def close(self, seconds: float) -> None:
         """Close when the broker has read all that was sent; after *seconds*, at once."""
         if not self.closed.done():
@@ -164,10 +192,16 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
+        self._moved = self._moved or bool(data.strip(LINE_ENDS))
         self._feed(data)
+        if self._stall is None and self._frames.in_body:
+            self._moved = True
+            self._watch_stall()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(str(_lost(exc)) if exc else "the broker ended the connection")
+        lost = Lost(str(_lost(exc)) if exc else ENDED)
+        lost.by_peer = True
+        self._end(lost)
 
     # ------------------------------------------------------------------------------------ frames
 
@@ -182,20 +216,37 @@ class Connection(asyncio.Protocol):
 
     def _feed(self, data: bytes) -> None:
         try:
-            if self._frames.feed(data) and self._gathering is None:
-                self._gathering = self._loop.call_later(GATHERING, self._feed_gathered)
+            self._frames.feed(data)
         except FrameError as exc:
-            self._end(f"the broker sent what is no STOMP: {exc}")
+            self._end_for(f"the broker sent what is no STOMP: {exc}")
 
-    def _feed_gathered(self) -> None:
-        self._gathering = None
-        self._feed(b"")
+    def _watch_stall(self) -> None:
+        self._still, self._moved = not self._moved, False
+        self._stall = self._loop.call_later(STALLED, self._look_at_stall)
 
-    def _take(self, frame: Frame) -> None:
+    def _look_at_stall(self) -> None:
+        """Wait for the end of a body no longer if nothing has come twice in a row: once may be a
+        pause of our own process."""
+        self._stall = None
+        if self.closed.done() or not self._frames.in_body:
+            return
+        if self._still and not self._moved:
+            try:
+                self._frames.stop_waiting()
+            except FrameError as exc:
+                self._end_for(f"the broker sent what is no STOMP: {exc}")
+                return
+        self._watch_stall()
+
+    def disbelieve(self, messages: Collection[str]) -> None:
+        """Do not believe the ``content-length`` of the messages with these ids."""
+        self._frames.disbelieved = messages
+
+    def _take(self, frame: Frame, fault: str) -> None:
         headers: Mapping[str, str] = frame.headers
         match frame.cmd:
             case "MESSAGE":
-                self.on_message(frame)
+                self.on_message(frame, fault)
             case "RECEIPT":
                 answer = self._asked.pop(headers.get("receipt-id", ""), None)
                 if answer is not None and not answer.done():
@@ -203,17 +254,23 @@ class Connection(asyncio.Protocol):
             case "ERROR":
                 body: str = frame.body.decode(errors="replace")
                 text = (headers.get("message") or body).strip().partition("\n")[0][:MAX_TEXT]
+                kind = body.partition(":")[0][:MAX_TEXT]
                 asked = self._asked.pop(headers.get("receipt-id", ""), None)
                 if asked is None:
-                    self._end(f"the broker refused: {text or 'it gives no reason'}")
+                    self._end_for(Refused(text, kind))
                 elif not asked.done():
-                    asked.set_exception(Declined(text, body.partition(":")[0][:MAX_TEXT]))
+                    asked.set_exception(Declined(text, kind))
             case "CONNECTED" if not self._connected.done():
                 self.server = headers.get("server", "")
                 self._start_heart(headers.get("heart-beat", "0,0"))
                 self._connected.set_result(None)
             case command:
-                self._end(f"the broker sent a frame {command[:20]!r}")
+                self._end_for(f"the broker sent a frame {command[:20]!r}")
+
+    def _end_for(self, why: str | Lost) -> None:
+        """End the connection for what the broker sent."""
+        self.offended = not self.closed.done()
+        self._end(why)
 
     def _flush_soon(self) -> None:
         if not self._flushing:
@@ -262,19 +319,19 @@ class Connection(asyncio.Protocol):
             self._flush_soon()
         self._timer = self._loop.call_later(tick, self._beat, tick, send, allowed)
 
-    def _end(self, why: str) -> None:
+    def _end(self, why: str | Lost) -> None:
         if self.closed.done():
             return
-        lost = Lost(why)
+        lost = Lost(why) if isinstance(why, str) else why
         self.closed.set_result(lost)
-        for timer in (self._timer, self._holding, self._gathering):
+        for timer in (self._timer, self._holding, self._stall):
             if timer is not None:
                 timer.cancel()
         if self._transport is not None:
             self._transport.abort()
         for answer in (self._connected, *self._asked.values()):
             if not answer.done():
-                answer.set_exception(Lost(why))
+                answer.set_exception(lost)
                 answer.exception()  # Marks it as retrieved: there may be no waiter.
         self._asked.clear()
 

@@ -7,28 +7,35 @@ ever.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from adapters.broker.native import ForcedCount
 from adapters.broker.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
 from adapters.broker.reconnecting import POLITE, Lost
 from adapters.broker.topology_changes import TopologyChanges
+from adapters.broker.unreadable import Place, Stoppages, UnreadableCount
 from adapters.interests import Interests
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.stomp.address import Setup
 from adapters.stomp.connection import Connection, Declined
-from adapters.stomp.frames import Frame
-from adapters.stomp.messages import read, sent_at
+from adapters.stomp.frames import MAX_HEAD, Frame, unescaped
+from adapters.stomp.messages import read, salvage, sent_at
 from adapters.stomp.selectors import check_selector
 from adapters.stomp.subscribing import Subscription, Subscriptions
 from adapters.stomp.topology import TopologyFile
 from filters import DEFAULT_TOPIC, FilterError, Reason, Topic
 from mediation import Notification
 
+REMEMBERED = 256
+ALWAYS = frozenset(("ack", "subscription", "message-id", "destination"))
+"""Headers that every message has."""
+_ACK = re.compile(rb"^ack:([^\r\n]{1,500})$", re.MULTILINE)
 MAX_SELECTORS = 64
 """Selectors in use: each costs the broker durable subscriptions."""
 
@@ -44,6 +51,8 @@ class _Session(Session[str]):
     many: int
     """Acknowledgements that may wait to be sent together; a quarter of the window, so that the
     broker goes on sending."""
+    came: int = 0
+    """Messages that have come through it."""
 
     def acknowledge(self, key: str) -> None:
         """ACK, never NACK: that would put the message into the dead-letter queue for good."""
@@ -69,12 +78,21 @@ class Consuming:
         self._interests = Interests()
         self._selecting: set[Interest] = set()
         self._changes: TopologyChanges[_Session] = TopologyChanges("stomp", retry_after)
-        self._prefetch: Prefetch[str, _Message] = Prefetch(setup.prefetch, self._read)
+        self._prefetch: Prefetch[str, _Message] = Prefetch(
+            setup.prefetch, self._read, self._salvage
+        )
+        self._last = Place("", "", within=False)
+        """The message that came last."""
+        self._disbelieved: dict[str, None] = {}
+        """The ids of messages that ended a connection while they were read, at most `REMEMBERED`:
+        their ``content-length`` is wrong."""
         self.shared = False
         """True if only partitions that are taken are consumed, by connections of their own."""
         self.established = False
         """True once the queues exist, and keep what comes, with or without a connection."""
         self.forced = ForcedCount("stomp")
+        self.unreadable = UnreadableCount("stomp")
+        self.stoppages = Stoppages("stomp")
 
     def cover(self, notification: Notification) -> bool:
         return bool(self._selecting) or self._interests.cover(notification.topic)
@@ -202,18 +220,49 @@ class Consuming:
             datetime.now(UTC),
             setup.prefetch // 4,
         )
-        connection.on_message = lambda frame: self._arrived(session, frame)
+        connection.on_message = partial(self._arrived, session)
+        connection.disbelieve(self._disbelieved)
         try:
             yield session
         finally:
+            if connection.offended:
+                why = str(connection.closed.result())
+                self.stoppages.ended(self._place(session), why, session.came)
             if self._changes.through is session:
                 self._changes.through = None
             self._prefetch.end(session)
 
-    def _arrived(self, session: _Session, frame: Frame) -> None:
+    def _place(self, session: _Session) -> Place:
+        """Where the connection of *session* has ended: in the frame that it was reading, or behind
+        the last one."""
+        headers = session.connection.unfinished
+        if "message-id" in headers:
+            self._disbelieve(headers["message-id"])
+            return Place(_origin(headers), headers["message-id"], within=True)
+        if self._last.id:
+            return self._last
+        queues = [one.headers["destination"] for one in session.subscriptions.open.values()]
+        return Place(", ".join(queues) or "its queues", "", within=True)
+
+    def _disbelieve(self, id: str) -> None:
+        if len(self._disbelieved) >= REMEMBERED:
+            self._disbelieved.clear()
+        self._disbelieved[id] = None
+
+    def _arrived(self, session: _Session, frame: Frame, fault: str) -> None:
         headers = frame.headers
         key = headers.get("ack", "")
+        if not headers.keys() >= ALWAYS:
+            key, fault = key or _ack_behind(frame.body), "the name of a header has line ends"
+        session.came += 1
+        self._last = Place(_origin(headers), headers.get("message-id", ""), within=False)
+        self.stoppages.came(session.came)
+        if not key:  # Nobody can acknowledge it: it comes again over the next connection.
+            self.unreadable.add(*self._last.named, f"{fault}, and it says no ack")
+            return
         subscription = session.subscriptions.open.get(headers.get("subscription", ""))
+        if subscription is None and fault and len(session.subscriptions.open) == 1:
+            (subscription,) = session.subscriptions.open.values()
         if subscription is not None and subscription.partition is not None:
             self._prefetch.add(
                 Arrival(
@@ -224,6 +273,7 @@ class Consuming:
                     self._may_repeat(session, headers),
                     session.connection.time(),
                     subscription.interest,
+                    fault,
                 )
             )
         else:
@@ -253,8 +303,21 @@ class Consuming:
             topic=self._topic(frame),
         )
         if forced:
-            headers = frame.headers
-            self.forced.add(headers.get("original-destination") or headers.get("destination"))
+            self.forced.add(_origin(frame.headers))
+        return notification if self._is_wanted(notification, arrival.interest) else None
+
+    def _salvage(self, arrival: Arrival[str, _Message]) -> Notification | None:
+        """As `_read`, of what is left of a message that cannot be read."""
+        _, frame = arrival.message
+        notification = salvage(
+            frame,
+            id_header=self._setup.system.id,
+            source=self._setup.source,
+            topic=self._topic(frame),
+        )
+        queue = frame.headers.get("destination", "")
+        self.unreadable.add(queue, notification.id, arrival.fault)
+        arrival.fault = f"{arrival.fault}; it came from {queue}"
         return notification if self._is_wanted(notification, arrival.interest) else None
 
     def _is_wanted(self, notification: Notification, interest: Interest | None) -> bool:
@@ -269,6 +332,18 @@ class Consuming:
             if topic is not None:
                 return None if topic == DEFAULT_TOPIC else topic
         return None
+
+
+def _ack_behind(body: bytes) -> str:
+    """The ``ack`` of a message whose head goes on in its *body*, behind an empty line that a
+    program wrote into the name of a property; "" if it says none, or several."""
+    found = _ACK.findall(body[:MAX_HEAD])
+    return unescaped(found[0]) if len(found) == 1 else ""
+
+
+def _origin(headers: Mapping[str, str]) -> str:
+    """The destination that a message was published to."""
+    return headers.get("original-destination") or headers.get("destination", "")
 
 
 def _not_understood() -> FilterError:

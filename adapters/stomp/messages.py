@@ -15,10 +15,11 @@ import json
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from adapters.broker.native import notification_of
+from adapters.broker.unreadable import remains_of
 from adapters.protocol import AdapterError
 from adapters.stomp.frames import Frame
 from adapters.stomp.javatext import from_java, has_beyond, to_java
@@ -46,13 +47,16 @@ UNICODE = "ws_unicode"
 OF_STOMP = frozenset(
     (
         *("ack", MESSAGE_TYPE, "amqp-message-id", CONTENT_LENGTH, "correlation-id"),
-        *("destination", "destination-type", "durable", "exclusive", "expires", "message-id"),
-        *("original-destination",),
+        *("destination", "destination-type", "durable", "exclusive", "expires", "expiration"),
+        *("message-id", "original-destination"),
         *("persistent", "priority", "receipt", "redelivered", "reply-to", "subscription"),
         *("timestamp", "transaction", "transformation", "transformation-error", "type"),
     )
 )
 """Headers of SEND and MESSAGE that mean something to STOMP or a broker."""
+
+ENCODINGS = ("content-encoding", "Content-Encoding", "JMS_AMQP_ContentEncoding")
+"""Properties that name the codings of a body."""
 
 _OF_BROKERS = ("x-", "X-", "activemq.", "_AMQ_", "__AMQ_")
 _MILLISECONDS = 10**11
@@ -110,6 +114,7 @@ def read(
     text = CONTENT_LENGTH not in headers or headers.get(MESSAGE_TYPE) == TEXT
     body: bytes = from_java(frame.body) if java and text else frame.body
     properties = {name: value for name, value in headers.items() if _is_carried(name)}
+    encoding = ", ".join(filter(None, [properties.pop(name, "") for name in ENCODINGS]))
     if UNICODE in properties:
         with suppress(ValueError, AttributeError, RecursionError):
             beyond = json.loads(properties.pop(UNICODE))
@@ -118,6 +123,33 @@ def read(
         body,
         properties,
         headers.get(CONTENT_TYPE),
+        id=headers.get(id_header) or f"urn:uuid:{uuid.uuid4()}",
+        source=source,
+        time=sent_at(headers) or datetime.now(UTC),
+        topic=topic,
+        expires=_expiry(headers, datetime.now(UTC)),
+        encoding=encoding,
+    )
+
+
+def _expiry(headers: Mapping[str, str], now: datetime) -> datetime | None:
+    """Return when a message expires: ``expires`` is in milliseconds since 1970, 0 is never;
+    ``expiration``, of RabbitMQ, in milliseconds from when it was published: at the latest now."""
+    try:
+        if said := int(headers.get("expires", "0")):
+            return datetime.fromtimestamp(said / 1000, UTC)
+        return now + timedelta(milliseconds=int(headers["expiration"]))
+    except (KeyError, ValueError, OverflowError, OSError):
+        return None
+
+
+def salvage(frame: Frame, *, id_header: str, source: str, topic: Topic | None) -> Notification:
+    """Make a notification of what is left of a MESSAGE that cannot be read; the arguments are those
+    of `read`."""
+    headers: Mapping[str, str] = frame.headers
+    return remains_of(
+        frame.body,
+        {name: value for name, value in headers.items() if _is_carried(name)},
         id=headers.get(id_header) or f"urn:uuid:{uuid.uuid4()}",
         source=source,
         time=sent_at(headers) or datetime.now(UTC),

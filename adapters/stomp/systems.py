@@ -29,8 +29,22 @@ WINDOW = "consumer-window-size"
 MESSAGE = 16 * 2**10
 """Bytes of that for each message that may be unsettled."""
 
+LONGEST = 2**32 - 1
+"""Milliseconds of the longest expiration that RabbitMQ takes."""
+
 SELECTORS: tuple[str, ...] = (JMS_SELECTOR,)
 NO_DIALECTS: tuple[str, ...] = ()
+
+JAVA_REFUSALS = (
+    "SecurityException",
+    "stomp.ProtocolException",
+    "InvalidDestinationException",
+    "MessageFormatException",
+    "MaxFrameSizeExceededException",
+)
+"""Exceptions of a broker that are about the message."""
+AMQP_REFUSALS = ("access_refused", "not_found", "precondition_failed")
+"""What RabbitMQ's errors begin with that are about the message; the first two name its exchange."""
 
 _VERSION = re.compile(r"ActiveMQ/(\d{1,4})\.(\d{1,4})")
 
@@ -69,6 +83,10 @@ class System(Protocol):
     def publishing(self, destination: Destination, *, text: bool) -> Headers:
         """Return the headers of a SEND to *destination*, beside those of the message."""
 
+    def expiring(self, milliseconds: int, left: int) -> Headers:
+        """Return the headers of a SEND of what expires at so many *milliseconds* since 1970, which
+        are *left* from now."""
+
     def consuming(self, pattern: Destination, prefetch: int) -> Headers:
         """Return the headers of a SUBSCRIBE that keeps messages while the gateway is away."""
 
@@ -77,6 +95,13 @@ class System(Protocol):
 
     def origins(self, headers: Mapping[str, str]) -> tuple[Destination, ...]:
         """Return the destinations that a message may have been published to: one of these."""
+
+    def refuses(self, kind: str, words: str) -> bool:
+        """Return True if an ERROR, of the *kind* and with the *words* of `Declined`, says that a
+        message will never be taken. A broker that is full, or stops, does not say that."""
+
+    def forbids(self, words: str) -> bool:
+        """Return True if *words* say that nothing may be published to the destination."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +124,9 @@ class ActiveMQ:
         # Without it, what has a content-length is a bytes message.
         return {**headers, MESSAGE_TYPE: TEXT} if text else headers
 
+    def expiring(self, milliseconds: int, left: int) -> Headers:
+        return {"expires": str(milliseconds)}
+
     def consuming(self, pattern: Destination, prefetch: int) -> Headers:
         headers = {"activemq.prefetchSize": str(prefetch)}
         name = self.subscription(pattern)
@@ -119,6 +147,12 @@ class ActiveMQ:
 
     def subscription(self, pattern: Destination) -> str | None:
         return f"{self.name}.{pattern.name}" if pattern.exchange == PLAIN else None
+
+    def refuses(self, kind: str, words: str) -> bool:
+        return self.forbids(words) or kind.endswith(JAVA_REFUSALS)
+
+    def forbids(self, words: str) -> bool:
+        return "not authorized" in words
 
     def origins(self, headers: Mapping[str, str]) -> tuple[Destination, ...]:
         text = headers.get("original-destination") or headers.get("destination", "")
@@ -151,6 +185,9 @@ class Artemis:
     def publishing(self, destination: Destination, *, text: bool) -> Headers:
         return {"destination": destination.name, "destination-type": "MULTICAST"}
 
+    def expiring(self, milliseconds: int, left: int) -> Headers:
+        return {"expires": str(milliseconds)}
+
     def consuming(self, pattern: Destination, prefetch: int) -> Headers:
         return {
             "destination": _amqp(pattern),
@@ -169,6 +206,12 @@ class Artemis:
 
     def subscription(self, pattern: Destination) -> str | None:
         return f"{self.name}.{pattern.name}"
+
+    def refuses(self, kind: str, words: str) -> bool:
+        return self.forbids(words) or kind.endswith(JAVA_REFUSALS)
+
+    def forbids(self, words: str) -> bool:
+        return "does not have permission" in words
 
     def origins(self, headers: Mapping[str, str]) -> tuple[Destination, ...]:
         return _either(headers.get("destination", ""))
@@ -191,6 +234,9 @@ class RabbitMQ:
     def publishing(self, destination: Destination, *, text: bool) -> Headers:
         return {"destination": f"{PLAIN}{destination.name}"}
 
+    def expiring(self, milliseconds: int, left: int) -> Headers:
+        return {"expiration": str(left)} if left <= LONGEST else {}
+
     def consuming(self, pattern: Destination, prefetch: int) -> Headers:
         return {
             "destination": f"{PLAIN}{_amqp(pattern)}",
@@ -202,6 +248,12 @@ class RabbitMQ:
 
     def subscription(self, pattern: Destination) -> str | None:
         return None
+
+    def refuses(self, kind: str, words: str) -> bool:
+        return f"{kind} {words}".lower().startswith(AMQP_REFUSALS)
+
+    def forbids(self, words: str) -> bool:
+        return words.lower().startswith(AMQP_REFUSALS[:2])
 
     def origins(self, headers: Mapping[str, str]) -> tuple[Destination, ...]:
         return _either(headers.get("destination", "").removeprefix(PLAIN))

@@ -24,6 +24,7 @@ pytest.register_assert_rewrite(
     "adapters.testing.messages",
     "adapters.testing.order",
     "adapters.testing.outages",
+    "adapters.testing.refusals",
     "adapters.testing.settlement",
     "adapters.testing.trials",
 )

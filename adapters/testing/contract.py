@@ -12,6 +12,7 @@ from adapters.testing.interests import InterestContract
 from adapters.testing.messages import MessageContract
 from adapters.testing.order import OrderContract
 from adapters.testing.outages import OutageContract
+from adapters.testing.refusals import RefusalContract
 from adapters.testing.settlement import SettlementContract
 
 QUICK = 2.0
@@ -19,7 +20,12 @@ QUICK = 2.0
 
 
 class AdapterContract(
-    MessageContract, InterestContract, OrderContract, SettlementContract, OutageContract
+    MessageContract,
+    InterestContract,
+    OrderContract,
+    SettlementContract,
+    OutageContract,
+    RefusalContract,
 ):
     """The tests of any adapter. Override `make_adapter`, and say what the system is like."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,6 +59,12 @@ class AdapterTrials:
 
     async def resume(self) -> None:
         """Make the system reachable again. Called at the end of each test that interrupted it."""
+        raise NotImplementedError
+
+    def unacceptable(self) -> Sequence[Notification]:
+        """Make messages that the system will never take, one of each kind: too large, on a topic
+        that nobody may publish to. Override it for a system that refuses any; else the tests of
+        refusals are skipped."""
         raise NotImplementedError
 
     @pytest.fixture(autouse=True)
@@ -169,6 +175,12 @@ class AdapterTrials:
         kind, base = type(self), AdapterTrials
         if kind.interrupt is base.interrupt or kind.resume is base.resume:
             pytest.skip("the suite has no interrupt() and resume(): outages are not tried")
+
+    def needs_refusals(self) -> Sequence[Notification]:
+        """Return what the system will never take. Skip the test where the suite names nothing."""
+        if type(self).unacceptable is AdapterTrials.unacceptable:
+            pytest.skip("the suite has no unacceptable(): refusals are not tried")
+        return self.unacceptable()
 
     def needs_durability(self) -> None:
         """Skip the test where the system forgets."""

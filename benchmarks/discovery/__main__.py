@@ -18,6 +18,7 @@ from benchmarks.discovery import catalogue, exchange, intake, shares
 from benchmarks.discovery.charts import chart
 from benchmarks.machine import describe, pin
 from benchmarks.queries import DIALECTS
+from gateway.client.signals import end_as_by_interrupt
 from mediation.discovery import SynopsisType
 
 QUESTIONS = ("exchange", "shares", "intake", "catalogue")
@@ -69,4 +70,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    end_as_by_interrupt()
     main()

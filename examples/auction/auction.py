@@ -18,6 +18,7 @@ from bidder import Bidder, new_value
 from peers import AUCTION, parse
 
 from gateway.client import Client, Consumer, subscribed
+from gateway.client.signals import end_as_by_interrupt
 from mediation import Version
 
 TOPIC = f"{{{AUCTION}}}highestBid"
@@ -130,4 +131,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    end_as_by_interrupt()
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main())

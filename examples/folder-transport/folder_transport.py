@@ -59,7 +59,8 @@ class FolderTransport:
         try:
             return await asyncio.to_thread(self._write, request)
         except OSError as error:
-            raise SendFailed(FailureKind.CONNECT, connecting=True) from error
+            why = error.strerror or "it cannot be written"
+            raise SendFailed(FailureKind.CONNECT, why, connecting=True) from error
 
     def _write(self, request: Request) -> Answer:
         folder = self._root / request.target.host

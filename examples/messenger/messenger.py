@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -18,6 +17,8 @@ from pathlib import Path
 from names import Central, Names
 from said import show, typed
 from slapd import USER, Running, directory
+
+from gateway.client.signals import end_as_by_interrupt
 
 HERE = Path(__file__).parent
 SECONDS = 60.0
@@ -133,10 +134,6 @@ def scene(text: str) -> None:
 
 
 async def play(every: float) -> None:
-    playing = asyncio.current_task()
-    assert playing is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, playing.cancel)
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         running = await stack.enter_async_context(directory(folder))
@@ -225,5 +222,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=float, default=1.0, help="seconds between heart-beats")
     chosen = parser.parse_args()
-    with contextlib.suppress(asyncio.CancelledError):
+    end_as_by_interrupt()
+    with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(play(chosen.every))

@@ -27,6 +27,7 @@ from gateway.client.grid_events import (
     MachineUtilizationEvent,
     subscribe_lease,
 )
+from gateway.client.signals import end_as_by_interrupt
 from mediation.grid_events import Port
 
 HERE = Path(__file__).parent
@@ -199,5 +200,6 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=8090)
     parser.add_argument("--every", type=float, default=1.0)
     chosen = parser.parse_args()
+    end_as_by_interrupt()
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(monitor(chosen.port, chosen.every))

@@ -35,7 +35,7 @@ def server(shop: Shop) -> None:
         message.connection.execute(insert(taken).values(number=number))
         if number % 5 == 0:  # What was inserted is rolled back.
             raise Fault(f"order {number} cannot be delivered")
-        shop.work()
+        shop.work(f"order {number} is taken")
         return f"<confirmed>{number}</confirmed>".encode()
 
     receiver = Receiver(DatabaseStore(shop.data), policy=POLICY)

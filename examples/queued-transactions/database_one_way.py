@@ -21,7 +21,7 @@ def server(shop: Shop) -> None:
     def take(message: Delivery) -> None:
         number = number_in(message.body)
         message.connection.execute(insert(taken).values(number=number))
-        shop.work()
+        shop.work(f"order {number} is taken")
 
     receiver = Receiver(DatabaseStore(shop.data), policy=POLICY)
     receiver.service("/orders", take)

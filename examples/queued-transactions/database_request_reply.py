@@ -26,7 +26,7 @@ def server(shop: Shop) -> None:
     def take(message: Delivery) -> bytes:
         number = number_in(message.body)
         message.connection.execute(insert(taken).values(number=number))
-        shop.work()
+        shop.work(f"order {number} is taken")
         return f"<confirmed>{number}</confirmed>".encode()
 
     receiver = Receiver(DatabaseStore(shop.data), policy=POLICY)

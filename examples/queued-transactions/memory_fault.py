@@ -38,7 +38,7 @@ def server(shop: Shop) -> None:
             connection.execute(insert(taken).values(number=number))
             if number % 5 == 0:
                 raise Fault(f"order {number} cannot be delivered")
-        shop.work()
+        shop.work(f"order {number} is taken")
         return f"<confirmed>{number}</confirmed>".encode()
 
     receiver = Receiver("memory:", policy=POLICY)

@@ -28,7 +28,7 @@ def server(shop: Shop) -> None:
         number = number_in(message.body)
         with shop.data.begin() as connection:
             connection.execute(insert(taken).values(number=number))
-        shop.work()
+        shop.work(f"order {number} is taken")
         return f"<confirmed>{number}</confirmed>".encode()
 
     receiver = Receiver("memory:", policy=POLICY)

@@ -20,11 +20,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from shop import metadata, ordered, taken
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import Engine, create_engine, func, select, text
+
+from gateway.client.reliable import DatabaseStore
+from gateway.client.signals import end_as_by_interrupt
 
 HERE = Path(__file__).parent
 SETTLED = 3.0
-"""Seconds without a change after which nothing more is expected to arrive."""
+"""Seconds without a change, while the server listens and no store has a message, after which
+nothing more is expected to arrive."""
+PATIENCE = 60.0
+"""Seconds without a change after which what is left in a store counts as waiting."""
 PATTERNS = ("one_way", "request_reply", "fault")
 FORGETS = frozenset({"memory"})
 """Ways in which a client waits for ever for answers to what a crash lost."""
@@ -97,7 +103,8 @@ class Program:
     process: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
 
     def start(self) -> None:
-        self.process = subprocess.Popen([sys.executable, *self.command])
+        # What they say is for who starts them by hand; what goes wrong is shown.
+        self.process = subprocess.Popen([sys.executable, *self.command], stdout=subprocess.DEVNULL)
 
     def kill(self) -> None:
         """SIGKILL: it has no time to clean up."""
@@ -114,17 +121,23 @@ class Program:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of the orders."""
+    """What became of the orders.
+
+    Attributes:
+        waiting: Those that have not arrived, and may: their messages are in a store.
+        lost: Those that have not, and will not.
+    """
 
     sent: int
     arrived: int
+    waiting: int
     lost: int
     doubled: int
     open: int
 
     def row(self, pattern: str) -> str:
         """The columns; how many orders were never answered, where they are to be."""
-        columns = f"{self.sent:8}{self.arrived:9}{self.lost:6}{self.doubled:7}"
+        columns = f"{self.sent:8}{self.arrived:9}{self.waiting:9}{self.lost:6}{self.doubled:7}"
         return columns if pattern == "one_way" else f"{columns}{self.open:6}"
 
 
@@ -153,6 +166,33 @@ def databases(way: str, folder: Path, url: str | None) -> Iterator[dict[str, str
         admin.dispose()
 
 
+def stores_of(way: str, folder: Path, urls: dict[str, str]) -> list[Engine]:
+    """The databases that messages are in; none where they are in memory."""
+    if way == "memory":
+        return []
+    if way == "database":
+        return [create_engine(url) for url in urls.values()]
+    return [create_engine(f"sqlite:///{folder}/{role}-messages.db") for role in urls]
+
+
+def waiting_in(stores: list[Engine]) -> int:
+    """How many messages are not acknowledged, or not given to the application."""
+    found = 0
+    for store in stores:
+        with DatabaseStore(store, create=False).look() as look, store.connect() as connection:
+            found += look.waiting() + connection.execute(TO_GIVE).scalar_one()
+    return found
+
+
+TO_GIVE = text("SELECT count(*) FROM dragoman_rm_invoker_messages")
+
+
+def listens(port: int) -> bool:
+    """Whether the server does."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def play(way: str, options: argparse.Namespace, folder: Path) -> Result:
     """Play one row of the table."""
     draw = random.Random(options.seed)
@@ -167,6 +207,9 @@ def play(way: str, options: argparse.Namespace, folder: Path) -> Result:
         data = {role: create_engine(url) for role, url in urls.items()}
         for engine in data.values():
             metadata.create_all(engine)
+        stores = stores_of(way, folder, urls)
+        for store in stores:
+            DatabaseStore(store)
         ends = {
             "client": Program([program, "client", "--data", urls["client"], *common, *where]),
             "server": Program([program, "server", "--data", urls["server"], *common, *where]),
@@ -182,6 +225,7 @@ def play(way: str, options: argparse.Namespace, folder: Path) -> Result:
         try:
             for end in ends.values():
                 end.start()
+            waiting = 0
             forgets = way in FORGETS and options.pattern != "one_way"
             patience = SETTLED if forgets else 60.0
             happenings = ["client", "server", "net"] * options.kills
@@ -205,11 +249,16 @@ def play(way: str, options: argparse.Namespace, folder: Path) -> Result:
                 if forgets and so_far()[0] >= options.orders:
                     break  # It waits for answers that never come.
                 time.sleep(0.05)
-            now, settled = so_far(), time.monotonic()
-            while time.monotonic() < settled + SETTLED:
+            now = changed = settled = None
+            while settled is None or time.monotonic() < settled + SETTLED:
                 time.sleep(0.05)
                 if so_far() != now:
-                    now, settled = so_far(), time.monotonic()
+                    now, changed, settled = so_far(), time.monotonic(), None
+                waiting = waiting_in(stores)
+                if settled is None and not waiting and listens(port):
+                    settled = time.monotonic()
+                if changed is not None and time.monotonic() > changed + PATIENCE:
+                    break
             with data["client"].connect() as client, data["server"].connect() as server:
                 states = {row.number: row.state for row in client.execute(select(ordered))}
                 arrived = Counter(server.execute(select(taken.c.number)).scalars())
@@ -217,13 +266,14 @@ def play(way: str, options: argparse.Namespace, folder: Path) -> Result:
             for end in ends.values():
                 end.kill()
             relay.close()
-            for engine in data.values():
+            for engine in (*data.values(), *stores):
                 engine.dispose()
     refused = {number for number, state in states.items() if state == "refused"}
     doubled = sum(count - 1 for count in arrived.values())
-    lost = set(states) - set(arrived) - refused
+    missing = len(set(states) - set(arrived) - refused)
+    waiting = min(waiting, missing)
     unanswered = sum(state == "ordered" for state in states.values())
-    return Result(len(states), len(arrived), len(lost), doubled, unanswered)
+    return Result(len(states), len(arrived), waiting, missing - waiting, doubled, unanswered)
 
 
 def main() -> None:
@@ -249,7 +299,7 @@ def main() -> None:
         parser.error(f"{', '.join(missing)}: there is no such program with {options.pattern}")
     if "two_phase" in ways and not options.postgresql:
         parser.error("two_phase needs --postgresql URL")
-    head = f"{'messages':36}{'sent':>8}{'arrived':>9}{'lost':>6}{'twice':>7}"
+    head = f"{'messages':36}{'sent':>8}{'arrived':>9}{'waiting':>9}{'lost':>6}{'twice':>7}"
     print(head if options.pattern == "one_way" else f"{head}{'open':>6}", flush=True)
     for way in ways:
         with tempfile.TemporaryDirectory() as folder:
@@ -258,4 +308,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_as_by_interrupt()
     main()

@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import uvicorn
 from sqlalchemy import Column, Integer, MetaData, Table, Text, create_engine, event, func, select
 
 from gateway.client.reliable import Policy, Receiver, ReliableClient
 
+PATIENCE = 10.0
+"""Seconds after which a client says that it still waits."""
 ORDER = "urn:example:shop/Order"
 POLICY = Policy(interval=0.5, ceiling=2.0, tries=1000)
 """A demonstration does not wait for two minutes until something is sent again."""
@@ -44,6 +45,11 @@ def number_in(text: bytes | str) -> int:
     return int(found[1] or found[2])
 
 
+def tell(words: str) -> None:
+    """Say what the program does, at once."""
+    print(words, flush=True)
+
+
 class Shop:
     """What a program was told.
 
@@ -72,27 +78,38 @@ class Shop:
         """The numbers that have not been ordered yet, also after a restart."""
         with self.data.connect() as connection:
             last = connection.execute(select(func.max(ordered.c.number))).scalar() or 0
-        yield from range(last + 1, self._count + 1)
+        left = max(self._count - last, 0)
+        tell(f"{last} orders were made before; {left} follow, to {self.address}")
+        for number in range(last + 1, self._count + 1):
+            yield number
+            tell(f"order {number} is made")
 
-    def work(self) -> None:
-        """Whatever else the application does meanwhile; a crash may come here."""
+    def work(self, done: str = "") -> None:
+        """Whatever else the application does meanwhile, and what it says of it; a crash may come
+        here."""
         time.sleep(self._work)
+        if done:
+            tell(done)
 
     def finish(self, client: ReliableClient, *, answered: bool = False) -> None:
-        """Wait until all orders have arrived, or are given up, and are answered where they are to
-        be; then end the sequence."""
+        """Wait until all orders are stored at the warehouse, or given up, and are answered where
+        they are to be; then end the sequence."""
         waits = select(func.count()).where(ordered.c.state == "ordered")
-        while True:
-            client.drain(60)
+        tell("waiting for the warehouse")
+        while not client.drain(PATIENCE):
+            tell(f"{client.waiting()} messages wait: is the warehouse running at {self.address}?")
+        while answered:
             with self.data.connect() as connection:
-                if not answered or not connection.execute(waits).scalar():
+                if not connection.execute(waits).scalar():
                     break
             time.sleep(0.05)
         client.terminate()
+        tell(f"done: {'all orders are answered' if answered else 'the warehouse has all orders'}")
 
     def serve(self, receiver: Receiver) -> None:
         """Serve *receiver* until the process ends."""
-        uvicorn.run(receiver, port=self._port, log_level="warning")
+        tell(f"taking orders at http://127.0.0.1:{self._port}/orders; Ctrl-C ends it")
+        receiver.serve(self._port)
 
 
 def run(client: Callable[[Shop], None], server: Callable[[Shop], None]) -> None:

@@ -47,7 +47,7 @@ def server(shop: Shop) -> None:
         message.enlist("data").execute(insert(taken).values(number=number))
         if number % 5 == 0:  # What was inserted is rolled back.
             raise Fault(f"order {number} cannot be delivered")
-        shop.work()
+        shop.work(f"order {number} is taken")
         return f"<confirmed>{number}</confirmed>".encode()
 
     receiver = Receiver(store_of(shop), policy=POLICY)

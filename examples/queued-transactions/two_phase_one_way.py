@@ -32,7 +32,7 @@ def server(shop: Shop) -> None:
     def take(message: Delivery) -> None:
         number = number_in(message.body)
         message.enlist("data").execute(insert(taken).values(number=number))
-        shop.work()
+        shop.work(f"order {number} is taken")
 
     receiver = Receiver(store_of(shop), policy=POLICY)
     receiver.service("/orders", take)

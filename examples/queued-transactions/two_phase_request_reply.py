@@ -37,7 +37,7 @@ def server(shop: Shop) -> None:
     def take(message: Delivery) -> bytes:
         number = number_in(message.body)
         message.enlist("data").execute(insert(taken).values(number=number))
-        shop.work()
+        shop.work(f"order {number} is taken")
         return f"<confirmed>{number}</confirmed>".encode()
 
     receiver = Receiver(store_of(shop), policy=POLICY)

@@ -5,7 +5,8 @@ Between things, whoever asks has turns in which to stop: where `decided` returns
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, islice
+from time import monotonic
 from typing import TypeAlias, TypeVar
 
 from filters.queries.budget import SecondsLeft
@@ -24,6 +25,11 @@ Decided: TypeAlias = tuple[Row[Key], bool | None] | None
 BATCH = 32
 """Things that XQuery decides about in one request, tapes that are asked at once; and things between
 two looks at the clock."""
+LEAST, FIRST, MOST = 1024, 4096, 65536
+"""Bytes of text that are searched in one go, if no thing has more: at least, at first, at most. The
+worst regular expressions take 5 ms for a kilobyte, most take less for 64."""
+LONG = 0.004
+"""Seconds of one go after which the next ones are shorter."""
 _DOUBT = bytes((DOUBTFUL,))
 
 
@@ -57,28 +63,62 @@ def searched(chunk: Chunk[Key], query: Query, clock: Clock) -> Iterator[list[Row
             yield [row for row in reversed(chunk.rows) if row.signature & mask == mask]
         case TreeQuery() as tree:
             yield [row for row in reversed(chunk.rows) if tree.may_hold(row.signature)]
-        case RegularQuery() as regular if regular.finds_lines():
-            yield from _with_lines(chunk, regular, clock)
         case _:
             yield chunk.rows[::-1]
 
 
-def _with_lines(chunk: Chunk[Key], regular: RegularQuery, clock: Clock) -> Iterator[list[Row[Key]]]:
-    of_chunk = chunk.rows[:]  # Both may change.
-    for lines in chunk.lines():
+class Length:
+    """How many bytes of text are searched in one go: so many as take some milliseconds. A regular
+    expression may need a hundred times as long for a byte as another one."""
+
+    def __init__(self) -> None:
+        self.octets = FIRST
+
+    def searched(self, seconds: float) -> None:
+        """Note how long the last go took."""
+        if seconds > LONG:
+            self.octets = max(self.octets // 2, LEAST)
+        elif seconds < LONG / 4:
+            self.octets = min(self.octets * 2, MOST)
+
+
+def _matched(
+    regular: RegularQuery, rows: list[Row[Key]], length: Length, clock: Clock
+) -> Iterator[Decided[Key]]:
+    """Return which of *rows* an expression matches, with a turn after each go."""
+    if not regular.finds_lines():
+        for row in rows:
+            clock.check()
+            yield row, regular.holds(row.described)
+            yield None
+        return
+    lines = [row.lines() for row in rows]
+    ends = list(accumulate(map(len, lines)))
+    at = base = 0
+    while at < len(rows):
         clock.check()
-        rows: list[Row[Key]] = []
-        start, end = 0, len(lines.octets)
-        while start < end:
-            at = regular.next_line(lines.octets, start)
-            if not 0 <= at < end:
-                break
-            row = bisect_right(lines.ends, at)
-            rows.append(of_chunk[lines.first + row])
-            start = lines.ends[row]
-            clock.tick()
-        rows.reverse()
-        yield rows
+        after = max(at + 1, bisect_right(ends, base + length.octets))
+        began = monotonic()
+        for found in _with_lines(regular, b"".join(lines[at:after]), ends, at, base):
+            yield rows[found], regular.holds(rows[found].described)
+        length.searched(monotonic() - began)
+        at, base = after, ends[after - 1]
+        yield None
+
+
+def _with_lines(
+    regular: RegularQuery, octets: bytes, ends: list[int], first: int, base: int
+) -> Iterator[int]:
+    """Return the places of rows in whose texts an expression may match. *octets* are those of the
+    rows from the *first* one on, behind *base* octets of others."""
+    start = 0
+    while start < len(octets):
+        at = regular.next_line(octets, start)
+        if not 0 <= at < len(octets):
+            return
+        found = bisect_right(ends, base + at, first)
+        yield found
+        start = ends[found] - base
 
 
 def decided(query: Query, parts: Iterator[list[Row[Key]]], clock: Clock) -> Iterator[Decided[Key]]:
@@ -87,6 +127,7 @@ def decided(query: Query, parts: Iterator[list[Row[Key]]], clock: Clock) -> Iter
     if isinstance(query.compiled, XQuery):
         yield from _decided_together(query.compiled, parts, clock)
         return
+    length = Length()
     for rows in parts:
         match query.compiled:
             case WordQuery() as words:
@@ -96,10 +137,14 @@ def decided(query: Query, parts: Iterator[list[Row[Key]]], clock: Clock) -> Iter
             case TreeQuery() as tree:
                 for some in in_parts(rows, BATCH):
                     yield from _asked(tree, some, clock)
+            case RegularQuery() as regular:
+                yield from _matched(regular, rows, length, clock)
             case _:
-                for row in rows:
+                for number, row in enumerate(rows):
                     clock.check()
                     yield row, query.decide(row.described)
+                    if number % BATCH == BATCH - 1:
+                        yield None
         yield None
 
 

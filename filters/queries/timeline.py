@@ -1,13 +1,9 @@
-"""Things in the order of their creation, in chunks that are searched one after the other.
-
-A chunk keeps what it was searched in until it changes, so that a change costs one chunk alone.
-"""
+"""Things in the order of their creation, in chunks that are searched one after the other."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import accumulate
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from filters.matching.fallback.cost import DocumentSize
 from filters.queries.described import Described
@@ -17,17 +13,24 @@ from filters.queries.tapes import Tape
 Key = TypeVar("Key")
 
 LARGEST = 512
-"""Things of a chunk: with 1 KB of text each, half a megabyte is made anew after a change."""
-AT_ONCE = 65536
-"""Bytes of text that are searched in one go, if no thing has more: even the worst regular
-expression takes some hundredths of a second for them."""
+"""Things of a chunk."""
 
 
 class Row(Generic[Key]):
     """A thing: its place in the order (when it was created, and a number, which grows), its key,
-    what is said of it, its weight in bytes, and what is kept of its documents."""
+    what is said of it, its weight in bytes, and what is kept of its documents and its texts."""
 
-    __slots__ = ("at", "described", "key", "number", "signature", "size", "tape", "weight")
+    __slots__ = (
+        "_lines",
+        "at",
+        "described",
+        "key",
+        "number",
+        "signature",
+        "size",
+        "tape",
+        "weight",
+    )
 
     def __init__(
         self,
@@ -47,56 +50,32 @@ class Row(Generic[Key]):
         self.signature = signature
         self.size = size
         self.tape = tape
+        self._lines: bytes | None = None
 
-
-class Lines(NamedTuple):
-    """The texts of some rows of a chunk, one row after the other."""
-
-    octets: bytes
-    ends: list[int]
-    """Where those of each row end."""
-    first: int
-    """The place of the first row in the chunk."""
+    def lines(self) -> bytes:
+        """Return the texts that a regular expression is tried with; kept once they were made."""
+        if self._lines is None:
+            self._lines = as_lines(tuple(self.described.searched_texts()))
+        return self._lines
 
 
 class Chunk(Generic[Key]):
-    """Rows in order, and their texts as lines."""
+    """Rows in order."""
 
-    __slots__ = ("_lines", "places", "rows")
+    __slots__ = ("places", "rows")
 
     def __init__(self, rows: list[Row[Key]]) -> None:
         self.rows = rows
         self.places = [row.at for row in rows]
-        self._lines: list[Lines] | None = None
 
     def add(self, row: Row[Key]) -> None:
         at = bisect_left(self.places, row.at)
         self.places.insert(at, row.at)
         self.rows.insert(at, row)
-        self._lines = None
 
     def remove(self, row: Row[Key]) -> None:
         at = bisect_left(self.places, row.at)
         del self.places[at], self.rows[at]
-        self._lines = None
-
-    def lines(self) -> list[Lines]:
-        """Return the texts of all rows, the newest rows first."""
-        if self._lines is None:
-            self._lines = list(self._split())[::-1]
-        return self._lines
-
-    def _split(self) -> Iterator[Lines]:
-        texts: list[bytes] = []
-        first = octets = 0
-        for place, row in enumerate(self.rows):
-            text = as_lines(tuple(row.described.searched_texts()))
-            if texts and octets + len(text) > AT_ONCE:
-                yield Lines(b"".join(texts), list(accumulate(map(len, texts))), first)
-                texts, first, octets = [], place, 0
-            texts.append(text)
-            octets += len(text)
-        yield Lines(b"".join(texts), list(accumulate(map(len, texts))), first)
 
 
 class Timeline(Generic[Key]):

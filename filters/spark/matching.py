@@ -14,6 +14,7 @@ from filters.archive import SCHEMA, DamagedFile, directory, read
 from filters.events import Event
 from filters.spark.arrow import arrow_schema
 from filters.spark.definitions import Definitions, filter_set
+from filters.spark.paths import escape_pattern, local_path
 from filters.topics.topics import DEFAULT_TOPIC, Topic, parse_clark
 
 FILES_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
@@ -35,13 +36,14 @@ BATCH_OCTETS = 8 * 2**20
 
 
 def files(reader: Any, folder: str) -> Any:
-    """The files of an archive: path, length. *reader* is ``spark.read`` or ``spark.readStream``."""
+    """The files of the archive in *folder*: path, length. *reader* is ``spark.read`` or
+    ``spark.readStream``."""
     return (
         reader.format("binaryFile")
         .schema(FILES_SCHEMA)
         .option("recursiveFileLookup", "true")
         .option("pathGlobFilter", "*.{parquet,jsonl.gz}")
-        .load(folder)
+        .load(escape_pattern(folder))
         .select("path", "length")
     )
 
@@ -128,11 +130,6 @@ def _rows(path: str) -> Iterator[dict[str, Any]]:
     except (DamagedFile, ValueError, OSError) as error:
         damage = str(error).removeprefix(f"{local_path(path)}: ")
     yield {"file": local_path(path), "rows": count, "damage": damage}
-
-
-def local_path(path: str) -> str:
-    """The path in a file system that Hadoop's ``file:/a`` or ``file:///a`` means."""
-    return path.removeprefix("file:").replace("///", "/", 1) if path.startswith("file:") else path
 
 
 def _batches(rows: Iterable[dict[str, Any]], schema: str) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -150,11 +151,33 @@ def _failure(master: str | None, error: Exception, log: str) -> SparkUnavailable
         known = _needs_java(f"{_java()} is older")
     elif "All masters are unresponsive" in said:
         known = SparkUnavailable(f"no master answers at {master}")
+    elif not _user_has_name():
+        known = SparkUnavailable(
+            f"Spark does not start: user id {os.getuid()} has no name in /etc/passwd, and Java and"
+            " Hadoop ask for it; add a line there, or preload libnss_wrapper.so with a passwd of"
+            " your own (NSS_WRAPPER_PASSWD, NSS_WRAPPER_GROUP), as Spark's image does"
+        )
     else:
         where = f" (see {log})" if log else ""
-        return SparkUnavailable(f"Spark does not start with {master}: {first_line(error)}{where}")
+        why = _first_exception(said) or first_line(error)
+        return SparkUnavailable(f"Spark does not start with {master}: {why}{where}")
     Path(log).unlink()
     return known
+
+
+def _user_has_name() -> bool:
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False
+    return True
+
+
+def _first_exception(log: str) -> str:
+    """The first exception in a log of Java, without its class and what stands before it; empty
+    where it has none. PySpark itself says only that Java ended."""
+    found = re.search(r"^.*?[\w.$]+(?:Exception|Error): (.+)$", log, re.MULTILINE)
+    return found[1].strip()[:300] if found else ""
 
 
 @contextmanager

@@ -148,6 +148,15 @@ class Directory:
         """
         return await self._search(base, "SUBTREE", MOST)
 
+    async def children(self, name: str) -> list[Found]:
+        """The children of the channel *name*: those of the same name one level lower, by name.
+
+        Raises:
+            Refused: They are not known, or *name* is no name of a channel.
+        """
+        found = [one for one in await self.tree(container_of(name)) if is_child(one.name, name)]
+        return sorted(found, key=lambda one: one.name.lower())
+
     async def _search(self, base: str, scope: str, most: int) -> list[Found]:
         def work(connection: Any) -> list[Found]:
             # Of what is hostile it is enough to know that it is there.
@@ -289,9 +298,39 @@ def parent_of(name: str) -> str | None:
     Raises:
         Refused: *name* is no distinguished name of two parts at least.
     """
-    ldap3 = _ldap3()
+    rdns = _levels(name)
+    return None if len(rdns) == 2 else ",".join((rdns[0], *rdns[2:]))
+
+
+def container_of(name: str) -> str:
+    """The entry that the channel *name* is in, and that its children are below.
+
+    Raises:
+        Refused: *name* is no distinguished name of two parts at least.
+    """
+    return ",".join(_levels(name)[1:])
+
+
+def is_child(name: str, above: str) -> bool:
+    """Whether *name* is a child of the channel *above*: of the same name, one level lower."""
     try:
-        parts = ldap3.utils.dn.parse_dn(name, escape=True)
+        return [one.lower() for one in _levels(parent_of(name) or "")] == [
+            one.lower() for one in _levels(above)
+        ]
+    except Refused:
+        return False
+
+
+def _levels(name: str) -> list[str]:
+    """The parts of a distinguished name, the lowest first.
+
+    Raises:
+        Refused: It is none of two parts at least.
+    """
+    try:
+        parts = _ldap3().utils.dn.parse_dn(name, escape=True, strip=True)
+    except Refused:
+        raise
     except Exception as error:
         raise Refused(Reason.MESSAGE_INVALID, f"{name!r} is no distinguished name.") from error
     levels: list[list[str]] = [[]]
@@ -302,7 +341,7 @@ def parent_of(name: str) -> str | None:
     rdns = ["+".join(level) for level in levels if level]
     if len(rdns) < 2:
         raise Refused(Reason.MESSAGE_INVALID, f"{name!r} is in no organisation.")
-    return None if len(rdns) == 2 else ",".join((rdns[0], *rdns[2:]))
+    return rdns
 
 
 def _ldap3() -> Any:

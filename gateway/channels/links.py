@@ -2,7 +2,7 @@
 
     of the settings     they are there while the settings have them
     of operators        they are there until they are removed
-    the parent          of the channel in the directory, while that is where it is
+    of the directory    to the channel's parent or its children there, while they are where they are
 
 A link is a source (`gateway.sources`), which is kept, renewed and told that it is not wanted any
 more as all of them are.
@@ -109,7 +109,7 @@ class Links:
 
     Args:
         configured: Those of the settings.
-        follows: Whether the directory's parent is one; `follow` tells where it is.
+        follows: Whether there are some of the directory; `follow` tells which.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Links:
         self._sources, self._channels, self._sharing = sources, channels, sharing
         self._configured = tuple(configured)
         self._known = not follows
-        self._parent: Link | None = None
+        self._followed: frozenset[Link] = frozenset()
         self._changed = asyncio.Event()
         self._told: set[Link] = set()
 
@@ -160,7 +160,7 @@ class Links:
         if entry.source.made_by == SETTINGS:
             raise Refused(Reason.NOT_ALLOWED, "The link is one of the settings: remove it there.")
         if entry.source.made_by == DIRECTORY:
-            text = "The link leads to the channel's parent: unset subscribe in [directory]."
+            text = "The link is one of the directory: unset subscribe in [directory]."
             raise Refused(Reason.NOT_ALLOWED, text)
         await self._sources.want(entry.id, Wanted.REMOVED)
 
@@ -171,14 +171,13 @@ class Links:
                 with contextlib.suppress(SourceUnknown):
                     await self._sources.want(entry.id, Wanted.REMOVED)
 
-    def follow(self, parent: EndpointReference | None) -> None:
-        """Have the channel without a name linked to *parent* from now on; None: to none."""
-        link = None
-        if parent is not None:
-            port = port_of(parent)
-            link = Link(port.location, binding=port.binding)
-        if link != self._parent or not self._known:
-            self._parent, self._known = link, True
+    def follow(self, channels: Iterable[EndpointReference]) -> None:
+        """Have the channel without a name linked to *channels* from now on, and to no others of
+        the directory."""
+        ports = [port_of(one) for one in channels]
+        followed = frozenset(Link(port.location, binding=port.binding) for port in ports)
+        if followed != self._followed or not self._known:
+            self._followed, self._known = followed, True
             self._changed.set()
 
     async def run(self) -> None:
@@ -204,8 +203,7 @@ class Links:
             StoreUnavailable
         """
         wanted = {(SETTINGS, link) for link in self._configured}
-        if self._parent is not None:
-            wanted.add((DIRECTORY, self._parent))
+        wanted |= {(DIRECTORY, link) for link in self._followed}
         for entry in self._wanted():
             made_by = entry.source.made_by
             if not made_by or (made_by == DIRECTORY and not self._known):
@@ -233,7 +231,8 @@ class Links:
             return await self._sources.add(link.as_source(made_by), OPERATOR)
         except AddressRefused as refused:
             advice = f"; {refused.allowed_by} can allow it" if refused.allowed_by else ""
-            text = f"Nothing may be sent to {shown(link.url)}{advice}."
+            why = advice or f": {refused.text.rstrip('.')}"
+            text = f"Nothing may be sent to {shown(link.url)}{why}."
             raise Refused(refused.reason, text) from refused
 
     def _wanted(self) -> Iterator[Entry]:

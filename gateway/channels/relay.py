@@ -17,6 +17,7 @@ from gateway.channels.relay_tokens import Relay, RelayTokens
 from gateway.egress import (
     HOPS_HEADER,
     ORIGIN_HEADER,
+    VIA_HEADER,
     Answer,
     FailureKind,
     LoopRefused,
@@ -38,7 +39,11 @@ SECONDS = 20.0
 AT_A_TIME = 64
 """Messages that are under way to one location; more are told to come again."""
 LONGEST_TOKEN = 256
-_FORWARDED = ((b"content-type", "Content-Type"), (b"soapaction", "SOAPAction"))
+_FORWARDED = (
+    (b"content-type", "Content-Type"),
+    (b"soapaction", "SOAPAction"),
+    (VIA_HEADER.lower().encode(), VIA_HEADER),
+)
 _OUTCOMES = {502: "failed", 503: "busy", 504: "failed"}
 """What is counted of a refusal with this status; any other is refused."""
 _RETURNED = ("content-type", "content-encoding", "retry-after")
@@ -158,7 +163,7 @@ class Relays:
         except TimeoutError:
             raise HttpRefusal(504, "There was no answer in time.") from None
         except SendFailed as failed:
-            _log.warning("relay.failed", location=shown(target.url), why=failed.kind.value)
+            _log.warning("relay.failed", location=shown(target.url), why=failed.detail)
             late = failed.kind is FailureKind.TIMEOUT
             raise HttpRefusal(504 if late else 502, "There was no answer.") from failed
         except ValueError as error:

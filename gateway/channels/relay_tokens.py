@@ -177,10 +177,11 @@ class RelayTokens:
     def _checked(self, location: str) -> Target:
         try:
             target = parse_target(location, default_ports=SCHEMES)
-            self._policy.check(target)
+            self._policy.check_named(target, trusted=True)
         except AddressRefused as refused:
             advice = f"; {refused.allowed_by} can allow it" if refused.allowed_by else ""
-            text = f"relays: nothing may be sent to {location}{advice}"
+            why = "" if refused.allowed_by else f": {refused.text}"
+            text = f"relays: nothing may be sent to {location}{advice}{why}"
             raise Refused(refused.reason, text) from refused
         return target
 

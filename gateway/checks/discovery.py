@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from gateway.checks.certificates import judge
-from gateway.checks.findings import Finding, fail, ok
+from gateway.checks.findings import Finding, fail, ok, warn
 from gateway.discovery.opening import DiscoveryUnusable, check_believed
 from gateway.settings.settings import Settings
 from mediation.discovery import Role, can_receive
@@ -28,5 +28,12 @@ def check_discovery(settings: Settings) -> Iterator[Finding]:
             what,
             f"discovery.certificate: nothing can be encrypted for {given.certificate}: it has to "
             "be RSA, for the encipherment of keys",
+        )
+    if settings.public_url is None:
+        yield warn(
+            what,
+            "public_url is not set: proofs of possession name the address that they are sent to, "
+            f"and only {settings.host}, where the gateway listens, counts; set public_url to the "
+            "URL that entities use",
         )
     yield judge(what, "", given.certificate, "renew it for the same key, and start the node again")

@@ -11,14 +11,19 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import create_engine, make_url, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy.exc import DBAPIError
 
 from adapters.embedded import SCHEMA_VERSION
 from filters.archive import PARQUET, best_suffix
-from filters.extras import how_to_install
 from gateway.checks.findings import Finding, fail, ok, warn
-from gateway.databases import driver_url, first_line
+from gateway.databases import (
+    connection_options,
+    driver_url,
+    first_line,
+    why_not_opened,
+    why_unusable,
+)
 from gateway.server.data_folder import OTHERS, readable_by_others
 from gateway.settings.settings import Settings
 from gateway.store import migrations
@@ -26,6 +31,8 @@ from gateway.store import migrations
 CHECKED = 3.0
 """Seconds in which a database is read for damage."""
 LEAST_FREE, LITTLE_FREE = 64 * 2**20, 2**30
+SMALL_DISK = 256 * 2**20
+"""Bytes of a disk on which the databases, their logs and the reserves have little room."""
 
 
 def is_locked(folder: Path) -> bool:
@@ -106,7 +113,11 @@ def _check_folder(what: str, folder: Path, option: str) -> Iterator[Finding]:
         text = f"{there} cannot be written ({error.strerror}); let the user that runs Dragoman"
         yield fail(what, f"{text} write there, or choose another with {option}")
         return
-    free = shutil.disk_usage(there).free
+    usage = shutil.disk_usage(there)
+    if usage.total < SMALL_DISK:
+        text = f"the disk of {there} has {usage.total >> 20} MiB in all; give it 256 MiB or more"
+        yield warn(what, text)
+    free = usage.free
     if free < LITTLE_FREE:
         finding = fail if free < LEAST_FREE else warn
         yield finding(what, f"{free >> 20} MiB are free below {there}; make room")
@@ -118,9 +129,9 @@ def check_store(settings: Settings) -> Iterator[Finding]:
         path = settings.data / "store.db"
     else:
         try:
-            parts = make_url(url)
-        except SQLAlchemyError:
-            yield fail("store", "its URL cannot be read; write postgresql://user@host/database")
+            parts = make_url(driver_url(url))
+        except Exception as error:
+            yield fail("store", why_not_opened(error))
             return
         if parts.get_backend_name() != "sqlite":
             yield from _check_server(url)
@@ -151,19 +162,27 @@ def _judge_revision(revision: str | None) -> str | None:
 
 def _check_server(url: str) -> Iterator[Finding]:
     try:
-        engine = create_engine(driver_url(url), connect_args={"connect_timeout": int(CHECKED)})
-        with engine.connect() as connection:
-            there = engine.dialect.has_table(connection, "alembic_version")
-            query = text("SELECT version_num FROM alembic_version")
-            bad = _judge_revision(connection.execute(query).scalar()) if there else None
-        engine.dispose()
-    except ImportError as error:
-        mend = how_to_install("postgresql") if error.name == "psycopg" else "install it"
-        yield fail("store", f"it needs {error.name}, which is not installed; {mend}")
-    except SQLAlchemyError as error:
-        yield fail("store", f"cannot be reached: {first_line(error)}; see that it runs")
+        url = driver_url(url)
+        engine = create_engine(url, connect_args=connection_options(url))
+        try:
+            bad = why_unusable(engine) or _judge_schema(engine)
+        finally:
+            engine.dispose()
+    except DBAPIError as error:
+        yield fail("store", f"cannot be reached: {why_not_opened(error)}; see that it runs")
+    except Exception as error:  # Of a driver's own classes, for what it cannot read.
+        yield fail("store", why_not_opened(error))
     else:
-        yield fail("store", f"it {bad}") if bad else ok("store", "it answers")
+        yield fail("store", bad) if bad else ok("store", "it answers")
+
+
+def _judge_schema(engine: Engine) -> str | None:
+    with engine.connect() as connection:
+        if not engine.dialect.has_table(connection, "alembic_version"):
+            return None
+        query = text("SELECT version_num FROM alembic_version")
+        bad = _judge_revision(connection.execute(query).scalar())
+    return f"it {bad}" if bad else None
 
 
 def check_file(

@@ -137,6 +137,8 @@ def _judge_broker(broker: object) -> Iterator[Finding]:
     """Check the connection of the gateway that runs to its broker, where it says."""
     if not isinstance(broker, dict):
         return
+    if stopped_by := first_line(str(broker.get("stopped_by") or "")):
+        yield fail("broker", f"{stopped_by}; until then nothing behind it is delivered")
     since, why, when = (
         first_line(str(broker.get(name) or "")) for name in ("since", "last_error", "last_error_at")
     )
@@ -146,6 +148,9 @@ def _judge_broker(broker: object) -> Iterator[Finding]:
     elif broker.get("blocked"):
         text = "the gateway that runs is connected, but the broker takes no messages"
         yield warn("broker", f"{text}; see its alarms, its memory and its disk")
+    elif gone := broker.get("queues_gone"):
+        text = f"queues of the gateway were deleted, and made again: {first_line(str(gone))}"
+        yield warn("broker", f"{text}; what they held is lost: see who deletes them")
     else:
         last = f"; its last error was at {when}: {why}" if why else ""
         yield ok("broker", f"the gateway that runs is connected since {since}{last}")

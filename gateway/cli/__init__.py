@@ -50,7 +50,12 @@ COMMANDS = {
         "gateway.cli.deadletters:deadletters",
         "Look at, deliver again or forget what could not be delivered.",
     ),
+    "spool": Deferred(
+        "gateway.cli.spool:spool",
+        "Look at, try again or discard what the messaging system does not take.",
+    ),
     "explain": Deferred("gateway.cli.explain:explain", "Say why something happens, or does not."),
+    "trace": Deferred("gateway.cli.trace:trace", "Say what became of a message."),
     "match": Deferred(
         "gateway.cli.match:match",
         "Print the names of the XML documents that a content filter matches.",
@@ -134,13 +139,39 @@ def _main(
             help="Its key. [in the file of the certificate]",
         ),
     ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="DRAGOMAN_PROXY",
+            help="The HTTP proxy on the way to a gateway: http://[user:password@]host:port.",
+        ),
+    ] = None,
 ) -> None:
+    tls = None
     if ca or certificate:
         from gateway.security.tls import Names, client_context
 
         names = Names("--certificate", "--key", "--ca")
-        context.obj = client_context(ca=ca, certificate=certificate, key=key, names=names)
+        tls = client_context(ca=ca, certificate=certificate, key=key, names=names)
+    context.obj = (tls, proxy)
     help_alone(context)
+
+
+_FOREIGN = (
+    ("Input should be a valid integer, unable to parse string as an integer", "a whole number"),
+    ("Input should be a valid number, unable to parse string as a number", "a number"),
+    ("Input should be greater than or equal to ", "at least "),
+    ("Input should be less than or equal to ", "at most "),
+)
+"""What the library says of values, and how it goes on behind "must be"."""
+
+
+def _in_plain_words(text: str) -> str:
+    """What is wrong with an argument or an option, *text*, in our words."""
+    for said, ours in _FOREIGN:
+        text = text.replace(said, f"it must be {ours}")
+    return text
 
 
 def main() -> None:
@@ -153,7 +184,7 @@ def main() -> None:
         code = app(prog_name="dragoman", standalone_mode=False) or 0
     except typer.TyperException as error:
         code = error.exit_code
-        _fail(f"{error.format_message()}{_where_help_is(error)}")
+        _fail(f"{_in_plain_words(error.format_message())}{_where_help_is(error)}")
     except CommandFailed as error:
         code = error.code
         _fail(str(error))

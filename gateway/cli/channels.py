@@ -13,10 +13,10 @@ from gateway.cli.options import (
     IdArguments,
     OutputOption,
     check_xpath,
+    connecting,
     named,
     read_namespaces,
     read_spec,
-    tls,
 )
 from gateway.cli.output import json_line, line, note, table
 from gateway.cli.resources import delete_each, make_one, read_lease
@@ -64,9 +64,11 @@ def list_(
     """
 
     async def run() -> tuple[list[Record], list[Record]]:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             found = [record async for record in administration.channels()]
-            return found, [record async for record in administration.links()]
+            links = [record async for record in administration.links()]
+            links.sort(key=lambda link: (not link["failures"], link["state"] == "live"))
+            return found, links
 
     found, links = asyncio.run(run())
     if output is Form.JSON:

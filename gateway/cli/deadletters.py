@@ -6,14 +6,23 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, read_namespaces, tls
-from gateway.cli.output import facts, json_line, line, moment, note, pretty, table
+from gateway.cli.options import (
+    GATEWAY,
+    Form,
+    GatewayOption,
+    OutputOption,
+    connecting,
+    read_namespaces,
+)
+from gateway.cli.output import facts, json_line, line, moment, note, pretty
+from gateway.cli.resources import list_all
 from gateway.client import Administration, Changed, Letters, Record
 
 deadletters = group("deadletters", "Look at, deliver again or forget what could not be delivered.")
@@ -23,84 +32,10 @@ ASKED_WRONGLY = 2
 """The exit code of a command that was not told what to do."""
 SAID_EVERY = 1.0
 """Seconds from one line about progress to the next."""
-_COLUMNS = ("number", "subscription", "topic", "reason", "status", "attempts", "died")
-
-
-def list_(
-    context: typer.Context,
-    gateway: GatewayOption = GATEWAY,
-    subscription: Annotated[
-        str | None, typer.Option(metavar="ID", help="Those of one subscription.")
-    ] = None,
-    output: OutputOption = Form.TEXT,
-) -> None:
-    r"""List the notifications that could not be delivered.
-
-    \b
-    Examples:
-      dragoman deadletters list
-      dragoman deadletters list --subscription 5b1f0c9a3e77 --output json
-    """
-
-    async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
-            return [record async for record in administration.dead_letters(subscription)]
-
-    records = asyncio.run(run())
-    if output is Form.JSON:
-        json_line(records)
-        return
-    if not records:
-        note("There are no dead letters.")
-        return
-    for text in table(_COLUMNS, map(_row, records)):
-        line(text)
-
-
-def show(
-    context: typer.Context,
-    numbers: Annotated[list[int], typer.Argument(metavar="NUMBER", min=1)],
-    whole: Annotated[
-        bool, typer.Option("--whole", help="Print payload and envelope whole, however large.")
-    ] = False,
-    gateway: GatewayOption = GATEWAY,
-    output: OutputOption = Form.TEXT,
-) -> None:
-    r"""Show why a notification could not be delivered, its payload, and the envelope that was sent.
-
-    \b
-    Examples:
-      dragoman deadletters show 17
-      dragoman deadletters show 17 --whole --output json | jq -r .envelope.text
-    """
-
-    async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
-            return [await administration.dead_letter(number, whole=whole) for number in numbers]
-
-    for position, record in enumerate(asyncio.run(run())):
-        if output is Form.JSON:
-            json_line(record)
-            continue
-        if position:
-            line()
-        documents = {name: record.pop(name, None) for name in ("payload", "envelope")}
-        for text in facts(record.items()):
-            line(text)
-        for name, part in documents.items():
-            line()
-            _print_part(name, part)
-
-
-def _print_part(name: str, part: Record | None) -> None:
-    if part is None:
-        line(f"{name}: not known any more" if name == "envelope" else f"{name}: in the envelope")
-        return
-    whole = part.get("whole")
-    cut = "" if whole else ", the first of them here; --whole shows all"
-    line(f"{name} ({part.get('bytes')} bytes{cut}):")
-    text = str(part.get("text"))
-    line(pretty(text.encode()) if whole else text)
+_COLUMNS = (
+    *("number", "subscription", "topic", "reason", "status", "attempts", "died", "message"),
+    "failure",
+)
 
 
 NumberArguments = Annotated[
@@ -129,9 +64,97 @@ SinceOption = Annotated[
         help="Those that died then or later: 2026-03-01, 2026-03-01T12:00:00Z; 12h, 7d ago.",
     ),
 ]
+MessageOption = Annotated[
+    str | None,
+    typer.Option(
+        "--message",
+        metavar="ID",
+        help="Those of the message with this id: the publisher's, or the consumer's.",
+    ),
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say how many and of which reasons; change nothing.")
 ]
+
+
+def list_(
+    context: typer.Context,
+    subscription: SubscriptionOption = None,
+    topic: TopicOption = None,
+    ns: NamespaceOption = None,
+    reason: ReasonOption = None,
+    since: SinceOption = None,
+    message: MessageOption = None,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""List the notifications that could not be delivered: all, or those for which all options
+    hold, as `redrive` and `purge` take them.
+
+    \b
+    Examples:
+      dragoman deadletters list
+      dragoman deadletters list --topic storms//. --reason rejected --since 12h
+      dragoman deadletters list --subscription 5b1f0c9a3e77 --output json
+    """
+    common = (subscription, topic, reason, since, message)
+    letters = _chosen("list", None, not any(one is not None for one in common), *common, ns)
+    list_all(
+        context,
+        gateway,
+        output,
+        partial(Administration.dead_letters, letters=letters),
+        columns=_COLUMNS,
+        row=_row,
+        none="There are no such dead letters." if any(common) else "There are no dead letters.",
+    )
+
+
+def show(
+    context: typer.Context,
+    numbers: Annotated[list[int], typer.Argument(metavar="NUMBER", min=1)],
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Print payload and envelope whole, however large.")
+    ] = False,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Show why a notification could not be delivered, its payload, and the envelope that was sent.
+
+    \b
+    Examples:
+      dragoman deadletters show 17
+      dragoman deadletters show 17 --whole --output json | jq -r .envelope.text
+    """
+
+    async def run() -> list[Record]:
+        async with Administration(gateway, **connecting(context)) as administration:
+            return [await administration.dead_letter(number, whole=whole) for number in numbers]
+
+    for position, record in enumerate(asyncio.run(run())):
+        if output is Form.JSON:
+            json_line(record)
+            continue
+        if position:
+            line()
+        documents = {name: record.pop(name, None) for name in ("payload", "envelope")}
+        for text in facts(record.items()):
+            line(text)
+        for name, part in documents.items():
+            line()
+            print_part(name, part)
+
+
+def print_part(name: str, part: Record | None) -> None:
+    """Print a document that the gateway shows, or that it shows none."""
+    if part is None:
+        line(f"{name}: not known any more" if name == "envelope" else f"{name}: in the envelope")
+        return
+    whole = part.get("whole")
+    cut = "" if whole else ", the first of them here; --whole shows all"
+    line(f"{name} ({part.get('bytes')} bytes{cut}):")
+    text = str(part.get("text"))
+    line(pretty(text.encode()) if whole else text)
 
 
 def redrive(
@@ -143,6 +166,7 @@ def redrive(
     ns: NamespaceOption = None,
     reason: ReasonOption = None,
     since: SinceOption = None,
+    message: MessageOption = None,
     dry_run: DryRunOption = False,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
@@ -158,10 +182,10 @@ def redrive(
       dragoman deadletters redrive --subscription 5b1f0c9a3e77 --since 12h
       dragoman deadletters redrive --all --dry-run
     """
-    letters = _chosen("redrive", numbers, every, subscription, topic, ns, reason, since)
+    letters = _chosen("redrive", numbers, every, subscription, topic, reason, since, message, ns)
 
     async def run() -> Changed:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             progress = _progress("counted" if dry_run else "redriven")
             return await administration.redrive(letters, dry_run=dry_run, progress=progress)
 
@@ -177,6 +201,7 @@ def purge(
     ns: NamespaceOption = None,
     reason: ReasonOption = None,
     since: SinceOption = None,
+    message: MessageOption = None,
     dry_run: DryRunOption = False,
     gateway: GatewayOption = GATEWAY,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all are purged.")] = False,
@@ -193,12 +218,12 @@ def purge(
       dragoman deadletters purge --topic storms//. --reason rejected
       dragoman deadletters purge --all --yes
     """
-    letters = _chosen("purge", numbers, every, subscription, topic, ns, reason, since)
+    letters = _chosen("purge", numbers, every, subscription, topic, reason, since, message, ns)
     if every and not (yes or dry_run) and sys.stdin.isatty():
         typer.confirm(f"Forget all dead letters of {gateway}?", abort=True, err=True)
 
     async def run() -> Changed:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             progress = _progress("counted" if dry_run else "purged")
             return await administration.purge(letters, dry_run=dry_run, progress=progress)
 
@@ -211,30 +236,31 @@ def _chosen(
     every: bool,
     subscription: str | None,
     topic: str | None,
-    ns: list[str] | None,
     reason: str | None,
     since: str | None,
+    message: str | None,
+    ns: list[str] | None,
 ) -> Letters:
     """The dead letters that a command is about.
 
     Raises:
         CommandFailed: None are named, or in two ways.
     """
-    common = [one for one in (subscription, topic, reason, since) if one is not None]
+    common = [one for one in (subscription, topic, reason, since, message) if one is not None]
     ways = bool(numbers) + every + bool(common)
     if not ways:
         raise CommandFailed(
             f"say which dead letters to {command}: their numbers, --subscription, --topic, "
-            "--reason or --since, or --all",
+            "--reason, --since or --message, or --all",
             ASKED_WRONGLY,
         )
     if ways > 1:
         raise CommandFailed(
-            "choose dead letters in one way: by number, by --subscription, --topic, --reason and "
-            "--since, or --all",
+            "choose dead letters in one way: by number, by --subscription, --topic, --reason, "
+            "--since and --message, or --all",
             ASKED_WRONGLY,
         )
-    if subscription == "" or topic == "" or reason == "":
+    if "" in (subscription, topic, reason, message):
         raise CommandFailed("an option that chooses dead letters is empty", ASKED_WRONGLY)
     return Letters(
         numbers=numbers or None,
@@ -243,6 +269,7 @@ def _chosen(
         namespaces=read_namespaces(ns) or None,
         reason=reason,
         since=None if since is None else _instant(since),
+        message=message,
         all=every,
     )
 
@@ -284,7 +311,8 @@ def _progress(done: str) -> Callable[[int], None]:
 
 
 def _row(record: Record) -> list[object]:
-    shown = {**record, "died": moment(record.get("died"))}
+    died = moment(record.get("died"))
+    shown = {**record, "died": died, "message": record.get("published_id")}
     return [shown.get(name) for name in _COLUMNS]
 
 

@@ -11,7 +11,9 @@ from gateway.cli.options import Form, OutputOption
 from gateway.cli.output import json_line, line, note
 
 if TYPE_CHECKING:
-    from gateway.channels.directory import Directory
+    from collections.abc import Sequence
+
+    from gateway.channels.directory import Directory, Found
     from gateway.settings.tables import Directory as DirectorySettings
 
 directory = group(
@@ -83,6 +85,26 @@ def lookup(
         line(port)
 
 
+def children(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A distinguished name.  [that of our entry]"),
+    ] = None,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""List the children of a channel: those of the same name, one level lower.
+
+    With direction = "up" in [directory], the gateway subscribes at those of its own.
+
+    \b
+    Examples:
+      dragoman directory children
+      dragoman directory children cn=event-channel,o=iu
+    """
+    there, asked = _directory()
+    _print_found(asyncio.run(there.children(name or asked.name)), output)
+
+
 def tree(
     base: Annotated[
         str | None,
@@ -100,13 +122,17 @@ def tree(
     there, asked = _directory()
     entries = asyncio.run(there.tree(base or asked.name.rpartition(",")[2]))
     levels = sorted(entries, key=lambda one: list(reversed(one.name.lower().split(","))))
+    _print_found(levels, output)
+
+
+def _print_found(entries: "Sequence[Found]", output: Form) -> None:
     rows = [
         {
             "name": one.name,
             "location": None if one.reference is None else one.reference.address,
             "skipped": one.why_not or None,
         }
-        for one in levels
+        for one in entries
     ]
     if output is Form.JSON:
         json_line(rows)
@@ -143,4 +169,5 @@ def _public() -> str:
 
 add(directory, bind)
 add(directory, lookup)
+add(directory, children)
 add(directory, tree)

@@ -4,7 +4,6 @@ Imported when a command needs it: cryptography takes a while.
 """
 
 import re
-import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import typer
 
 from gateway.cli.documents import read_document
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import read_spec, tls
+from gateway.cli.options import Connecting, connecting, read_spec
 from gateway.cli.output import moment
 from gateway.cli.receiving import listener, mailbox, on_soap_tcp
 from gateway.client import GatewayError, speaking
@@ -102,7 +101,7 @@ class Reaching:
 
     gateway: str
     version: Version
-    tls: ssl.SSLContext | None
+    connecting: Connecting
     pull: bool = False
 
 
@@ -117,7 +116,7 @@ def reach(context: typer.Context, gateway: str, spec: str, *, pull: bool = False
         raise typer.BadParameter("--pull fetches SOAP: choose another --spec", param_hint="--spec")
     if pull and on_soap_tcp(gateway):
         raise typer.BadParameter("--pull fetches over HTTP alone", param_hint="--gateway")
-    return Reaching(gateway, version, tls(context), pull)
+    return Reaching(gateway, version, connecting(context), pull)
 
 
 def read_own(files: Files) -> "Credentials":
@@ -196,10 +195,10 @@ async def ourselves(
 
     own = read_own(files)
     trust = read_trust(files, own)
-    gateway, tls = reaching.gateway, reaching.tls
-    receiving = mailbox(gateway, tls) if reaching.pull else listener(gateway)
+    gateway = reaching.gateway
+    receiving = mailbox(gateway, reaching.connecting) if reaching.pull else listener(gateway)
     async with (
-        speaking(gateway, reaching.version, tls=tls) as client,
+        speaking(gateway, reaching.version, **reaching.connecting) as client,
         receiving as inbox,
         entity(
             client, inbox, own, trust, name=name, institution=institution, answers=answers

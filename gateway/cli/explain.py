@@ -8,7 +8,14 @@ import typer
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.documents import read_document
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, read_namespaces, tls
+from gateway.cli.options import (
+    GATEWAY,
+    Form,
+    GatewayOption,
+    OutputOption,
+    connecting,
+    read_namespaces,
+)
 from gateway.cli.output import json_line, line
 from gateway.client import Administration, Record
 
@@ -54,7 +61,7 @@ def subscription(
     namespaces = read_namespaces(ns)
 
     async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             return await administration.explain(id_, payload, topic=topic, namespaces=namespaces)
 
     steps = asyncio.run(run())

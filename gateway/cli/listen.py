@@ -32,9 +32,9 @@ from gateway.cli.options import (
     OutputOption,
     SpecOption,
     check_xpath,
+    connecting,
     read_namespaces,
     read_spec,
-    tls,
 )
 from gateway.cli.output import note
 from gateway.cli.printing import Printing, print_all
@@ -49,7 +49,7 @@ from gateway.cli.receiving import (
     whereabouts,
 )
 from gateway.client import AnyClient, shown, speaking, subscribed
-from mediation import SPECIFICATIONS, Version
+from mediation import SPECIFICATIONS, DeliveryAssurance, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,7 @@ class _Wanted:
     xpath: str | None
     namespaces: Mapping[str, str]
     reliable: bool
+    assurance: DeliveryAssurance | None
 
 
 def listen(
@@ -112,6 +113,14 @@ def listen(
             "however often one has to be sent.",
         ),
     ] = False,
+    assurance: Annotated[
+        DeliveryAssurance | None,
+        typer.Option(
+            "--assurance",
+            help="How often each notification is wanted: at-most-once is one attempt, and nothing "
+            "is stored; exactly-once is --reliable. [at-least-once]",
+        ),
+    ] = None,
     discover: Annotated[
         str | None,
         typer.Option(
@@ -158,15 +167,18 @@ def listen(
       dragoman listen --topic storms --gateway soap.tcp://127.0.0.1:8081
       dragoman listen --pull --topic storms --gateway https://events.example.org
       dragoman listen --reliable --topic storms
+      dragoman listen --assurance at-most-once --topic readings
       dragoman listen --discover "text~[Ss]torm" --delegation delegation.xml
     """
     version = read_spec(spec)
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
-    wanted = _Wanted(version, topic, xpath, namespaces, reliable)
+    reliable, assurance = _read_assurance(reliable, assurance, version, pull=pull)
+    wanted = _Wanted(version, topic, xpath, namespaces, reliable, assurance)
     printing = Printing(whole, output, count)
-    if discover is not None and (topic or xpath or reliable):
-        given = "--topic" if topic else "--xpath" if xpath else "--reliable"
+    if discover is not None and (topic or xpath or reliable or assurance):
+        named = {"--topic": topic, "--xpath": xpath, "--reliable": reliable}
+        given = next((name for name, value in named.items() if value), "--assurance")
         raise typer.BadParameter("does not go with --discover", param_hint=given)
     if pull and (host or port):
         raise typer.BadParameter("--pull listens nowhere", param_hint="--host, --port")
@@ -183,13 +195,15 @@ def listen(
         raise typer.BadParameter(text, param_hint="--spec")
 
     consumer: Receiving = (
-        mailbox(gateway, tls(context)) if pull else listener(gateway, host, port, reliable=reliable)
+        mailbox(gateway, connecting(context))
+        if pull
+        else listener(gateway, host, port, reliable=reliable)
     )
     if discover is not None:
         finding = Discovering(
             discover,
             Files(key, certificate, nodes, entities),
-            Reaching(gateway, version, tls(context), pull),
+            Reaching(gateway, version, connecting(context), pull),
             node,
             issuer,
             tuple(delegation or ()),
@@ -200,10 +214,30 @@ def listen(
 
     async def run() -> None:
         await _listen(
-            gateway, speaking(gateway, version, tls=tls(context)), consumer, wanted, printing
+            gateway, speaking(gateway, version, **connecting(context)), consumer, wanted, printing
         )
 
     asyncio.run(until_stopped(run()))
+
+
+def _read_assurance(
+    reliable: bool, assurance: DeliveryAssurance | None, version: Version, *, pull: bool
+) -> tuple[bool, DeliveryAssurance | None]:
+    """Whether a sequence is wanted, and what else is to be asked for."""
+    if assurance is None:
+        return reliable, None
+    if reliable and assurance is not DeliveryAssurance.EXACTLY_ONCE:
+        text = f"--reliable is exactly-once, not {assurance.value}"
+        raise typer.BadParameter(text, param_hint="--assurance")
+    if assurance is DeliveryAssurance.EXACTLY_ONCE:
+        return True, None
+    if assurance is DeliveryAssurance.AT_MOST_ONCE and pull:
+        text = "what is fetched is stored: at-most-once does not go with --pull"
+        raise typer.BadParameter(text, param_hint="--assurance")
+    if assurance is DeliveryAssurance.AT_MOST_ONCE and SPECIFICATIONS[version].leasing is not None:
+        text = f"at-most-once cannot be asked for in {version.value}; it can in wsn-1.3, say"
+        raise typer.BadParameter(text, param_hint="--assurance")
+    return False, assurance if assurance is DeliveryAssurance.AT_MOST_ONCE else None
 
 
 async def _listen(
@@ -222,6 +256,7 @@ async def _listen(
             namespaces=wanted.namespaces,
             troubled=say_trouble,
             reliable=wanted.reliable,
+            assurance=wanted.assurance,
         )
         renewed = ended = None
         try:

@@ -22,7 +22,7 @@ def list_(
     r"""List the mailboxes of a gateway, with what lies in them.
 
     DROPPED are messages that went to the dead letters, because the mailbox was full or nobody
-    took them; USED is when somebody last did.
+    took them; USED is when somebody last did. Those with most of them come first.
 
     \b
     Examples:
@@ -37,6 +37,7 @@ def list_(
         columns=_COLUMNS,
         row=_row,
         none="There are no mailboxes.",
+        order=lambda record: (-record["dropped"], -record["messages"]),
     )
 
 

@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -13,10 +13,8 @@ from filters.xpath import UndeclaredPrefix, parse
 from gateway.cli.errors import CommandFailed
 from mediation import SPECS, Version
 
-VARIABLES = frozenset(
-    f"DRAGOMAN_{name}"
-    for name in ("CA", "CERTIFICATE", "GATEWAY", "KEY", "MASTER", "OUTPUT", "SPEC", "TOPIC")
-)
+_NAMES = ("CA", "CERTIFICATE", "GATEWAY", "KEY", "MASTER", "OUTPUT", "PROXY", "SPEC", "TOPIC")
+VARIABLES = frozenset(f"DRAGOMAN_{name}" for name in _NAMES)
 """Variables of the environment that options of commands are read from, and no settings."""
 GATEWAY = "http://127.0.0.1:8080"
 
@@ -97,11 +95,25 @@ def undeclared(prefix: str, declarations: Iterable[tuple[str, str]] = ()) -> str
     return f"{text}URI"
 
 
+class Connecting(TypedDict):
+    """How a gateway is connected to: keywords of every client."""
+
+    tls: ssl.SSLContext | None
+    proxy: str | None
+
+
+def connecting(context: typer.Context) -> Connecting:
+    """What ``--ca``, ``--certificate``, ``--key`` and ``--proxy`` say before the command."""
+    found = context.find_root().obj
+    _, proxy = found if isinstance(found, tuple) else (None, None)
+    return {"tls": tls(context), "proxy": proxy}
+
+
 def tls(context: typer.Context) -> ssl.SSLContext | None:
     """The TLS context of ``--ca``, ``--certificate`` and ``--key``, given before the command, or
     None."""
     found = context.find_root().obj
-    return found if isinstance(found, ssl.SSLContext) else None
+    return found[0] if isinstance(found, tuple) else None
 
 
 GatewayOption = Annotated[

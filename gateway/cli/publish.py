@@ -15,8 +15,8 @@ from gateway.cli.options import (
     GatewayOption,
     OutputOption,
     SpecOption,
+    connecting,
     read_spec,
-    tls,
 )
 from gateway.cli.output import json_line, line
 from gateway.client import AnyClient, speaking
@@ -89,9 +89,9 @@ def publish(
     async def run() -> None:
         client: AnyClient | SequencePublisher
         if reliable:
-            client = SequencePublisher(gateway, version, patience=patience, tls=tls(context))
+            client = SequencePublisher(gateway, version, patience=patience, **connecting(context))
         else:
-            client = speaking(gateway, version, tls=tls(context))
+            client = speaking(gateway, version, **connecting(context))
         async with client:
             for name, payload in payloads:
                 message_id = await client.publish(payload, topic=topic)

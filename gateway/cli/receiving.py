@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import signal
 import socket
-import ssl
 from collections.abc import Coroutine
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from gateway.cli.options import Connecting
 from gateway.cli.output import moment, note
 from gateway.client import (
     Consumer,
@@ -24,13 +24,13 @@ from gateway.client.soap_tcp import SoapTcpConsumer
 Receiving: TypeAlias = Consumer | SoapTcpConsumer | PulledMailbox
 
 
-def mailbox(gateway: str, context: ssl.SSLContext | None) -> PulledMailbox:
+def mailbox(gateway: str, connecting: Connecting) -> PulledMailbox:
     """A mailbox at the gateway."""
     return PulledMailbox(
         gateway,
         troubled=say_trouble,
         mended=lambda: note(f"dragoman: {shown(base_url(gateway))} is back"),
-        tls=context,
+        **connecting,
     )
 
 
@@ -97,7 +97,8 @@ def end_text(renewed: RenewedSubscription) -> str:
     """What became of a subscription at its end."""
     if renewed.is_over:
         return "Unsubscribed."
-    return f"Could not unsubscribe; the subscription ends by itself at {_end(renewed)}."
+    why = f" ({renewed.failure})" if renewed.failure else ""
+    return f"Could not unsubscribe{why}; the subscription ends by itself at {_end(renewed)}."
 
 
 def _end(renewed: RenewedSubscription) -> object:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any
 
 import typer
 
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import Form, tls
+from gateway.cli.options import Form, connecting
 from gateway.cli.output import facts, json_line, line, note, table
 from gateway.client import Administration, GatewayError, Record
 
@@ -20,14 +21,23 @@ def list_all(
     columns: Sequence[str],
     row: Callable[[Record], list[object]],
     none: str,
+    order: Callable[[Record], Any] | None = None,
+    only: Callable[[Record], bool] | None = None,
 ) -> None:
-    """Print a table of all records, or *none* where there are none."""
+    """Print a table of all records, or *none* where there are none.
+
+    Args:
+        order: What they are sorted by; they stay in their order without one.
+        only: Whether a record is shown at all.
+    """
 
     async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             return [record async for record in records_of(administration)]
 
-    records = asyncio.run(run())
+    records = [one for one in asyncio.run(run()) if only is None or only(one)]
+    if order is not None:
+        records.sort(key=order)
     if output is Form.JSON:
         json_line(records)
         return
@@ -50,7 +60,7 @@ def show_each(
     """Print each of *ids*: for people what *shown* makes of a record, a line each."""
 
     async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             return [await find(administration, id_) for id_ in ids]
 
     for number, record in enumerate(asyncio.run(run())):
@@ -73,7 +83,7 @@ def make_one(
     """Make something, and print it: for people what is *said* of its record, in a line."""
 
     async def run() -> Record:
-        async with Administration(gateway, tls=tls(context)) as administration:
+        async with Administration(gateway, **connecting(context)) as administration:
             return await make(administration)
 
     record = asyncio.run(run())
@@ -123,7 +133,7 @@ async def _delete(
 ) -> tuple[list[str], list[str]]:
     """The ids that are gone now, and what is wrong with the others."""
     deleted, missed = [], []
-    async with Administration(gateway, tls=tls(context)) as administration:
+    async with Administration(gateway, **connecting(context)) as administration:
         for id_ in dict.fromkeys(ids):
             try:
                 await delete(administration, id_)

@@ -20,7 +20,7 @@ def list_(
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""List the sequences of a gateway, from publishers and to subscribers, those too that ended
-    within the last hour.
+    within the last hour; those first for which most waits.
 
     \b
     Examples:
@@ -35,6 +35,7 @@ def list_(
         columns=_COLUMNS,
         row=_row,
         none="There are no sequences.",
+        order=lambda record: -(record.get("waiting") or 0),
     )
 
 

@@ -146,7 +146,7 @@ def list_(
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
-    r"""List the sources of a gateway, and how they stand.
+    r"""List the sources of a gateway, and how they stand; those that fail come first.
 
     \b
     Examples:
@@ -161,6 +161,7 @@ def list_(
         columns=_COLUMNS,
         row=_row,
         none="There are no sources.",
+        order=lambda record: (not record.get("failures"), record["state"] == "live"),
     )
 
 

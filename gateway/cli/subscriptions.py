@@ -1,17 +1,23 @@
 """``dragoman subscriptions``."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from enum import Enum
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import GATEWAY, Form, GatewayOption, IdArguments, OutputOption, tls
+from gateway.cli.options import GATEWAY, Form, GatewayOption, IdArguments, OutputOption, connecting
 from gateway.cli.output import json_line, line, moment, note
 from gateway.cli.resources import delete_each, list_all, show_each
-from gateway.client import Administration, Record
+from gateway.client import Administration, GatewayError, Record
+from gateway.client.administration import ELSEWHERE
+
+if TYPE_CHECKING:
+    from gateway.client.management import Management
 
 subscriptions = group("subscriptions", "List, show and end subscriptions.")
 subscriptions.callback()(help_alone)
@@ -28,7 +34,7 @@ SpecOption = Annotated[
     str | None, typer.Option(metavar="VERSION", help="That the subscriber spoke: wsn-1.3.")
 ]
 StateOption = Annotated[
-    str | None, typer.Option(metavar="STATE", help="active, paused, expired, failing ...")
+    str | None, typer.Option(metavar="STATE", help="active, failing, paused, expired or unknown.")
 ]
 OwnerOption = Annotated[
     str | None, typer.Option(metavar="OWNER", help="As `list` shows it with --output json.")
@@ -39,6 +45,42 @@ _COLUMNS = (
 )
 
 
+class Order(Enum):
+    """What a list of subscriptions is sorted by."""
+
+    TROUBLE = "trouble"
+    WAITING = "waiting"
+    DEAD = "dead"
+    CONSUMER = "consumer"
+    EXPIRES = "expires"
+    CREATED = "created"
+    ID = "id"
+
+
+def _count(record: Record, name: str) -> int:
+    return (record.get("counts") or {}).get(name) or 0
+
+
+def _waits(record: Record) -> bool:
+    return _count(record, "waiting") > 0
+
+
+_ORDERS: dict[Order, Callable[[Record], Any]] = {
+    Order.TROUBLE: lambda one: (
+        one["state"] != "failing",
+        -_count(one, "waiting"),
+        -_count(one, "dead"),
+        one["consumer"],
+    ),
+    Order.WAITING: lambda one: -_count(one, "waiting"),
+    Order.DEAD: lambda one: -_count(one, "dead"),
+    Order.CONSUMER: lambda one: one["consumer"],
+    Order.EXPIRES: lambda one: one["expires"] or "9999",
+    Order.CREATED: lambda one: one["created"],
+    Order.ID: lambda one: one["id"],
+}
+
+
 def list_(
     context: typer.Context,
     topic: TopicOption = None,
@@ -46,15 +88,24 @@ def list_(
     spec: SpecOption = None,
     state: StateOption = None,
     owner: OwnerOption = None,
+    waiting: Annotated[
+        bool, typer.Option("--waiting", help="Those for which deliveries wait.")
+    ] = False,
+    sort: Annotated[
+        Order, typer.Option("--sort", help="What comes first.", show_default=True)
+    ] = Order.TROUBLE,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""List the subscriptions of a gateway: all, or those for which all options hold.
 
+    Those that fail come first, then those for which most waits.
+
     \b
     Examples:
       dragoman subscriptions list
-      dragoman subscriptions list --topic storms/coast --state failing
+      dragoman subscriptions list --state failing --waiting
+      dragoman subscriptions list --topic storms/coast --sort consumer
       dragoman subscriptions list --consumer 'http://10.0.*'
       dragoman subscriptions list --output json | jq -r '.[].consumer'
     """
@@ -63,7 +114,9 @@ def list_(
         gateway,
         output,
         partial(
-            Administration.subscriptions,
+            _listed,
+            context=context,
+            gateway=gateway,
             topic=topic,
             consumer=consumer,
             spec=spec,
@@ -73,7 +126,66 @@ def list_(
         columns=_COLUMNS,
         row=_row,
         none="There are no subscriptions.",
+        order=_ORDERS[sort],
+        only=_waits if waiting else None,
     )
+
+
+def _managing(context: typer.Context, gateway: str, error: GatewayError) -> "Management":
+    """What lists and ends subscriptions in SOAP, where *error* says that the administration is
+    elsewhere.
+
+    Raises:
+        GatewayError: It says anything else.
+    """
+    if error.code != ELSEWHERE:
+        try:
+            raise error
+        finally:
+            del error
+    from gateway.client.management import Management
+
+    note(
+        f"dragoman: {error}; going on with the SOAP operations, which say less, and to those who "
+        "are not trusted only of their own"
+    )
+    return Management(gateway, **connecting(context))
+
+
+async def _listed(
+    administration: Administration,
+    *,
+    context: typer.Context,
+    gateway: str,
+    **selected: str | None,
+) -> AsyncIterator[Record]:
+    try:
+        async for record in administration.subscriptions(**selected):
+            yield record
+    except GatewayError as error:
+        async with _managing(context, gateway, error) as management:
+            async for record in management.subscriptions(**selected):
+                yield record
+
+
+async def _found(
+    administration: Administration, id_: str, *, context: typer.Context, gateway: str
+) -> Record:
+    try:
+        return await administration.subscription(id_)
+    except GatewayError as error:
+        async with _managing(context, gateway, error) as management:
+            return await management.subscription(id_)
+
+
+async def _deleted(
+    administration: Administration, id_: str, *, context: typer.Context, gateway: str
+) -> None:
+    try:
+        await administration.delete_subscription(id_)
+    except GatewayError as error:
+        async with _managing(context, gateway, error) as management:
+            await management.delete_subscription(id_)
 
 
 def show(
@@ -88,7 +200,8 @@ def show(
     Example:
       dragoman subscriptions show 5b1f0c9a3e77
     """
-    show_each(context, gateway, ids, output, Administration.subscription, shown=_shown)
+    find = partial(_found, context=context, gateway=gateway)
+    show_each(context, gateway, ids, output, find, shown=_shown)
 
 
 def _shown(record: Record) -> list[tuple[str, object]]:
@@ -133,13 +246,19 @@ def delete(
     if ids:
         if dry_run:
             raise CommandFailed("--dry-run is for a selection, or --all", 2)
-        delete_each(context, gateway, ids, output, Administration.delete_subscription)
+        delete = partial(_deleted, context=context, gateway=gateway)
+        delete_each(context, gateway, ids, output, delete)
         return
 
     async def run() -> list[str]:
-        async with Administration(gateway, tls=tls(context)) as administration:
-            ending = administration.delete_subscriptions(all=every, dry_run=dry_run, **selected)
-            return [id_ async for id_ in ending]
+        async with Administration(gateway, **connecting(context)) as administration:
+            try:
+                ending = administration.delete_subscriptions(all=every, dry_run=dry_run, **selected)
+                return [id_ async for id_ in ending]
+            except GatewayError as error:
+                async with _managing(context, gateway, error) as management:
+                    ending = management.delete_subscriptions(all=every, dry_run=dry_run, **selected)
+                    return [id_ async for id_ in ending]
 
     ended = asyncio.run(run())
     if output is Form.JSON:

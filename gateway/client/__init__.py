@@ -23,7 +23,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from gateway.client.administration import Administration, Changed, Letters, Record
-from gateway.client.calling import Answer, base_url, shown
+from gateway.client.calling import Answer, base_url, endpoint_url, shown
 from gateway.client.consumer import Consumer, ReceivedMessage
 from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient, EventClient, speaking
@@ -56,6 +56,7 @@ __all__ = [
     "RenewedSubscription",
     "Subscription",
     "base_url",
+    "endpoint_url",
     "shown",
     "speaking",
     "subscribed",

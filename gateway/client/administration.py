@@ -1,4 +1,4 @@
-"""The JSON administration of a gateway: its subscriptions, mailboxes and dead letters."""
+"""The JSON administration of a gateway: its subscriptions, mailboxes, dead letters, spool."""
 
 import json
 import ssl
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from lxml import etree
 
@@ -18,7 +18,7 @@ Record: TypeAlias = dict[str, Any]
 """A JSON object, as the gateway's ``/docs`` describes it."""
 
 PAGE = 500
-_ELSEWHERE = "administration-elsewhere"
+ELSEWHERE = "administration-elsewhere"
 """The reason that the public listener of a gateway gives."""
 AT_A_TIME = 10_000
 """Dead letters that one request may name."""
@@ -38,7 +38,8 @@ class Letters:
     """A selection of dead letters: those of ``numbers``; or those that fit every other field that
     is set; or, with ``all``, all. The gateway refuses a selection that says nothing.
 
-    ``topic`` is a topic expression of the Full dialect, ``since`` an instant in ISO 8601.
+    ``topic`` is a topic expression of the Full dialect, ``since`` an instant in ISO 8601,
+    ``message`` an id of a message: the publisher's, or the one that the consumer was told.
     """
 
     numbers: Collection[int] | None = None
@@ -47,13 +48,14 @@ class Letters:
     namespaces: Mapping[str, str] | None = None
     reason: str | None = None
     since: str | None = None
+    message: str | None = None
     all: bool = False
 
     def selections(self) -> Iterator[Record]:
         """Yield bodies of requests for this selection, each with few enough numbers."""
         said: Record = {
             name: getattr(self, name)
-            for name in ("subscription", "topic", "reason", "since")
+            for name in ("subscription", "topic", "reason", "since", "message")
             if getattr(self, name) is not None
         }
         if self.namespaces:
@@ -92,8 +94,9 @@ class Administration(Speaker):
         timeout: float = TIMEOUT,
         page: int = PAGE,
         tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
-        super().__init__(url, timeout=timeout, tls=tls)
+        super().__init__(url, timeout=timeout, tls=tls, proxy=proxy)
         self._page = page
 
     async def subscriptions(self, **selected: str | None) -> AsyncIterator[Record]:
@@ -241,9 +244,21 @@ class Administration(Speaker):
         """One topic, and whose it is."""
         return await self._ask("GET", f"topics/{_checked(id_, 'topic')}", of=id_)
 
-    async def dead_letters(self, subscription: str | None = None) -> AsyncIterator[Record]:
-        """Dead letters in the order in which they died, of one subscription or of all."""
-        chosen = {"subscription": subscription} if subscription else {}
+    async def trace(self, message: str) -> list[Record]:
+        """What became of a message, by an id of it."""
+        answer = await self._ask("GET", f"messages/{quote(message, safe='')}", of=message)
+        return list(_listed(answer, "messages", self._url))
+
+    async def dead_letters(
+        self, subscription: str | None = None, *, letters: Letters | None = None
+    ) -> AsyncIterator[Record]:
+        """Dead letters in the order in which they died: of one subscription, of a selection without
+        numbers, or all."""
+        chosen: Record = {"subscription": subscription} if subscription else {}
+        if letters is not None:
+            [chosen] = letters.selections()
+            chosen.pop("all", None)
+            chosen["ns"] = [f"{name}={uri}" for name, uri in chosen.pop("namespaces", {}).items()]
         async for record in self._pages("deadletters", "dead_letters", chosen):
             yield record
 
@@ -271,6 +286,35 @@ class Administration(Speaker):
         """Forget dead letters; how many are gone. With *dry_run*, how many would be."""
         return await self._change("deadletters/purge", letters, dry_run, progress)
 
+    async def spool(self, state: str | None = None) -> AsyncIterator[Record]:
+        """Messages of the spool in the order in which they came: ``waiting``, ``refused``, or
+        both."""
+        async for record in self._pages("spool", "messages", {"state": state} if state else {}):
+            yield record
+
+    async def spooled(self, number: int, *, whole: bool = False) -> Record:
+        """One message of the spool; unless *whole*, only the first `SHOWN` bytes of it."""
+        query = urlencode({"limit": WHOLE if whole else SHOWN})
+        try:
+            return await self._ask("GET", f"spool/{number}?{query}")
+        except GatewayError as error:
+            if error.status != 404:
+                raise
+            raise GatewayError(f"there is no message {number} in the spool", status=404) from error
+
+    async def retry_spooled(self, numbers: Collection[int] | None) -> int:
+        """Have messages that are refused published again, *numbers* of them or all; how many."""
+        return await self._change_spool("spool/retry", numbers)
+
+    async def discard_spooled(self, numbers: Collection[int] | None) -> int:
+        """Forget messages of the spool, *numbers* or all that are refused; how many."""
+        return await self._change_spool("spool/discard", numbers)
+
+    async def _change_spool(self, path: str, numbers: Collection[int] | None) -> int:
+        request = {"all": True} if numbers is None else {"numbers": sorted(numbers)}
+        answer = await self._ask("POST", path, json.dumps(request).encode())
+        return int(answer.get("number") or 0)
+
     async def _change(
         self, path: str, letters: Letters, dry_run: bool, progress: Progress | None
     ) -> Changed:
@@ -289,7 +333,9 @@ class Administration(Speaker):
 
     async def _pages(self, path: str, name: str, query: Record) -> AsyncIterator[Record]:
         while True:
-            page = await self._ask("GET", f"{path}?{urlencode({**query, 'limit': self._page})}")
+            page = await self._ask(
+                "GET", f"{path}?{urlencode({**query, 'limit': self._page}, doseq=True)}"
+            )
             for record in _listed(page, name, self._url):
                 yield record
             if not page.get("next") or page["next"] == query.get("after"):
@@ -320,12 +366,13 @@ class Administration(Speaker):
         if detail is None:
             raise stranger(self._url, answer)
         text = f"{of}: {detail}" if of else f"{shown(self._url)} refused: {detail}"
-        if _json(answer.body).get("reason") == _ELSEWHERE:
+        code = str(_json(answer.body).get("reason") or "")
+        if code == ELSEWHERE:
             text = (
                 f"{shown(self._url)} has no administration: it is on a listener of its own, see "
                 "admin_host and admin_port; without them it is on loopback, ten ports behind"
             )
-        raise GatewayError(text, status=answer.status)
+        raise GatewayError(text, status=answer.status, code=code)
 
 
 def _json(octets: bytes) -> Any:

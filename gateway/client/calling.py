@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from filters import Refused, in_utf_8
 from gateway.client.errors import GatewayError
 
 HTTP = ("http", "https")
@@ -18,6 +19,8 @@ MAX_ANSWER = 16 * 1024 * 1024
 SOAP_TCP = ("soap.tcp", "soap.tcps")
 SCHEMES = ("http", "https", *SOAP_TCP)
 """Schemes of URLs that a gateway can be called at to publish and to subscribe."""
+SOAP = "/soap"
+"""The path of a gateway's SOAP endpoint."""
 LARGE = 2**20
 """Bytes of a body from which on it is sent piece by piece."""
 
@@ -46,15 +49,56 @@ def base_url(text: str, schemes: Collection[str] = HTTP) -> str:
     Raises:
         GatewayError: It is no URL of one of *schemes*.
     """
+    url = _url(text, schemes)
+    if urlsplit(url).query:
+        raise _no_url(text)
+    return url.rstrip("/").removesuffix(SOAP)
+
+
+def endpoint_url(text: str, schemes: Collection[str] = HTTP, path: str = SOAP) -> str:
+    """The address of an endpoint: a URL with a path as it is, and of a gateway's root, or of its
+    SOAP endpoint, that of its endpoint at *path*.
+
+    Raises:
+        GatewayError: It is no URL of one of *schemes*.
+    """
+    url = _url(text, schemes)
+    parts = urlsplit(url)
+    if parts.query or parts.path.rstrip("/") not in ("", SOAP):
+        return url
+    return f"{url.rstrip('/').removesuffix(SOAP)}{path}"
+
+
+def _url(text: str, schemes: Collection[str]) -> str:
     url = text.strip() if "://" in text else f"http://{text.strip()}"
     try:
         parts = urlsplit(url)
         usable = parts.scheme.lower() in schemes and parts.hostname and parts.port != 0
     except ValueError:
         usable = None
-    if not usable or parts.query or parts.fragment or not url.isprintable() or " " in url:
-        raise GatewayError(f"{text!r} is not the URL of a gateway, such as http://127.0.0.1:8080")
-    return url.rstrip("/").removesuffix("/soap")
+    if not usable or parts.fragment or not url.isprintable() or " " in url:
+        raise _no_url(text)
+    return url
+
+
+def _no_url(text: str) -> GatewayError:
+    return GatewayError(f"{text!r} is not the URL of a gateway, such as http://127.0.0.1:8080")
+
+
+def proxy_url(text: str) -> str:
+    """The URL of an HTTP proxy.
+
+    Raises:
+        GatewayError: It is none; the text does not repeat it, for it may have a password.
+    """
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in HTTP and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = None
+    if not usable or parts.path.strip("/") or parts.query or not text.isprintable():
+        raise GatewayError("the proxy must be http://host:port, with user:password@ if it asks")
+    return text
 
 
 class Caller:
@@ -64,6 +108,8 @@ class Caller:
         timeout: Seconds for a whole exchange.
         max_answer: Octets; a longer answer is an error.
         tls: For ``https``; what the system trusts, when None.
+        proxy: The HTTP proxy that requests go through, ``http://[user:password@]host:port``. Those
+            of the environment mean nothing.
     """
 
     def __init__(
@@ -72,7 +118,9 @@ class Caller:
         timeout: float = TIMEOUT,
         max_answer: int = MAX_ANSWER,
         tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
+        self._proxy = None if proxy is None else proxy_url(proxy)
         self._timeout = timeout
         self._tls = tls or True
         self._max_answer = max_answer
@@ -106,16 +154,32 @@ class Caller:
             raise RuntimeError("enter the context manager first")
         try:
             async with self._session.request(
-                method, url, data=_sent(body), headers=headers, allow_redirects=False, ssl=self._tls
+                method,
+                url,
+                data=_sent(body),
+                headers=headers,
+                allow_redirects=False,
+                ssl=self._tls,
+                proxy=self._proxy,
             ) as response:
                 octets = await _read(response, self._max_answer)
-                return Answer(response.status, octets, response.content_type)
+                return Answer(response.status, _read_text(octets, response), response.content_type)
         except TimeoutError as error:
             raise GatewayError(
                 f"no answer from {shown(url)} within {self._timeout:g} seconds"
             ) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise GatewayError(f"cannot reach {shown(url)}: {_why(error)}") from error
+
+
+def _read_text(octets: bytes, response: aiohttp.ClientResponse) -> bytes:
+    """The body of an answer: XML in UTF-8, anything else as it came."""
+    if not response.content_type.endswith("xml"):
+        return octets
+    try:
+        return in_utf_8(octets, response.charset)
+    except Refused:
+        return octets  # Whoever reads it says what is wrong.
 
 
 class Speaker:
@@ -126,10 +190,14 @@ class Speaker:
         schemes: That *url* may have.
         timeout: Seconds for one exchange.
         tls: For a gateway with TLS; what the system trusts, when None.
+        proxy: The HTTP proxy that requests go through; None: none.
 
     Raises:
-        GatewayError: *url* is none.
+        GatewayError: *url* or *proxy* is none.
     """
+
+    _path = SOAP
+    """Where what is spoken is taken at a gateway."""
 
     def __init__(
         self,
@@ -138,9 +206,12 @@ class Speaker:
         schemes: Collection[str] = HTTP,
         timeout: float = TIMEOUT,
         tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
-        self._url = base_url(url, schemes)
-        self._caller = Caller(timeout=timeout, tls=tls)
+        self._address = endpoint_url(url, schemes, self._path)
+        """Of the endpoint."""
+        self._url = base_url(url.partition("?")[0], schemes)
+        self._caller = Caller(timeout=timeout, tls=tls, proxy=proxy)
 
     async def __aenter__(self) -> Self:
         await self._caller.__aenter__()
@@ -165,9 +236,17 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def stranger(url: str, answer: Answer) -> GatewayError:
-    """The error for an answer that no gateway gives."""
-    text = f"{shown(url)} does not answer as a Dragoman gateway does: {answer.words}"
+def whole(url: str) -> str:
+    """*url* for people, with its path: that of an endpoint, which they named; no password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def stranger(url: str, answer: Answer, *, named: bool = False) -> GatewayError:
+    """The error for an answer that no gateway gives; the path is said where people have *named* it:
+    other addresses may have a key in it."""
+    place = whole(url) if named else shown(url)
+    text = f"{place} does not answer as a Dragoman gateway does: {answer.words}"
     if answer.content_type:
         text += f" ({answer.content_type})"
     return GatewayError(text, status=answer.status)
@@ -181,6 +260,10 @@ def _why(error: Exception) -> str:
             return f"its certificate is not trusted ({said or 'wrong host or issuer'})"
         case aiohttp.ClientSSLError():
             return "TLS failed; does it speak https there, or ask for a certificate?"
+        case aiohttp.ClientHttpProxyError():
+            return f"the proxy answered {error.status} {error.message}".rstrip()
+        case aiohttp.ClientProxyConnectionError():
+            return f"its proxy cannot be reached ({error.os_error.strerror or 'no connection'})"
         case aiohttp.ClientConnectorDNSError():
             return "the name has no address"
         case aiohttp.ClientConnectorError() if isinstance(error.os_error, ConnectionRefusedError):

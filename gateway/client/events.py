@@ -22,10 +22,13 @@ from gateway.client.messaging import (
 )
 from mediation import (
     SPECIFICATIONS,
+    BodyContent,
+    DeliveryAssurance,
     EndpointReference,
     Notification,
     Version,
     Wsa,
+    body_element,
     format_duration,
 )
 from mediation.cloudevents import STRUCTURED, event_of, read_attributes, write_event
@@ -35,12 +38,14 @@ from mediation.packaging.data import xml_payload
 class EventClient(Speaker):
     """Speaks CloudEvents to one gateway; its methods are as those of `Client`."""
 
+    _path = "/events"
+
     async def finish(self) -> None:
         """Return: what was published was answered."""
 
     async def publish(
         self,
-        payload: bytes,
+        payload: BodyContent,
         *,
         topic: str | None = None,
         action: str | None = None,
@@ -49,20 +54,21 @@ class EventClient(Speaker):
         """Publish one event; on return the gateway's message system holds it. Its id.
 
         Args:
-            payload: One XML element, as a document.
+            payload: One XML element: bytes or text of a document, or an element of lxml.
             topic: A name, a path, or Clark notation.
             action: The type; without one it is made from the payload's name.
             attributes: Extension attributes, by name.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
-            Refused: *payload* is not one acceptable XML element, or an attribute none that an event
+            Refused: *payload* is not one acceptable XML element (a `ValueError` with line and
+                column where it is not well-formed), or an attribute none that an event
                 may have.
         """
         notification = Notification(
             id=fresh_id(),
             source=SOURCE,
-            payload=xml_payload(payload, None),
+            payload=xml_payload(body_element(payload), None),
             time=datetime.now(UTC),
             topic=read_topic(topic),
             action=action,
@@ -72,7 +78,7 @@ class EventClient(Speaker):
             every = read_attributes([*event.attributes.items(), *attributes.items()])
             event = replace(event, attributes=every)
         body = write_event(event)
-        await self._call("POST", f"{self._url}/events", body, STRUCTURED)
+        await self._call("POST", self._address, body, STRUCTURED)
         return notification.id
 
     async def subscribe(
@@ -84,6 +90,7 @@ class EventClient(Speaker):
         namespaces: Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
         reliable: bool = False,
+        assurance: DeliveryAssurance | None = None,
         authorize: Authorize | None = None,
         exact: Mapping[str, str] | None = None,
     ) -> Subscription:
@@ -93,24 +100,31 @@ class EventClient(Speaker):
             exact: Attributes that an event must have, with their values.
             authorize: For a protected topic.
             reliable: False: CloudEvents are sent in no sequence.
+            assurance: As in `Client.subscribe`.
         """
         if reliable:
             raise GatewayError("CloudEvents are sent in no sequence")
         config: dict[str, Any] = {"expires": format_duration(lease)}
+        if assurance is not None:
+            config["assurance"] = assurance.value
         if topic is not None:
             config["topic"] = topic
         if xpath is not None:
             config["xpath"] = xpath
-        if namespaces and len(config) > 1:
+        if namespaces and (topic is not None or xpath is not None):
             config["namespaces"] = dict(namespaces)
-        url = f"{self._url}/events/subscriptions"
-        if authorize is not None:
-            proof = authorize(request := fresh_id(), url)
-            config["tdn_authorization"] = base64.b64encode(proof.encode()).decode()
-            config["tdn_request"] = request
+        url = f"{self._address}/subscriptions"
         wanted: dict[str, Any] = {"sink": consumer, "protocol": "HTTP", "config": config}
         if exact:
             wanted["filters"] = [{"exact": dict(exact)}]
+        if authorize is not None:
+            # Programs without protected topics do not import it.
+            from mediation.discovery import json_digest
+
+            digest = json_digest(json.dumps(wanted).encode())
+            proof = authorize(request := fresh_id(), url, digest)
+            config["tdn_authorization"] = base64.b64encode(proof.encode()).decode()
+            config["tdn_request"] = request
         return self._read(await self._call_json("POST", url, wanted), url)
 
     async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> Subscription:
@@ -144,7 +158,7 @@ class EventClient(Speaker):
         try:
             said = json.loads(answer.body)
             expires = said["config"].get("expires")
-            manager = f"{self._url}/events/subscriptions/{said['id']}"
+            manager = f"{self._address}/subscriptions/{said['id']}"
             until = None if expires is None else datetime.fromisoformat(expires)
         except (ValueError, LookupError, TypeError, AttributeError):
             raise stranger(url, answer) from None
@@ -155,10 +169,12 @@ AnyClient: TypeAlias = Client | EventClient | GridClient
 """A client, whatever it speaks."""
 
 
-def speaking(url: str, version: Version, *, tls: ssl.SSLContext | None = None) -> AnyClient:
-    """The client that speaks *version* to the gateway at *url*."""
+def speaking(
+    url: str, version: Version, *, tls: ssl.SSLContext | None = None, proxy: str | None = None
+) -> AnyClient:
+    """The client that speaks *version* to the gateway, or to the endpoint, at *url*."""
     if SPECIFICATIONS[version].calls:
-        return GridClient(url, tls=tls)
+        return GridClient(url, tls=tls, proxy=proxy)
     if SPECIFICATIONS[version].bodies is not None:
-        return EventClient(url, tls=tls)
-    return Client(url, version, tls=tls)
+        return EventClient(url, tls=tls, proxy=proxy)
+    return Client(url, version, tls=tls, proxy=proxy)

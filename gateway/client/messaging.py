@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
@@ -21,19 +22,26 @@ from gateway.client.calling import (
 from gateway.client.errors import GatewayError
 from mediation import (
     SPECIFICATIONS,
+    Arrival,
+    BodyContent,
+    DeliveryAssurance,
     EndpointReference,
+    Publish,
     Spec,
     Version,
     Wsa,
+    body_element,
     http_headers,
     parse_date_time,
     parse_expiry,
+    read,
 )
 from mediation.client import (
     SPECS,
     AnsweredFault,
     Granted,
     expiry_text,
+    manager_at,
     read_answer,
     read_granted,
     write_publish,
@@ -52,9 +60,9 @@ LEASE = timedelta(minutes=10)
 """The lease that a subscription asks for; a listener that was killed is forgotten after it."""
 
 
-Authorize: TypeAlias = Callable[[str, str], str]
-"""Given the message id of a request and the address that it is sent to, writes the header block
-that proves the right to it."""
+Authorize: TypeAlias = Callable[[str, str, str], str]
+"""Given the message id of a request, the address that it is sent to and the digest of its content
+(`mediation.discovery`), writes the header block that proves the right to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +78,25 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription that a gateway granted; *expires* None is never."""
+    """A subscription that a gateway granted.
+
+    Attributes:
+        manager: As it was answered.
+        expires: None is never.
+        producer: The address that was subscribed at; empty where *manager* is known to be one that
+            can be called.
+    """
 
     manager: EndpointReference
     expires: datetime | None
+    producer: str = ""
+
+    @property
+    def manager_at(self) -> tuple[EndpointReference, str]:
+        """Who requests to the manager are written to, and the URL that they are sent to."""
+        if not self.producer:
+            return self.manager, self.manager.address
+        return manager_at(self.manager, self.producer)
 
 
 class Client(Speaker):
@@ -88,11 +111,16 @@ class Client(Speaker):
 
     Args:
         url: Of the gateway, ``http://host:8080`` or ``soap.tcp://host:8081``, or the same with
-            TLS (``https``, ``soap.tcps``).
-        version: What to speak.
+            TLS (``https``, ``soap.tcps``); one with a path is the address of any endpoint, a
+            broker's or a producer's, and used as it is.
+        version: What to speak, in SOAP; `speaking` makes the client for the others.
         timeout: Seconds for one exchange.
         watch: Told of each exchange.
         tls: For a gateway with TLS; what the system trusts, when None.
+        proxy: The HTTP proxy that requests go through, ``http://[user:password@]host:port``.
+
+    Raises:
+        GatewayError: *url* or *proxy* is none, or *version* has no such client.
     """
 
     def __init__(
@@ -103,9 +131,12 @@ class Client(Speaker):
         timeout: float = TIMEOUT,
         watch: Callable[[Exchange], None] | None = None,
         tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
-        super().__init__(url, schemes=SCHEMES, timeout=timeout, tls=tls)
-        self._spec: Spec = SPECS[version]
+        super().__init__(url, schemes=SCHEMES, timeout=timeout, tls=tls, proxy=proxy)
+        if proxy is not None and urlsplit(self._url).scheme in SOAP_TCP:
+            raise GatewayError("SOAP.TCP goes through no HTTP proxy: leave out one of the two")
+        self._spec: Spec = spec_of(version)
         self._seconds, self._trusted = timeout, tls
         self._soap_tcp: SoapTcpCaller | None = None
         self._watch = watch
@@ -143,7 +174,7 @@ class Client(Speaker):
 
     async def publish(
         self,
-        payload: bytes,
+        payload: BodyContent,
         *,
         topic: str | None = None,
         action: str | None = None,
@@ -154,24 +185,28 @@ class Client(Speaker):
         Over SOAP.TCP the gateway's machine has it on return; `finish` says more.
 
         Args:
-            payload: One XML element, as a document.
+            payload: One XML element: bytes or text of a document, or an element of lxml.
             topic: A name, a path, or Clark notation.
             authorize: For a protected topic.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
-            Refused: *payload* is not one acceptable XML element.
+            Refused: *payload* is not one acceptable XML element (a `ValueError` with line and
+                column where it is not well-formed).
         """
-        message_id, to = fresh_id(), f"{self._url}/soap"
-        message = write_publish(
+        message_id, to = fresh_id(), self._address
+        written = partial(
+            write_publish,
             self._spec,
             to=to,
-            payload=payload,
+            payload=body_element(payload),
             message_id=message_id,
             topic=topic,
             action=action,
-            blocks="" if authorize is None else authorize(message_id, to),
         )
+        message = written()
+        if authorize is not None:
+            message = written(blocks=authorize(message_id, to, _digest_of_event(message[1])))
         await self._send("Publish", to, message, one_way=True)
         return message_id
 
@@ -184,6 +219,7 @@ class Client(Speaker):
         namespaces: Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
         reliable: bool = False,
+        assurance: DeliveryAssurance | None = None,
         authorize: Authorize | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
@@ -194,6 +230,7 @@ class Client(Speaker):
             namespaces: The prefixes of both.
             reliable: Notifications are to come in a sequence, each once and in order: the consumer
                 is a `gateway.client.sequence_consumer.SequenceConsumer`.
+            assurance: How often an event is wanted; None: as the gateway has it, at least once.
             authorize: For a protected topic.
 
         Raises:
@@ -201,8 +238,9 @@ class Client(Speaker):
         """
         reference = EndpointReference(consumer, self._spec.wsa or Wsa.V2005_08)
         now = datetime.now(UTC)
-        message_id, to = fresh_id(), f"{self._url}/soap"
-        message = write_subscribe(
+        message_id, to = fresh_id(), self._address
+        written = partial(
+            write_subscribe,
             self._spec,
             to=to,
             consumer=reference,
@@ -213,29 +251,39 @@ class Client(Speaker):
             expires=expiry_text(self._spec, lease, now),
             end_to=reference,
             reliable=Rm.V1_1.number if reliable else "",
-            blocks="" if authorize is None else authorize(message_id, to),
+            assurance=assurance,
         )
+        message = written()
+        if authorize is not None:
+            # Programs without protected topics do not import it.
+            from mediation.discovery import body_digest
+
+            message = written(blocks=authorize(message_id, to, body_digest(message[1])))
         answer = await self._send("Subscribe", to, message)
-        granted = _granted(answer, self._url)
+        granted = _granted(answer, to)
         if granted.manager is None:
             raise GatewayError(f"{shown(self._url)} answered no subscription")
         until = _until(granted)
         if until is None and SPECIFICATIONS[self._spec.version].leases.absolute:
             until = now + lease
-        return Subscription(granted.manager, until)
+        manager = granted.manager
+        if not manager.address:
+            manager, _ = manager_at(manager, to)
+        return Subscription(manager, until, to)
 
     async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> Subscription:
         """Move the end of a subscription's lease."""
         expires = expiry_text(self._spec, lease, datetime.now(UTC))
-        message = write_renew(self._spec, subscription.manager, expires, message_id=fresh_id())
-        address = subscription.manager.address
+        manager, address = subscription.manager_at
+        message = write_renew(self._spec, manager, expires, message_id=fresh_id())
         granted = _granted(await self._send("Renew", address, message), address)
         return replace(subscription, expires=_until(granted))
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription."""
-        message = write_unsubscribe(self._spec, subscription.manager, message_id=fresh_id())
-        await self._send("Unsubscribe", subscription.manager.address, message)
+        manager, address = subscription.manager_at
+        message = write_unsubscribe(self._spec, manager, message_id=fresh_id())
+        await self._send("Unsubscribe", address, message)
 
     async def post(
         self, operation: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
@@ -279,8 +327,33 @@ class Client(Speaker):
             text = f"{shown(url)} refused: {fault.reason or code}"
             raise GatewayError(text, status=answer.status, code=code) from refused
         if not 200 <= answer.status < 300:
-            raise stranger(url, answer)
+            raise stranger(url, answer, named=url == self._address)
         return answer
+
+
+def _digest_of_event(envelope: bytes) -> str:
+    """The digest of the event in an envelope of ours, as the gateway will read it."""
+    from mediation.discovery import event_digest
+
+    request = read(envelope, Arrival("", datetime.now(UTC), "")).request
+    if not isinstance(request, Publish):  # pragma: no cover
+        raise TypeError(request)
+    return event_digest(request.notifications[0])
+
+
+def spec_of(version: Version) -> Spec:
+    """What is spoken in *version*, in SOAP.
+
+    Raises:
+        GatewayError: It is spoken by another client, or by none.
+    """
+    if version in SPECS:
+        return SPECS[version]
+    known = ", ".join(one.value for one in SPECS)
+    text = f"there is no Client for {version.value}, but for {known}"
+    if SPECIFICATIONS[version].calls or SPECIFICATIONS[version].bodies is not None:
+        text += f"; speaking(url, Version.{version.name}) makes one for it"
+    raise GatewayError(text)
 
 
 def _granted(answer: Answer, url: str) -> Granted:

@@ -38,6 +38,7 @@ class PulledMailbox:
         troubled: Told when the gateway cannot be asked: once, until it can.
         mended: Told when it can again.
         tls: For a gateway at ``https``; what the system trusts, when None.
+        proxy: The HTTP proxy that requests go through; None: none.
     """
 
     def __init__(
@@ -49,13 +50,14 @@ class PulledMailbox:
         troubled: Callable[[GatewayError], None] = lambda _: None,
         mended: Callable[[], None] = lambda: None,
         tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
         self._url = base_url(url)
         self._wait = wait
         self._lease = lease
         self._troubled = troubled
         self._mended = mended
-        self._caller = Caller(timeout=wait + ANSWERED, tls=tls)
+        self._caller = Caller(timeout=wait + ANSWERED, tls=tls, proxy=proxy)
         self._key = ""
         self._dealt_with: set[int] = set()
         """Ids of what was handed out, and may come again: its lease ended first."""

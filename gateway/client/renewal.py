@@ -10,6 +10,7 @@ from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient, EventClient
 from gateway.client.grid_events import GridClient
 from gateway.client.messaging import LEASE, Authorize, Subscription
+from mediation import DeliveryAssurance
 
 RENEW_EVERY = 60.0
 RETRY_EVERY = 5.0
@@ -41,6 +42,8 @@ class RenewedSubscription:
         self.subscription = subscription
         self.is_over = False
         """Whether the subscription has ended: the gateway says so, or confirmed it."""
+        self.failure = ""
+        """Why it could not be ended."""
 
     async def renew_for_ever(self) -> None:
         """Renew in time, again and again.
@@ -75,10 +78,14 @@ class RenewedSubscription:
         """Unsubscribe, if the gateway answers soon; otherwise the lease ends by itself."""
         if self.is_over:
             return
-        with contextlib.suppress(GatewayError, TimeoutError):
+        try:
             async with asyncio.timeout(PARTING_TIME):
                 await self._client.unsubscribe(self.subscription)
                 self.is_over = True
+        except GatewayError as error:
+            self.failure = str(error)
+        except TimeoutError:
+            self.failure = f"no answer within {PARTING_TIME:g} s"
 
 
 @contextlib.asynccontextmanager
@@ -93,14 +100,15 @@ async def subscribed(
     every: float = RENEW_EVERY,
     troubled: Callable[[GatewayError], None] = lambda _: None,
     reliable: bool = False,
+    assurance: DeliveryAssurance | None = None,
     authorize: Authorize | None = None,
     exact: Mapping[str, str] | None = None,
 ) -> AsyncIterator[RenewedSubscription]:
     """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
 
-    *topic*, *xpath*, *lease* and *reliable* are as in `Client.subscribe`, *every* and *troubled* as
-    in `RenewedSubscription`. *authorize* is for a protected topic, for which no `GridClient` can
-    ask, and *exact* as in `EventClient.subscribe`.
+    *topic*, *xpath*, *lease*, *reliable* and *assurance* are as in `Client.subscribe`, *every* and
+    *troubled* as in `RenewedSubscription`. *authorize* is for a protected topic, for which no
+    `GridClient` can ask, and *exact* as in `EventClient.subscribe`.
 
     Raises:
         GatewayError: There is no subscription, or it was lost: then the body is cancelled.
@@ -124,6 +132,7 @@ async def subscribed(
         namespaces=namespaces,
         lease=lease,
         reliable=reliable,
+        assurance=assurance,
     )
     renewed = RenewedSubscription(client, granted, lease=lease, every=every, troubled=troubled)
     try:

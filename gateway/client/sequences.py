@@ -9,14 +9,22 @@ import time
 from filters import Refused
 from gateway.client.calling import TIMEOUT, Answer, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
-from gateway.client.messaging import fresh_id
+from gateway.client.messaging import fresh_id, spec_of
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.source import Message
 from gateway.reliability.stores.memory import MemoryStore
 from gateway.reliability.values import Outgoing
-from mediation import SPECS, EndpointReference, Spec, Version, Wsa, write_publish
+from mediation import (
+    BodyContent,
+    EndpointReference,
+    Spec,
+    Version,
+    Wsa,
+    body_element,
+    write_publish,
+)
 from mediation.reliable_messaging import ReliableMessage, Rm, RmFault, read_message
 from mediation.reliable_messaging.policy import Policy
 
@@ -44,15 +52,16 @@ class SequencePublisher(Speaker):
         patience: float = PATIENCE,
         timeout: float = TIMEOUT,
         tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
-        super().__init__(url, timeout=timeout, tls=tls)
-        self._spec: Spec = SPECS[version]
+        super().__init__(url, timeout=timeout, tls=tls, proxy=proxy)
+        self._spec: Spec = spec_of(version)
         self._patience = patience
         wsa, soap = self._spec.wsa or Wsa.V2005_08, self._spec.soap
         self._store = MemoryStore()
         policy = Policy(interval=0.5, ceiling=5.0, tries=max(3, int(patience)))
         self._endpoint = Endpoint(Party(self._store, fresh_id, random.random, policy=policy))
-        target = EndpointReference(f"{self._url}/soap", wsa)
+        target = EndpointReference(self._address, wsa)
         self._channel = Channel(target, Wire(rm, wsa, soap), anonymous(wsa))
         self._number = 0
         self._fault = ""
@@ -60,19 +69,25 @@ class SequencePublisher(Speaker):
         """Why the last try came to nothing."""
 
     async def publish(
-        self, payload: bytes, *, topic: str | None = None, action: str | None = None
+        self, payload: BodyContent, *, topic: str | None = None, action: str | None = None
     ) -> str:
         """Publish one event; on return the gateway has acknowledged it: its message system holds
         it. Its message id.
 
         Raises:
             GatewayError: It was refused, or not acknowledged in time.
-            Refused: *payload* is not one acceptable XML element.
+            Refused: *payload* is not one acceptable XML element (a `ValueError` with line and
+                column where it is not well-formed).
         """
         message_id = fresh_id()
         to = self._channel.target.address
         said, envelope = write_publish(
-            self._spec, to=to, payload=payload, message_id=message_id, topic=topic, action=action
+            self._spec,
+            to=to,
+            payload=body_element(payload),
+            message_id=message_id,
+            topic=topic,
+            action=action,
         )
         message = Message(said, message_id=message_id, envelope=envelope)
         with self._store.transaction() as tx:

@@ -1,6 +1,7 @@
 """One attempt to deliver: the message is rendered and sent, and the answer is judged."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -168,6 +169,7 @@ class Attempts:
             message_id=content.message_id,
             origin=content.origin,
             admit=self._gate(pending.outbox),
+            expires=None if pending.message.expires_at == math.inf else pending.message.expires_at,
         )
 
     def _gate(self, outbox: Outbox) -> Callable[[str], bool] | None:
@@ -205,11 +207,11 @@ class Attempts:
         ended(pending, outcome)
 
     async def _judge(self, pending: PendingDelivery, request: Request, answer: Answer) -> Outcome:
-        owner = pending.outbox.entry.subscription.owner
+        owner, document = pending.outbox.entry.subscription.owner, answer.document
         if pending.outbox.entry.delivery.acknowledged:
-            reply = await self._parsing.reply_in(answer.body, owner=owner) if answer.body else None
+            reply = await self._parsing.reply_in(document, owner=owner) if answer.body else None
             return judge_acknowledged(answer, reply, request.message_id or "", now=time.time())
-        fault = await self._parsing.fault_in(answer.body, owner=owner) if answer.body else None
+        fault = await self._parsing.fault_in(document, owner=owner) if answer.body else None
         return judge(answer, fault, now=time.time())
 
     @staticmethod

@@ -33,6 +33,7 @@ from gateway.store import HeldRow, burials
 from gateway.store import held as rows
 from gateway.store.burials import Overflow
 from gateway.store.held import Backlog
+from gateway.store.owner_bytes import OwnerBytes
 from mediation import Notification, delivery_id, event_octets
 
 LOADED = 16
@@ -77,6 +78,7 @@ class BacklogStorage:
         overflows: Callable[[Outbox], None],
         end_on_overflow: bool = False,
         partition: int | None = None,
+        owner_bytes: OwnerBytes | None = None,
     ) -> None:
         self._settlement = settlement
         self._partition = partition
@@ -89,6 +91,7 @@ class BacklogStorage:
         self._most_octets = most_octets
         self._overflows = overflows
         self._end_on_overflow = end_on_overflow
+        self._owner_bytes = owner_bytes
         self._loop = asyncio.get_running_loop()
         self._holding: list[PendingDelivery] = []
         self._over_bounds: dict[Outbox, bool] = {}
@@ -177,7 +180,11 @@ class BacklogStorage:
             for outbox, kept in zip(outboxes, results, strict=True):
                 outbox.store_new(octets if kept else None)
                 self._settlement.stored(message)
-                if outbox.held > self._most or outbox.octets > self._most_octets:
+                if (
+                    outbox.held > self._most
+                    or outbox.octets > self._most_octets
+                    or self._over_quota(outbox)
+                ):
                     self.bound(outbox)
                 if (
                     outbox.width > 1
@@ -204,8 +211,16 @@ class BacklogStorage:
 
     def _over(self, outbox: Outbox) -> tuple[int, int]:
         """How many deliveries of a backlog, and how many bytes, are beyond its limits."""
-        octets = outbox.octets - self._most_octets if outbox.held > 1 else 0
-        return outbox.held - self._most, octets
+        if outbox.held <= 1:
+            return outbox.held - self._most, 0
+        octets = max(outbox.octets - self._most_octets, self._over_quota(outbox))
+        return outbox.held - self._most, min(octets, outbox.octets)
+
+    def _over_quota(self, outbox: Outbox) -> int:
+        """The bytes that are kept beyond what the owner of the subscription may have."""
+        if self._owner_bytes is None:
+            return 0
+        return self._owner_bytes.over(outbox.entry.subscription.owner)
 
     def _bury_next(self) -> None:
         """Ask for one small transaction of burials, where none is under way: whoever settles
@@ -248,6 +263,8 @@ class BacklogStorage:
         spent = sum(number for number, _ in freed) >= BURIED
         for (outbox, by_age), (number, octets) in zip(chosen.items(), freed, strict=True):
             outbox.end_burial(number, octets)
+            if self._owner_bytes is not None:  # What is a dead letter now is forgotten next.
+                self._owner_bytes.freed(outbox.entry.subscription.owner, octets)
             outbox.entry.dropped += number
             if not outbox.entry.ended:
                 self.bound(outbox, by_age=by_age and (number > 0 or spent))
@@ -328,6 +345,11 @@ class BacklogStorage:
     def delivered(self, pending: PendingDelivery) -> None:
         """Remove the row of *pending*, which was delivered."""
         self._settlement.remove(pending.outbox.entry, pending.position)
+
+    def expire(self, pending: PendingDelivery) -> None:
+        """Remove the row of *pending*, whose event's life is over."""
+        place = (pending.outbox.entry.id, pending.position)
+        self._submit(partial(rows.expire, gone=[place]), lambda _: None)
 
     def postpone(self, pending: PendingDelivery) -> None:
         """Write down when the row of *pending* is tried again."""

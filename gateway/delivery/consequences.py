@@ -86,6 +86,14 @@ class Consequences:
             self._settlement.note(ahead, resolved, hurry=hurry)
         for pending in rows:
             self._backlog.delivered(pending)
+            self._settlement.traces.delivered(pending.message.notification, entry.id)
+
+    def expired(self, pending: PendingDelivery) -> None:
+        """Note that nobody gets the event of *pending* any more: its life is over."""
+        if pending.outbox.expire(pending):
+            self._backlog.expire(pending)
+        else:
+            self._settlement.resolved(pending.message, pending.outbox.entry, "expired")
 
     def failed(self, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:
         """Do what the failed attempt of *deliveries* leads to."""
@@ -122,6 +130,7 @@ class Consequences:
             together=len(deliveries),
             unbroken=bool(entry.delivery.reliable),
             timeouts=entry.timeouts,
+            once=entry.delivery.at_most_once,
         )
 
     def _take(self, step: Step, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:
@@ -161,7 +170,9 @@ class Consequences:
             "delivery.dead",
             subscription=death.subscription,
             delivery=death.delivery_id,
+            message=pending.message.notification.id,
             reason=reason.value,
+            failure=death.failure,
         )
 
     def _acknowledge(self, entry: Entry, position: int, resolved: Sequence[Message]) -> None:

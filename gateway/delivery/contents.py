@@ -38,6 +38,7 @@ from mediation import (
     write_event,
     write_events,
 )
+from mediation.grid_events import VIA_PROPERTY
 from mediation.names import WSMAN_DROPPED_EVENTS, WSMAN_EVENTS, WSMAN_HEARTBEAT
 
 Headers = tuple[tuple[str, str], ...]
@@ -114,7 +115,9 @@ class Contents:
         if not pending.left_out:
             return content
         if delivery.oversize is not Oversize.NOTIFY or len(pending.carried) > 1:
-            raise SendFailed(FailureKind.TOO_LARGE)
+            size = len(content.body)
+            text = f"{size} bytes: more than the subscriber takes (MaxEnvelopeSize {most})"
+            raise SendFailed(FailureKind.TOO_LARGE, text)
         return _encoded(_dropped(pending, content.message_id), delivery)
 
     def _one(self, pending: PendingDelivery) -> Content:
@@ -142,7 +145,7 @@ class Contents:
             recipient = replace(recipient, headers=told)
         return Content(
             rendering.fill(recipient, message_id),
-            with_hops(rendering.http_headers, hops),
+            with_hops(rendering.http_headers, hops, self._passed(message.notification)),
             message_id,
             shape.soap,
             recipient.http_headers + rendering.own_headers,
@@ -166,6 +169,11 @@ class Contents:
         if batch is None:
             batch = shape.batch(notifications, self._producer_of(notifications[0]))
         return Content(batch.octets, with_hops(batch.http_headers, hops), batch_id(ids), None)
+
+    def _passed(self, notification: Notification) -> str:
+        """The addresses that *notification* has passed, with this one."""
+        via = notification.properties.get(VIA_PROPERTY, "")
+        return f"{via} {self._producer_of(notification)}".strip()
 
     def _producer_of(self, notification: Notification) -> str:
         """The address of the channel that *notification* was published at."""

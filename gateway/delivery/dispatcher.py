@@ -18,7 +18,7 @@ stalls, fails, stands behind another held one or exceeds the window is *held*: a
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 import structlog
@@ -46,6 +46,7 @@ from gateway.model.deaths import DeathReason
 from gateway.security.keys import message_urn
 from gateway.store import Store, totals
 from gateway.store.held import Backlog
+from gateway.store.owner_bytes import OwnerBytes
 from mediation import event_octets
 
 HURRY = 0.05
@@ -73,6 +74,7 @@ class Dispatcher:
         most, most_octets: What may wait for one subscription.
         retry: Seconds after which a transaction that failed is tried again.
         share: The dispatcher's part of the work.
+        owner_bytes: Bounds what waits for all subscriptions of an owner.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Dispatcher:
         most_octets: int = MOST_OCTETS,
         end_on_overflow: bool = False,
         retry: float = RETRY,
+        owner_bytes: OwnerBytes | None = None,
     ) -> None:
         self._store = store
         self._loop = asyncio.get_running_loop()
@@ -97,7 +100,7 @@ class Dispatcher:
         self._never_agreed = never_agreed or (lambda entry, _: give_up(entry, NEVER_AGREED))
         self._schedule = schedule or Schedule()
         self._share = share
-        self.settlement = Settlement(store, retry=retry, share=share)
+        self.settlement = Settlement(store, retry=retry, share=share, traces=scheduler.traces)
         self.scheduler = scheduler
         self._backlog = BacklogStorage(
             self.settlement,
@@ -109,6 +112,7 @@ class Dispatcher:
             overflows=self._overflows,
             end_on_overflow=end_on_overflow,
             partition=share.partition,
+            owner_bytes=owner_bytes,
         )
         self._consequences = Consequences(
             self.settlement, self._backlog, self._schedule, give_up=give_up
@@ -160,9 +164,18 @@ class Dispatcher:
         wall = time.time()
         waiting: list[Outbox] = []
         deliveries: list[PendingDelivery] = []
+        if message.expires_at <= wall:
+            self._pass_over(message, (*entries, *unfiltered))
+            entries = unfiltered = ()
+        once: Message | None = None
         for entry in entries:
             if entry.silent:
                 self._pass_by(entry)
+                continue
+            if entry.delivery.at_most_once:
+                # Nothing of the messaging system waits for it.
+                once = once or Message(delivery.notification, None, now)
+                self._try_once(once, entry, position, wall)
                 continue
             outbox = self._outboxes[entry]
             message.unsettled += 1
@@ -178,17 +191,9 @@ class Dispatcher:
             else:
                 pending = PendingDelivery(message, outbox, position, wall)
                 deliveries.append(pending)
-                if outbox.batched:
-                    pending.size = event_octets(delivery.notification)
-                    outbox.append(pending)
-                    self._ready(outbox)
-                elif not (
-                    outbox.ready and self._may_go(outbox, now) and self.scheduler.start(pending)
-                ):
-                    outbox.append(pending)
-                    self.scheduler.offer(outbox)
+                self._begin(pending, now)
         for entry in unfiltered:
-            if entry.silent:
+            if entry.silent or entry.delivery.at_most_once:
                 self._pass_by(entry)
                 continue
             message.unsettled += 1
@@ -202,7 +207,44 @@ class Dispatcher:
                 if outbox.live or not outbox.stored:
                     self._backlog.hold_outbox(outbox)
             self._backlog.hold_message(message, waiting, position, wall)
+        self.settlement.traces.matched(message, message.unsettled - 1)
         self.settlement.release(message)
+
+    def _begin(self, pending: PendingDelivery, now: float) -> None:
+        """Start a new delivery, or let it wait for its turn in memory."""
+        outbox = pending.outbox
+        if outbox.batched:
+            pending.size = event_octets(pending.message.notification)
+            outbox.append(pending)
+            self._ready(outbox)
+        elif not (outbox.ready and self._may_go(outbox, now) and self.scheduler.start(pending)):
+            outbox.append(pending)
+            self.scheduler.offer(outbox)
+
+    def _try_once(self, message: Message, entry: Entry, position: int, wall: float) -> None:
+        """Take on a message for an *entry* that wants each at most once: it is tried soon, and is
+        never stored, so that one for which there is no room now is given up."""
+        now, outbox = self._loop.time(), self._outboxes[entry]
+        message.unsettled += 1
+        self.settlement.matched()
+        if outbox.batched:
+            outbox.gather(now)
+        if entry.rests_until > now or self._must_wait(outbox):
+            self.settlement.resolved(message, entry, "cancelled")
+            if outbox.idle:
+                self._outboxes.rest(outbox)
+        else:
+            self._begin(PendingDelivery(message, outbox, position, wall), now)
+
+    def _pass_over(self, message: Message, entries: Iterable[Entry]) -> None:
+        """Count a message whose life is over as expired for the *entries* that it matched."""
+        for entry in entries:
+            if entry.silent:
+                self._pass_by(entry)
+                continue
+            message.unsettled += 1
+            self.settlement.matched()
+            self.settlement.resolved(message, entry, "expired")
 
     def _pass_by(self, entry: Entry) -> None:
         """Count a message that a paused *entry* does not get."""
@@ -289,6 +331,8 @@ class Dispatcher:
             self._give_up(outbox.entry, outbox.entry.ending)
             self._ready(outbox)
             return None
+        if not outbox.entry.delivery.reliable:  # It may have its number: its attempt finds out.
+            self._expire(outbox)
         if outbox.must_load:
             self._backlog.load(outbox)
             return None
@@ -297,11 +341,18 @@ class Dispatcher:
             pending = outbox.take_heartbeat(now)
             if pending is not None:
                 pending.heartbeat = message_urn()
+            elif outbox.idle:
+                self._after(outbox)
             return pending
         outbox.drop_heartbeat()
         if outbox.batched:
             outbox.take_batch(pending, room_in(outbox.entry))
         return pending
+
+    def _expire(self, outbox: Outbox) -> None:
+        """Let go of what *outbox* would send next, but for events whose life is over."""
+        for pending in outbox.take_expired(time.time()):
+            self._consequences.expired(pending)
 
     def _may_go(self, outbox: Outbox, now: float) -> bool:
         """Whether one more of *outbox* may be in flight.
@@ -326,7 +377,21 @@ class Dispatcher:
         if self._abandoned:
             outbox.finish(pending)
             return
-        now = self._loop.time()
+        if outcome.verdict is not Verdict.EXPIRED:
+            self._learn(pending, outcome)
+        if pending.batch:  # All are one operation of the store, which tells of the last one last.
+            holding = [one for one in pending.batch if one.state is State.HOLDING]
+            if holding:
+                outbox.wait_for_row(max(holding, key=lambda one: one.position), outcome)
+                return
+        elif pending.state is State.HOLDING:
+            outbox.wait_for_row(pending, outcome)
+            return
+        self._conclude(pending, outcome)
+
+    def _learn(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        """Note at the outbox and the destination how an attempt ended."""
+        outbox, now = pending.outbox, self._loop.time()
         if outcome.verdict is Verdict.DELIVERED:
             outbox.entry.attempted = time.time()
             if outbox.entry.trouble is not None or outbox.destination.trouble is not None:
@@ -343,15 +408,6 @@ class Dispatcher:
         probation = outbox.destination.probation
         if probation is not None and probation.over:
             self._never_agreed(outbox.entry, True)
-        if pending.batch:  # All are one operation of the store, which tells of the last one last.
-            holding = [one for one in pending.batch if one.state is State.HOLDING]
-            if holding:
-                outbox.wait_for_row(max(holding, key=lambda one: one.position), outcome)
-                return
-        elif pending.state is State.HOLDING:
-            outbox.wait_for_row(pending, outcome)
-            return
-        self._conclude(pending, outcome)
 
     def _conclude(self, pending: PendingDelivery, outcome: Outcome) -> None:
         """Do what the outcome of an attempt leads to, and let the outbox go on."""
@@ -366,6 +422,9 @@ class Dispatcher:
             self._consequences.delivered(left, hurry=hurry)
             if going:
                 return
+        elif outcome.verdict is Verdict.EXPIRED:
+            for one in left:
+                self._consequences.expired(one)
         else:
             self._consequences.failed(left, outcome)
         self._after(outbox)
@@ -386,6 +445,8 @@ class Dispatcher:
     def _goes_on(self, outbox: Outbox) -> bool:
         """Start the first delivery that *outbox* has in memory alone, where it stands behind
         nothing and nobody, as `accept` does. Returns whether it was started."""
+        if not outbox.entry.delivery.reliable:
+            self._expire(outbox)
         if not (outbox.live and outbox.may_go_on and self._may_go(outbox, self._loop.time())):
             return False
         pending = outbox.take_live()
@@ -405,8 +466,15 @@ class Dispatcher:
         if outbox.entry.ended:
             for pending in outbox.drop_in_flight():
                 self.settlement.resolved(pending.message, outbox.entry, "cancelled")
-        else:
+        elif not outbox.entry.delivery.at_most_once:
             self._backlog.spill(outbox)
+        elif self._stopped:
+            self._drop_waiting(outbox)
+
+    def _drop_waiting(self, outbox: Outbox) -> None:
+        """Give up what waits in memory for a subscription that wants each event at most once."""
+        for pending in outbox.drop_waiting():
+            self.settlement.resolved(pending.message, outbox.entry, "cancelled")
 
     # What happens to a subscription.
 
@@ -414,7 +482,10 @@ class Dispatcher:
         """Move what is in memory for *entry*, which was paused or halted, to the store."""
         if (outbox := self._outboxes.get(entry)) is not None:
             self._drop_heartbeat(outbox)
-            self._backlog.spill(outbox)
+            if entry.delivery.at_most_once:
+                self._drop_waiting(outbox)
+            else:
+                self._backlog.spill(outbox)
 
     def resume(self, entry: Entry) -> None:
         """Send to *entry* again."""
@@ -487,10 +558,18 @@ class Dispatcher:
         """Have the store know the counts of this moment, if it can in one."""
         await self.settlement.counted()
 
+    def bound(self, outbox: Outbox) -> None:
+        """Bury what waits of *outbox* beyond what it, or its owner, may have."""
+        self._backlog.bound(outbox)
+
     def outboxes(self, entry: Entry) -> list[Outbox]:
         """The outboxes that there are for *entry*: one or none."""
         found = self._outboxes.get(entry)
         return [] if found is None else [found]
+
+    def all_outboxes(self) -> Collection[Outbox]:
+        """The outboxes that there are."""
+        return self._outboxes.values()
 
     @property
     def open_breakers(self) -> int:
@@ -509,8 +588,14 @@ class Dispatcher:
             self.stalled(outbox)
         self._backlog.flush()
         await self.scheduler.stop(seconds, self)
+        for outbox in list(self._outboxes.values()):
+            if outbox.entry.delivery.at_most_once:
+                for pending in outbox.drop_in_flight():
+                    self.settlement.resolved(pending.message, outbox.entry, "cancelled")
         self._backlog.flush()
-        await self.settlement.drained()
+        if not await self.settlement.drained():
+            _log.error("delivery.not-settled-at-the-end", why="the store takes nothing")
+            self.abandon()  # What is not settled comes again.
 
     def abandon(self) -> None:
         """Another gateway may have the partition: send, store and settle nothing more."""

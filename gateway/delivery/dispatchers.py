@@ -6,6 +6,7 @@ connections and its breaker count for all.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -16,8 +17,9 @@ from gateway.delivery.heartbeats import Heartbeats
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import Conservation, add_up
-from gateway.delivery.status import DeliveryStatus, status_of
-from gateway.store import Store, totals
+from gateway.delivery.status import DeliveryStatus, is_held_up, is_troubled, status_of
+from gateway.model.deaths import NOBODY, Death, DeathReason
+from gateway.store import Store, burials, totals
 
 
 class Dispatchers:
@@ -78,6 +80,15 @@ class Dispatchers:
         if dispatcher is not None:
             dispatcher.accept(delivery, entries)
 
+    def bury_unreadable(self, delivery: Delivery, why: str) -> None:
+        """Lay a message that could not be read to the dead letters, and settle it then."""
+        dispatcher = self.of(delivery.partition)
+        if dispatcher is None:
+            return  # Another gateway has the partition now, and gets the message.
+        death = unreadable_death(delivery, why, time.time())
+        operation = partial(burials.bury, notification=delivery.notification, death=death)
+        dispatcher.settlement.submit(operation, lambda _: delivery.settle())
+
     # As `Dispatcher` has them, for all partitions or for one.
 
     def quiet(self, entry: Entry) -> None:
@@ -110,9 +121,39 @@ class Dispatchers:
         """The outboxes of *entry*, one for each partition."""
         return [one for dispatcher in self._of.values() for one in dispatcher.outboxes(entry)]
 
+    def shrink(self, entries: Iterable[Entry], octets: int) -> None:
+        """Bury so many bytes of what waits for *entries*, the largest backlogs first: their owner
+        keeps too much."""
+        backlogs = [
+            (outbox.octets, dispatcher, outbox)
+            for entry in entries
+            for dispatcher in self._of.values()
+            for outbox in dispatcher.outboxes(entry)
+        ]
+        for size, dispatcher, outbox in sorted(backlogs, key=lambda one: one[0], reverse=True):
+            if octets <= 0:
+                break
+            dispatcher.bound(outbox)
+            octets -= size
+
     def status(self, entry: Entry) -> DeliveryStatus:
         """The status of the deliveries of *entry*, as far as it is this gateway that delivers."""
         return status_of(entry, self.outboxes(entry), self._elsewhere())
+
+    def failing(self, entries: Iterable[Entry]) -> int:
+        """How many of *entries* are failing, as `status` says."""
+        now = asyncio.get_running_loop().time()
+        held_up = {
+            outbox.entry
+            for dispatcher in self._of.values()
+            for outbox in dispatcher.all_outboxes()
+            if is_held_up(outbox)
+        }
+        return sum(
+            not (entry.halted or entry.subscription.policy.paused)
+            for entry in entries
+            if entry in held_up or is_troubled(entry, now)
+        )
 
     @property
     def open_breakers(self) -> int:
@@ -132,3 +173,22 @@ class Dispatchers:
     async def stop(self, seconds: float) -> None:
         self.heartbeats.close()
         await asyncio.gather(*(dispatcher.stop(seconds) for dispatcher in self._of.values()))
+
+
+def unreadable_death(delivery: Delivery, why: str, now: float) -> Death:
+    """The death of a message that could not be read."""
+    notification = delivery.notification
+    return Death(
+        subscription=NOBODY,
+        owner=NOBODY,
+        delivery_id=notification.id,
+        topic=str(notification.topic) if notification.topic is not None else None,
+        reason=DeathReason.UNREADABLE,
+        status=None,
+        failure=why,
+        answer="",
+        attempts=0,
+        since=notification.time.timestamp(),
+        died=now,
+        partition=delivery.partition,
+    )

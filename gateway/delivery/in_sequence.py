@@ -110,7 +110,10 @@ class SequenceSending:
         message_id, ahead = request.message_id or "", self._ahead(outbox)
         place = ahead.take(message_id, time.time())
         if place is None:
-            place = await self._number(outbox, message_id, ahead)
+            expired = pending.message.expires_at <= time.time()
+            place = await self._number(outbox, message_id, ahead, expired=expired)
+        if place.expired:
+            return Outcome(Verdict.EXPIRED), 0
         for _ in range(2):
             if place.delivered:
                 self.messages["repeated"] += 1
@@ -154,10 +157,10 @@ class SequenceSending:
         sent = _in_sequence(request, sequence, number)
         if sequence.acks_to is None or not is_callable(sequence.acks_to):
             answer = await self._transport.send(sent)
-            return answer, await self.read(answer.body)
+            return answer, await self.read(answer.document)
         with self.called_back.expect(sequence.create_id or "") as queue:
             answer = await self._transport.send(sent)
-            said = await self.read(answer.body)
+            said = await self.read(answer.document)
             if said is None and 200 <= answer.status < 300:
                 decides = partial(decides_on, sequence, number)
                 said = await self.called_back.word(queue, decides, CALLED_BACK)
@@ -174,12 +177,13 @@ class SequenceSending:
         """
         if not is_one_way(request.target):
             answer = await self._transport.send(request)
-            return answer, await self.read(answer.body)
+            return answer, await self.read(answer.document)
         with self.called_back.expect(create_id) as queue:
             answer = await self._transport.send(request)
             said = await self.called_back.word(queue, answers, CALLED_BACK)
         if said is None:
-            raise SendFailed(FailureKind.TIMEOUT)
+            text = f"no acknowledgement came to our address within {CALLED_BACK:.0f} s"
+            raise SendFailed(FailureKind.TIMEOUT, text)
         return answer, said
 
     def base(self, subscription: Subscription, target: Target) -> str | None:
@@ -214,7 +218,9 @@ class SequenceSending:
 
         return await self._store.submit(operation, locks=(f"sequence {key}",))
 
-    async def _number(self, outbox: Outbox, message_id: str, ahead: NumbersAhead) -> Numbered:
+    async def _number(
+        self, outbox: Outbox, message_id: str, ahead: NumbersAhead, *, expired: bool
+    ) -> Numbered:
         subscription, share = outbox.entry.subscription, outbox.owner.share
         partition, now, unnoted = share.partition, time.time(), ahead.unnoted()
         following, base = _following(outbox), self.base(subscription, outbox.entry.target)
@@ -230,10 +236,12 @@ class SequenceSending:
                 following=following,
                 unnoted=unnoted,
                 base=base,
+                expired=expired,
             )
 
         place = await self._run(share, ahead.key, work)
-        ahead.follow(place)
+        if not place.expired:
+            ahead.follow(place)
         return place
 
     async def _answered(
@@ -395,7 +403,7 @@ def _following(outbox: Outbox) -> list[str]:
     recipient, id_ = outbox.entry.recipient, outbox.entry.id
     return [
         delivery_id(one.message.as_seen_by(recipient).notification, id_)
-        for one in outbox.upcoming(AHEAD - 1)
+        for one in outbox.upcoming(AHEAD - 1, time.time())
     ]
 
 

@@ -74,6 +74,7 @@ class Numbered:
         following: The places of deliveries behind it, by message id, which need no operation of
             their own when they are sent.
         taken_back: Numbers of what was not sent (`Unnoted`) are nobody's any more.
+        expired: It has no number, and gets none: the life of its event is over.
     """
 
     sequence: OutgoingSequence | None
@@ -84,6 +85,7 @@ class Numbered:
     broken: str = ""
     following: Mapping[str, "Given"] = field(default_factory=dict)
     taken_back: bool = False
+    expired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +156,12 @@ def number(
     following: Sequence[str] = (),
     unnoted: Unnoted | None = None,
     base: str | None = None,
+    expired: bool = False,
 ) -> Numbered:
     """Give a delivery its number, or find it: it is about to be sent.
 
     Args:
+        expired: It gets none if it has none: the life of its event is over.
         following: The message ids of deliveries that are sent after it, in order.
         base: The gateway's address, at which the consumer acknowledges; None: on connections.
     """
@@ -178,6 +182,8 @@ def number(
             step.tx.outgoing.put_message(key, replace(message, tries=message.tries + 1))
             place = Numbered(sequence, message.number, message.tries + 1)
             return _with_following(step, connection, subscription.id, place, following, unnoted)
+        if expired:
+            return Numbered(sequence, expired=True)
         if sequence is not None and not source.takes_messages(sequence):
             return Numbered(sequence, broken=_ENDED)
         if sequence is not None and _is_worn(sequence, now):

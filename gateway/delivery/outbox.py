@@ -359,11 +359,13 @@ class Outbox(Timed):
             return pending
         return self.live.popleft() if self.live else None
 
-    def upcoming(self, most: int) -> list[PendingDelivery]:
-        """What is in memory and is sent next, in order, each by itself."""
+    def upcoming(self, most: int, wall: float) -> list[PendingDelivery]:
+        """What is in memory and is sent next, in order, each by itself, but for what has expired by
+        POSIX time *wall*."""
         if self.batched:
             return []
-        return list(islice(self.live if not self.stored else self.loaded, most))
+        waiting = islice(self.live if not self.stored else self.loaded, most)
+        return [one for one in waiting if one.message.expires_at > wall]
 
     def take_live(self) -> PendingDelivery:
         """Take the first of what is in memory alone."""
@@ -410,7 +412,7 @@ class Outbox(Timed):
         self.entry.failing_attempts += 1
         self.entry.timeouts += outcome.failure is FailureKind.TIMEOUT
         self.entry.failing_since = self.entry.failing_since or now
-        if not outcome.connecting:
+        if not (outcome.connecting or self.entry.delivery.at_most_once):
             self.breaker.failed(now, at_least=outcome.retry_after or 0.0)
 
     def rest(self, seconds: float, now: float) -> None:
@@ -465,6 +467,28 @@ class Outbox(Timed):
             self._remove_row(pending)
         return held
 
+    def take_expired(self, wall: float) -> list[PendingDelivery]:
+        """Take what would be sent next, but for events whose life is over by POSIX time *wall*."""
+        expired = []
+        for waiting in (self.loaded, self.live):
+            while waiting and waiting[0].message.expires_at <= wall:
+                expired.append(waiting.popleft())
+            if self.batched and any(one.message.expires_at <= wall for one in waiting):
+                expired += [one for one in waiting if one.message.expires_at <= wall]
+                left = [one for one in waiting if one.message.expires_at > wall]
+                waiting.clear()
+                waiting.extend(left)
+        return expired
+
+    def expire(self, pending: PendingDelivery) -> bool:
+        """End *pending*, whose event's life is over. Returns whether it was a row, to be
+        removed."""
+        held = pending.state is State.HELD
+        pending.happens(Event.EXPIRED)
+        if held:
+            self._remove_row(pending)
+        return held
+
     def drop(self, pending: PendingDelivery) -> bool:
         """End *pending*, whose subscription has ended. Returns whether it was in memory alone: a
         row goes with the subscription."""
@@ -494,16 +518,21 @@ class Outbox(Timed):
     def end(self) -> list[PendingDelivery]:
         """Drop what waits for the subscription, which has ended and left the store with its rows.
         Returns what was in memory alone; attempts under way go on."""
-        dropped = list(self.live)
-        self.live.clear()
-        for pending in dropped:
-            pending.happens(Event.DROPPED)
+        dropped = self.drop_waiting()
         for pending in self.in_flight:
             if pending.state is State.HELD:
                 pending.happens(Event.DROPPED)
         self.loaded.clear()
         self.held = self.octets = 0
         self.drop_heartbeat()
+        return dropped
+
+    def drop_waiting(self) -> list[PendingDelivery]:
+        """Drop what waits in memory alone. Returns it."""
+        dropped = list(self.live)
+        self.live.clear()
+        for pending in dropped:
+            pending.happens(Event.DROPPED)
         return dropped
 
     def drop_in_flight(self) -> list[PendingDelivery]:

@@ -4,6 +4,7 @@ What may happen to a delivery, and when, is its outbox's alone to say (`outbox`)
 """
 
 import asyncio
+import math
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
 
@@ -23,8 +24,8 @@ class Message:
     """
 
     __slots__ = (
-        "__weakref__", "arrived", "delivery", "minimal", "notification", "origin", "preparing",
-        "renderings", "resolved", "unsettled",
+        "__weakref__", "arrived", "delivery", "expires_at", "minimal", "notification", "origin",
+        "preparing", "renderings", "resolved", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -33,6 +34,9 @@ class Message:
         self.notification = notification
         self.delivery = delivery
         self.arrived = arrived
+        expires = notification.expires
+        self.expires_at = math.inf if expires is None else expires.timestamp()
+        """POSIX time at which the event's life is over: nobody gets it from then on."""
         self.unsettled = 0
         """Deliveries that are neither at their end nor durable."""
         self.resolved: list[tuple[Entry, str]] = []

@@ -3,6 +3,7 @@
 delivered ------------------------------------------> Done
 not delivered, its subscription has ended ----------> Done
 its consumer wants no more of its subscription -----> GiveUp, and Retry until it has ended
+wanted at most once --------------------------------> Done (gone or hopeless: and GiveUp)
 its sequence is broken, or would be by a Bury ------> GiveUp, and Retry until it has ended
 rejected or too large, with others in its message --> Split
 rejected, gone, too large --------------------------> Bury (gone: and GiveUp; too large for who
@@ -54,6 +55,7 @@ class History:
         unbroken: None of the subscription may be left out: they are numbered in a sequence.
         timeouts: Attempts of the subscription that timed out since its consumer last answered with
             success or a refusal, this one counted.
+        once: The subscriber wants each event at most once: it is not tried again, and not kept.
     """
 
     attempts: int
@@ -68,6 +70,7 @@ class History:
     together: int = 1
     unbroken: bool = False
     timeouts: int = 0
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,8 @@ def decide(
     if outcome.verdict is Verdict.BROKEN:
         return (Retry(now + UNTIL_ENDED), GiveUp(outcome.why or NOT_MADE))
     steps = _steps(outcome, history, schedule, now)
+    if history.once:
+        return (*CANCELLED, *(step for step in steps if isinstance(step, GiveUp)))
     if not history.unbroken or not any(isinstance(step, Bury) for step in steps):
         return steps
     given_up = next((step for step in steps if isinstance(step, GiveUp)), GiveUp(NOT_MADE))

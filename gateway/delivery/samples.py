@@ -1,16 +1,25 @@
 """The numbers of delivery for ``/metrics``."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gateway.delivery.dispatchers import Dispatchers
+from gateway.delivery.entry import Entry
 from gateway.delivery.settlement import Conservation
 from gateway.observing.samples import Sample, counter, counters, gauge, histograms
 
 
-def delivery_samples(dispatchers: Dispatchers) -> Iterator[Sample]:
-    """The counts of the dispatchers and their scheduler, in memory."""
+def delivery_samples(
+    dispatchers: Dispatchers, entries: Callable[[], Iterable[Entry]]
+) -> Iterator[Sample]:
+    """The counts of the dispatchers and their scheduler, in memory; *entries* are all that they
+    deliver for."""
     scheduler = dispatchers.scheduler
     yield gauge("unsettled", "Messages unsettled in the messaging system.", dispatchers.unsettled)
+    yield gauge(
+        "failing_subscriptions",
+        "Subscriptions that this gateway delivers for, and whose state is failing.",
+        dispatchers.failing(entries()),
+    )
     yield gauge(
         "open_breakers",
         "Destinations and subscriptions to which only a probe is sent now and then.",

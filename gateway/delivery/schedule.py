@@ -1,14 +1,12 @@
 """The schedule of attempts, and the verdict on an answer."""
 
-import contextlib
 import random
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
-from http import HTTPStatus
 
 from gateway.delivery.breaker import FIRST_PROBE
-from gateway.egress import Answer, FailureKind, SendFailed
+from gateway.egress import Answer, FailureKind, SendFailed, status_words
 from mediation import DeliveryMode, PeerFault, PeerReply, acknowledges, refuses_delivery
 
 DELAYS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.0, 28800.0)
@@ -75,6 +73,8 @@ class Verdict(Enum):
     GONE = "gone"
     UNWANTED = "unwanted"
     """The consumer wants nothing more of the subscription."""
+    EXPIRED = "expired"
+    """Nothing was sent: the life of the event is over."""
     BROKEN = "broken"
     """The sequence of the subscription cannot go on: nothing after it would come in order."""
 
@@ -108,9 +108,7 @@ class Outcome:
             return None
         if self.status is None:
             return "the attempt went wrong inside the gateway"
-        with contextlib.suppress(ValueError):
-            return f"answered {self.status} {HTTPStatus(self.status).phrase}"
-        return f"answered {self.status}"
+        return status_words(self.status)
 
 
 DELIVERED = Outcome(Verdict.DELIVERED, answered=True)
@@ -140,6 +138,7 @@ def judge(answer: Answer, fault: PeerFault | None, *, now: float) -> Outcome:
         answered=True,
         retry_after=answer.retry_after(now),
         detail=answer.body[:1024].decode(errors="replace"),
+        why="" if fault is None or status >= 300 else f"{status_words(status)} with a fault",
     )
 
 
@@ -185,4 +184,11 @@ def failed(error: SendFailed) -> Outcome:
         verdict = _by_status(error.status)
     elif error.kind is FailureKind.TOO_LARGE:
         verdict = Verdict.REJECTED
-    return Outcome(verdict, error.status, error.kind, error.connecting, answered=answered)
+    return Outcome(
+        verdict,
+        error.status,
+        error.kind,
+        error.connecting,
+        answered=answered,
+        why=error.detail,
+    )

@@ -21,6 +21,7 @@ from gateway.delivery.states import State
 from gateway.delivery.status import Troubles
 from gateway.egress import FailureKind, Posted, SendFailed, Target
 from gateway.observing.samples import Histogram
+from gateway.observing.traces import MessageTraces
 
 SLOTS = 512
 """Young attempts at a time."""
@@ -35,7 +36,8 @@ CUT_AFTER = 3.0
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """The upper bounds of the buckets of attempts' seconds."""
 
-_NOT_POSTED = failed(SendFailed(FailureKind.RESET))
+GAVE_WAY = f"no answer within {CUT_AFTER:.0f} s, and given up: too much was under way"
+_NOT_POSTED = failed(SendFailed(FailureKind.RESET, "the connection was closed before it was sent"))
 _log = structlog.get_logger("dragoman.delivery")
 
 
@@ -74,6 +76,7 @@ class SendScheduler:
         """The timer rang too late to tell anything; its next ring counts, however late."""
         self._pumping = False
         self.troubles = Troubles()
+        self.traces = MessageTraces()
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         """Numbers of attempts that ended so."""
         self.seconds = {verdict: Histogram(SECONDS) for verdict in Verdict}
@@ -217,7 +220,7 @@ class SendScheduler:
             if pending not in self._cut:
                 self._release(pending)
                 raise
-            outcome = failed(SendFailed(FailureKind.TIMEOUT))
+            outcome = failed(SendFailed(FailureKind.TIMEOUT, GAVE_WAY))
         self._over(pending, outcome)
 
     def _over(self, pending: PendingDelivery, outcome: Outcome) -> None:

@@ -25,6 +25,7 @@ from gateway.delivery.entry import Entry
 from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message
+from gateway.observing.traces import MessageTraces
 from gateway.store import Operation, Store, StoreUnavailable, Totals, held, run_apart, totals
 from gateway.store.replicas import Fenced
 from gateway.store.totals import ENDED, Letters
@@ -33,6 +34,8 @@ RETRY = 1.0
 """Seconds after which a failed transaction is tried again."""
 COUNTED = 0.25
 """Seconds within which counts go to the store."""
+DRAINED = 3.0
+"""Seconds that a store may take nothing before nobody waits for it at the end."""
 MOST = 256
 """Operations of one transaction."""
 NOTED = 64
@@ -71,7 +74,15 @@ class Conservation:
 class Settlement:
     """Settles messages, removes delivered rows, and keeps the counts of what is in memory."""
 
-    def __init__(self, store: Store, *, share: PartitionShare, retry: float = RETRY) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        share: PartitionShare,
+        retry: float = RETRY,
+        traces: MessageTraces | None = None,
+    ) -> None:
+        self.traces = traces or MessageTraces()
         self._store = store
         self._share = share
         self._abandoned = False
@@ -154,7 +165,9 @@ class Settlement:
         message.unsettled -= 1
         if message.unsettled:
             return
-        self.messages -= 1
+        if message.delivery is not None:
+            self.messages -= 1
+        self.traces.settled(message)
         share = self._share
         if share.until <= self._loop.time():
             self._loop.call_soon(share.lost)
@@ -344,11 +357,24 @@ class Settlement:
                 async with asyncio.timeout(seconds):
                     await done.wait()
 
-    async def drained(self) -> None:
-        """Wait until all that was asked for, and all counts, are committed."""
+    async def drained(self, seconds: float = DRAINED) -> bool:
+        """Wait until all that was asked for, and all counts, are committed.
+
+        Returns:
+            Whether they are: else the store took nothing for so many *seconds*.
+        """
         self._collect()
         self._next()
-        await self._quiet.wait()
+        until = self._loop.time() + seconds
+        while not self._quiet.is_set():
+            if self._store.writable:
+                until = self._loop.time() + seconds
+            elif self._loop.time() > until:
+                return False
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._retry / 4):
+                    await self._quiet.wait()
+        return True
 
     def conservation(
         self, durable: Totals, held: int, letters: Letters, in_flight: int

@@ -9,9 +9,10 @@ as a table; nothing but the methods of `gateway.delivery.outbox.Outbox` makes a 
        |                | already there        |  +----+
        |                v                      |
        +------------> DONE <-------------------+
-        delivered,     ^          delivered, buried, dropped
-        buried,        |
-        dropped        +-- abandoned, from everywhere
+        delivered,     ^          delivered, buried,
+        buried,        |          dropped, expired
+        dropped,       |
+        expired        +-- abandoned, from everywhere
 """
 
 from collections.abc import Mapping
@@ -50,6 +51,8 @@ class Event(Enum):
     """The delivery became a dead letter."""
     DROPPED = "dropped"
     """The subscription has ended."""
+    EXPIRED = "expired"
+    """The life of its event is over."""
     ABANDONED = "abandoned"
     """Another gateway may have its partition."""
 
@@ -59,6 +62,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.LIVE, Event.DELIVERED): State.DONE,
     (State.LIVE, Event.BURIED): State.DONE,
     (State.LIVE, Event.DROPPED): State.DONE,
+    (State.LIVE, Event.EXPIRED): State.DONE,
     (State.LIVE, Event.ABANDONED): State.DONE,
     (State.HOLDING, Event.STORED): State.HELD,
     (State.HOLDING, Event.ALREADY_THERE): State.DONE,
@@ -67,6 +71,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.HELD, Event.DELIVERED): State.DONE,
     (State.HELD, Event.BURIED): State.DONE,
     (State.HELD, Event.DROPPED): State.DONE,
+    (State.HELD, Event.EXPIRED): State.DONE,
     (State.HELD, Event.ABANDONED): State.DONE,
     (State.DONE, Event.ABANDONED): State.DONE,
 }

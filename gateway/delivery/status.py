@@ -39,10 +39,8 @@ class Condition(Enum):
     EXPIRED = "expired"
     """Its lease is over, but it may still be renewed."""
     FAILING = "failing"
-    """The last attempt failed."""
-    WAITING_FOR_BREAKER = "waiting for breaker"
-    """So many attempts failed that nothing is sent but a probe, at the next attempt; or nothing at
-    all for a while, after time-outs."""
+    """The last attempt failed; or so many did, its own or of others to its host, that nothing is
+    sent but a probe, or nothing at all for a while."""
     UNKNOWN = "unknown"
     """Other replicas deliver for it, too, and only they know."""
 
@@ -103,9 +101,7 @@ def status_of(
         state = Condition.PAUSED
     elif entry.halted:
         state = Condition.EXPIRED
-    elif breakers:
-        state = Condition.WAITING_FOR_BREAKER
-    elif trouble is not None and trouble.failures:
+    elif breakers or is_troubled(entry, loop_now):
         state = Condition.FAILING
     else:
         state = Condition.UNKNOWN if elsewhere else Condition.ACTIVE
@@ -121,6 +117,17 @@ def status_of(
         any(outbox.destination.probation is not None for outbox in outboxes),
         wall(black_listed) if black_listed is not None else None,
     )
+
+
+def is_troubled(entry: Entry, now: float) -> bool:
+    """Whether the last attempt of *entry* failed, or it is left alone after such; *now* is the
+    event loop's time."""
+    return (entry.trouble is not None and entry.trouble.failures > 0) or entry.rests_until > now
+
+
+def is_held_up(outbox: Outbox) -> bool:
+    """Whether a breaker holds *outbox* up."""
+    return any(breaker.until is not None for breaker in _breakers(outbox))
 
 
 def _breakers(outbox: Outbox) -> Iterator[Breaker]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from lxml import etree
 
@@ -9,6 +10,7 @@ from filters import Refused, parse_document
 from gateway.exchange import Inbound
 from gateway.security.principals import Principal
 from mediation import Incoming
+from mediation.discovery import body_digest, json_digest
 from mediation.names import TDN
 
 BLOCK = f"{{{TDN}}}Authorization"
@@ -22,11 +24,13 @@ class Brought:
         authorization: The ``tdn:Authorization``, if any.
         request: The id of the request.
         certificate: The client's, in DER, where it showed one to TLS: it stands for a possession.
+        digest: Computes the digest of the content that it came with.
     """
 
     authorization: bytes | None
     request: str
     certificate: bytes | None = None
+    digest: Callable[[], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,11 @@ class Asking:
     """What a request brings.
 
     Attributes:
-        audiences: The addresses that it may have been sent to.
         use: What the proof is used for: for the same it may be used again.
         principal: Who sent it; None: it came by the messaging system.
     """
 
     brought: Brought
-    audiences: frozenset[str]
     use: str
     principal: Principal | None = None
 
@@ -70,9 +72,11 @@ def brought(incoming: Incoming, inbound: Inbound) -> Bringing:
         if inbound.proof is not None:
             authorization: bytes | None = inbound.proof.authorization
             request = inbound.proof.request
+            digest = partial(json_digest, inbound.proof.content)
         else:
             authorization = authorization_in(inbound.octets)
             request = incoming.context.headers.message_id or ""
-        return Brought(authorization, request, inbound.certificate)
+            digest = partial(body_digest, inbound.octets)
+        return Brought(authorization, request, inbound.certificate, digest)
 
     return look

@@ -4,12 +4,12 @@ import hashlib
 import json
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from filters.documents import parse_own
 from filters.queries import Described, Value
 from gateway.model.advertisements import AdvertisementRow
+from gateway.model.moments import moment_of
 from mediation.discovery import (
     AnyAdvertisement,
     CheckedAdvertisement,
@@ -125,8 +125,8 @@ def read_described(row: AdvertisementRow) -> Described:
         value[name] = tuple(value[name])
     value["documents"] = tuple(document.encode() for document in value["documents"])
     return Described(
-        datetime.fromtimestamp(row.created, UTC),
-        datetime.fromtimestamp(row.expires, UTC),
+        moment_of(row.created),
+        moment_of(row.expires),
         row.creator,
         **value,
     )

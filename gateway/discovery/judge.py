@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeVar
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -80,7 +81,8 @@ class Judge:
 
     Args:
         revoked: Ids of delegations.
-        addresses: Under which the gateway is known.
+        addresses: The URLs at which the gateway is reached, as its settings say.
+        needs_digest: A proof without a digest of what it is sent with is refused.
     """
 
     def __init__(
@@ -91,13 +93,15 @@ class Judge:
         *,
         revoked: frozenset[str] = frozenset(),
         addresses: frozenset[str] = frozenset(),
+        needs_digest: bool = False,
         limits: AdvertisementLimits | None = None,
     ) -> None:
         self._discovery = discovery
         self._store = store
         self._verifier = verifier
         self._revoked = revoked
-        self._addresses = addresses
+        self._addresses = frozenset(map(normal_address, addresses))
+        self._needs_digest = needs_digest
         self._limits = limits or AdvertisementLimits()
         self._proofs = PrincipalRate(PROOFS, PROOFS_AT_ONCE, "Too many proofs of possession.")
         self._strangers = asyncio.Semaphore(STRANGERS_AT_A_TIME)
@@ -120,6 +124,9 @@ class Judge:
         Raises:
             QuotaExceeded: A stranger brings too many proofs. Refused: ``UNAVAILABLE``.
         """
+        closed = self._discovery.protected.why_closed(topic)
+        if closed is not None:
+            return self.counted(right, Decision(closed))
         if asking.brought.authorization is None and asking.brought.certificate is None:
             return self.counted(right, Decision(Denial.MISSING))  # Which costs nothing.
         if asking.principal is not None and asking.brought.authorization is not None:
@@ -178,18 +185,22 @@ class Judge:
 
     def _read(self, topic_id: UUID, right: Right, asking: Asking, now: datetime) -> _Read | Denial:
         """What a request brings, or why that cannot do whoever signed it."""
-        holder, named, shown = None, "", asking.brought
+        holder, named, shown, digest = None, "", asking.brought, None
         try:
             said = Authorization(None)
             if shown.authorization is not None:
                 said = read_as(Authorization, shown.authorization).value
             if said.possession is not None:
-                named = read_as(Possession, said.possession).value.audience
+                claim = read_as(Possession, said.possession).value
+                named = claim.audience
+                if claim.digest is not None and shown.digest is not None:
+                    digest = shown.digest()
             elif shown.certificate is not None:
                 holder = self._holder(shown.certificate)
         except Refused:
             return Denial.MALFORMED
-        access = Access(right, shown.request, self._audiences(asking, named))
+        audiences = self._audiences(named)
+        access = Access(right, shown.request, audiences, digest, self._needs_digest)
         if holder is None:
             why = unfit(topic_id, access, said.possession, now=now)
             if why is not None:
@@ -248,11 +259,11 @@ class Judge:
         denial = Denial.REPLAYED if claimed is Claimed.REPLAYED else Denial.CROWDED
         return replace(decision, denial=denial)
 
-    def _audiences(self, asking: Asking, named: str) -> frozenset[str]:
-        """The addresses of this gateway, *named* among them where it is below one."""
-        below = self._addresses | asking.audiences  # That of SOAP.TCP is known by what came alone.
-        own = any(named.startswith(f"{address}/") for address in below)
-        return asking.audiences | {named} if own else asking.audiences
+    def _audiences(self, named: str) -> frozenset[str]:
+        """The addresses of this gateway, with *named* where it is one of them or below one."""
+        where = normal_address(named)
+        own = any(where == each or where.startswith(f"{each}/") for each in self._addresses)
+        return frozenset({named}) if own else frozenset()
 
     # Counts.
 
@@ -274,6 +285,23 @@ class Judge:
             "reason",
             dict(self._denials),
         )
+
+
+def normal_address(url: str) -> str:
+    """*url* as one may be compared: scheme and host in lower case, without the port that goes
+    without saying and without a slash at its end."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return url
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    said = "" if port is None or port == _USUAL.get(parts.scheme) else f":{port}"
+    return f"{parts.scheme}://{host}{said}{parts.path}".rstrip("/")
+
+
+_USUAL = {"http": 80, "https": 443}
 
 
 def owner_of(topic: Topic) -> str | None:

@@ -17,7 +17,8 @@ class NodeLimits:
             many may come at once.
         creations: By one entity in a minute.
         queries: By all together.
-        strangers: Requests without a signature, by all together.
+        strangers: Requests without a signature, by all together; ``of_stranger`` are those of one
+            publisher, and ``of_stranger_at_once`` how many of it may come at once.
         stranger_results: In an answer to one of those.
         query_time: Seconds that a query may take.
         longest_life: Of a topic.
@@ -28,6 +29,8 @@ class NodeLimits:
     creations: int = 10
     queries: float = 100.0
     strangers: float = 20.0
+    of_stranger: float = 4.0
+    of_stranger_at_once: float = 10.0
     stranger_results: int = 10
     query_time: float = 0.9
     longest_life: timedelta = timedelta(days=365)
@@ -41,6 +44,7 @@ class Rates:
         self._messages = TokenBucket(limits.messages, limits.messages_at_once)
         self._queries = TokenBucket(limits.queries, limits.queries)
         self._strangers = TokenBucket(limits.strangers, limits.strangers)
+        self._each_stranger = TokenBucket(limits.of_stranger, limits.of_stranger_at_once)
 
     def message(self, publisher: str) -> bool:
         """Whether a message of *publisher* is looked at."""
@@ -49,5 +53,8 @@ class Rates:
     def query(self) -> bool:
         return not self._queries.take("", self._clock())
 
-    def stranger(self) -> bool:
-        return not self._strangers.take("", self._clock())
+    def stranger(self, publisher: str) -> bool:
+        """Whether a request of *publisher* without a signature is looked at: one that asks for too
+        much takes nothing from the others."""
+        now = self._clock()
+        return not self._each_stranger.take(publisher, now) and not self._strangers.take("", now)

@@ -21,7 +21,7 @@ from itertools import accumulate
 from uuid import UUID
 
 from filters import FilterError, Reason, Refused
-from filters.dialects import QUERY_XQUERY
+from filters.dialects import QUERY_REGEX, QUERY_XQUERY
 from filters.queries import (
     Catalogue,
     Conditions,
@@ -160,7 +160,7 @@ class Node:
                     raise Dropped("out-of-place")
                 return self._advertised(octets, now)
             checked = receive(octets, self.verifier, {self.id: self._credentials}, now=now)
-            return self._message(checked, way, now)
+            return self._message(checked, way, publisher, now)
         except Refused as refused:
             raise Dropped(_why(refused), str(refused)) from refused
 
@@ -172,7 +172,9 @@ class Node:
             raise Dropped("policy", objection)
         return Advertised(row_of(checked, described))
 
-    def _message(self, checked: Checked, way: Way, now: datetime) -> Withdrawn | Asked:
+    def _message(
+        self, checked: Checked, way: Way, publisher: str, now: datetime
+    ) -> Withdrawn | Asked:
         message = checked.message
         if way is not Way.OWN and not isinstance(message, _TAKEN[way]):
             raise Dropped("out-of-place")
@@ -185,12 +187,12 @@ class Node:
         if checked.signer is None:
             if not self.policy.serves(None):
                 raise Dropped("unauthenticated")
-            if not self._rates.stranger():
+            if not self._rates.stranger(publisher):
                 raise Dropped("rate")
             admit(checked, self._strangers, now=now)
         elif not self.policy.serves(checked.signer):
             raise Dropped("policy", "the certificate is of another realm")
-        return Asked(checked, way)
+        return Asked(checked, way, publisher)
 
     # Answers.
 
@@ -307,8 +309,7 @@ class Node:
             text = f"A query has at least {self.policy.shortest_query} characters."
             return self.refuse(asked, Fault.INVALID_QUERY, text, now=now)
         searching = Searching(asked, partial(self._search, asked, request, left, now))
-        # What evaluates XQuery is one process, in which each query may take all of its time.
-        waits = soon is not None and request.query.dialect.strip() == QUERY_XQUERY
+        waits = soon is not None and request.query.dialect.strip() in _ELSEWHERE
         if waits or not searching.go_on(soon or unlimited):
             return searching
         return self._found(searching)
@@ -405,6 +406,10 @@ class Node:
             self.catalogue.remove(topic_id)
 
 
+_ELSEWHERE = frozenset({QUERY_XQUERY, QUERY_REGEX})
+"""Dialects whose queries never begin where others wait. What evaluates XQuery is one process, in
+which each query may take all of its time; a regular expression takes long for a text in one go, and
+to compile."""
 _TAKEN: dict[Way, type | tuple[type, ...]] = {
     Way.NODES: NodeDiscoveryRequest,
     Way.TOPICS: (TopicDiscoveryRequest, TopicWithdrawal),

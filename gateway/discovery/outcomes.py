@@ -47,10 +47,15 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A message that is to be answered once."""
+    """A message that is to be answered once.
+
+    Attributes:
+        publisher: Who published it, as the gateway tells publishers apart.
+    """
 
     checked: Checked
     way: Way
+    publisher: str = ""
 
     @property
     def head(self) -> Head:
@@ -59,6 +64,10 @@ class Asked:
     @property
     def creates(self) -> bool:
         return isinstance(self.checked.message, TopicCreationRequest)
+
+    @property
+    def signed(self) -> bool:
+        return self.checked.signer is not None
 
 
 @dataclass(frozen=True, slots=True)

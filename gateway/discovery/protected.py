@@ -8,25 +8,49 @@
 
 A node puts the UUID into each synopsis, and its advertisement has it in the clear; so what an
 encrypted one may name is known, but for the levels beside the UUID.
+
+A topic that was withdrawn, or has expired, is *closed*: nobody may use it, not even its creator, as
+long as somebody may still take it for what it was. By setting, so is every topic with a UUID that
+no advertisement is known of.
 """
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from filters import Topic
-from mediation.discovery import integer_topic, level_of
+from mediation.discovery import Denial, integer_topic, level_of
+from mediation.names import TDN
+
+_LEVEL = re.compile(r"u-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Why a topic is closed, and until when at least (POSIX seconds)."""
+
+    why: Denial
+    until: float
 
 
 @dataclass
 class ProtectedTopics:
-    """The ids of advertisements, by the topics that they protect."""
+    """The ids of advertisements, by the topics that they protect.
 
+    Attributes:
+        closes_unknown: Topics with a UUID of which no advertisement is known are closed.
+    """
+
+    closes_unknown: bool = False
     _ids: dict[str, str] = field(default_factory=dict)
     """By the whole topic, in Clark's notation."""
     _levels: dict[str, str] = field(default_factory=dict)
     """By the level of the UUID, where no more of the topic is known."""
     _places: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     """The topic and the level of each id."""
+    _closed: dict[str, Closed] = field(default_factory=dict)
+    """Those that are closed, by id."""
 
     def add(self, topic_id: str, topic: str | None) -> None:
         """Protect the topics of an advertisement.
@@ -35,6 +59,17 @@ class ProtectedTopics:
             topic: What its synopsis names, in Clark's notation; None: nothing, or nobody can read
                 it.
         """
+        self._closed.pop(topic_id, None)
+        self._place(topic_id, topic)
+
+    def close(self, topic_id: str, topic: str | None, why: Denial, until: float) -> None:
+        """Close the topics of an advertisement, from whose id alone is known which they are where
+        *topic* is None and it was not added before."""
+        if topic_id not in self._places:
+            self._place(topic_id, topic)
+        self._closed[topic_id] = Closed(why, until)
+
+    def _place(self, topic_id: str, topic: str | None) -> None:
         level = None
         if topic is None:
             uuid = UUID(topic_id)
@@ -45,6 +80,7 @@ class ProtectedTopics:
 
     def remove(self, topic_id: str) -> None:
         """Protect the topics of an advertisement no more. One that is not known is no error."""
+        self._closed.pop(topic_id, None)
         topic, level = self._places.pop(topic_id, (None, None))
         if topic is not None:
             self._ids.pop(topic, None)
@@ -62,13 +98,35 @@ class ProtectedTopics:
                     break
         return found
 
+    def why_closed(self, topic: Topic) -> Denial | None:
+        """Why nobody may use *topic*; None: it is not closed."""
+        topic_id = self.id_of(topic)
+        if topic_id is None:
+            return Denial.UNKNOWN if self.closes_unknown and _has_uuid(topic) else None
+        closed = self._closed.get(topic_id)
+        return None if closed is None else closed.why
+
+    def closed(self) -> Iterator[tuple[str, Closed]]:
+        """The ids of topics that are closed, and why."""
+        yield from list(self._closed.items())
+
     def hides(self, topic: Topic) -> bool:
         """Whether *topic* is protected, and no advertisement says so in the clear: its levels are
         its creator's to tell."""
         return bool(self._levels) and str(topic) not in self._ids and topic in self
 
     def __contains__(self, topic: object) -> bool:
-        return isinstance(topic, Topic) and self.id_of(topic) is not None
+        if not isinstance(topic, Topic):
+            return False
+        return self.id_of(topic) is not None or self.why_closed(topic) is not None
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def _has_uuid(topic: Topic) -> bool:
+    """Whether *topic* is one that a node may have made."""
+    steps = topic.steps
+    if steps[0].namespace == TDN:
+        return steps[0].name == "Integer"
+    return any(_LEVEL.fullmatch(step.name) for step in steps)

@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import structlog
 
@@ -45,6 +46,7 @@ from mediation.discovery import (
     Denial,
     Right,
     Verifier,
+    event_digest,
     is_stranger,
 )
 
@@ -63,7 +65,9 @@ class TopicRights:
         numbers: Those of seals.
         trusts: Whether an owner of subscriptions is trusted: it may listen to any entity's topic.
         revoked: Ids of delegations.
-        addresses: Under which the gateway is known.
+        addresses: The URLs at which the gateway is reached, as its settings say: what a proof may
+            name as its audience, or begin with. What a request says of that counts for nothing.
+        needs_digest: A proof without a digest of what it is sent with is refused.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class TopicRights:
         trusts: Callable[[str], bool],
         revoked: frozenset[str] = frozenset(),
         addresses: frozenset[str] = frozenset(),
+        needs_digest: bool = False,
         limits: AdvertisementLimits | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -84,10 +89,15 @@ class TopicRights:
         self._seals = seals
         self.numbers = numbers
         self._trusts = trusts
-        self._addresses = addresses
         self.now = now
         self.judge = Judge(
-            discovery, store, verifier, revoked=revoked, addresses=addresses, limits=limits
+            discovery,
+            store,
+            verifier,
+            revoked=revoked,
+            addresses=addresses,
+            needs_digest=needs_digest,
+            limits=limits,
         )
 
     # Requests.
@@ -97,19 +107,16 @@ class TopicRights:
     ) -> Rights | None:
         """The rights that who sent a Subscribe gets; see `of_subscriber`."""
         return await self.of_subscriber(
-            request.filter,
-            brought(incoming, inbound),
-            inbound.base + inbound.path,
-            inbound.principal,
+            request.filter, brought(incoming, inbound), inbound.principal
         )
 
     async def prove_publisher(
         self, request: Publish, incoming: Incoming, inbound: Inbound
     ) -> Publish:
         """Check who publishes; see `check_publisher`."""
-        proof, address = brought(incoming, inbound), inbound.base + inbound.path
+        proof = brought(incoming, inbound)
         notifications = [
-            await self.check_publisher(each, proof, address, inbound.principal)
+            await self.check_publisher(each, proof, inbound.principal)
             for each in request.notifications
         ]
         return replace(request, notifications=tuple(notifications))
@@ -117,14 +124,14 @@ class TopicRights:
     # Subscribers.
 
     async def of_subscriber(
-        self, filter: Filter, proof: Bringing, address: str, principal: Principal
+        self, filter: Filter, proof: Bringing, principal: Principal
     ) -> Rights | None:
         """The rights that a subscription gets; None: it needs none.
 
         Raises:
             Refused: ``NOT_ALLOWED``: it names a topic in full that it has no right to; ``RATE``.
         """
-        guarded = self._closed(_named(filter), trusted=principal.trusted)
+        guarded = self._guarded(_named(filter), trusted=principal.trusted)
         if not guarded:
             return None
         if len(guarded) > 1:
@@ -132,7 +139,7 @@ class TopicRights:
                 Reason.NOT_ALLOWED, "A subscription names one topic that belongs to somebody."
             )
         [topic] = guarded
-        asking = Asking(proof(), self._known_as(address), "subscribe", principal)
+        asking = Asking(proof(), "subscribe", principal)
         decision = await self.judge.decide(topic, Right.SUBSCRIBE, asking, now=self.now())
         if not decision.allowed:
             raise _refusal(topic, decision)
@@ -144,16 +151,14 @@ class TopicRights:
         Raises:
             Refused: ``NOT_ALLOWED``.
         """
-        if not self._closed([topic], trusted=inbound.principal.trusted):
+        if not self._guarded([topic], trusted=inbound.principal.trusted):
             return
-        addresses = self._known_as(inbound.base + inbound.path)
-        shown = brought(incoming, inbound)()
-        asking = Asking(shown, addresses, "subscribe", inbound.principal)
+        asking = Asking(brought(incoming, inbound)(), "subscribe", inbound.principal)
         decision = await self.judge.decide(topic, Right.SUBSCRIBE, asking, now=self.now())
         if not decision.allowed:
             raise _refusal(topic, decision)
 
-    def _closed(self, topics: Iterable[Topic], *, trusted: bool) -> list[Topic]:
+    def _guarded(self, topics: Iterable[Topic], *, trusted: bool) -> list[Topic]:
         """Those of *topics* that take a proof, of a *trusted* peer or of another one."""
         guarded = [topic for topic in topics if self.guards(topic)]
         if trusted:
@@ -169,6 +174,8 @@ class TopicRights:
 
     def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool:
         """Whether a subscription gets what is published on *topic*, which is guarded."""
+        if self._discovery.protected.why_closed(topic) is not None:
+            return False
         if rights is not None and rights.topic == str(topic):
             return rights.until > self.now()
         if topic in self._discovery.protected:
@@ -178,7 +185,7 @@ class TopicRights:
     # Publishers.
 
     async def check_publisher(
-        self, notification: Notification, proof: Bringing, address: str, principal: Principal
+        self, notification: Notification, proof: Bringing, principal: Principal
     ) -> Notification:
         """Check what a publisher in SOAP says on a protected topic; others are as they were.
         Returns it with a seal for who delivers it, and the proof for gateways with other stores.
@@ -186,13 +193,14 @@ class TopicRights:
         Raises:
             Refused: ``NOT_ALLOWED``, ``RATE``.
         """
-        topic = notification.topic
-        topic_id = None if topic is None else self._discovery.protected.id_of(topic)
-        if topic is None or topic_id is None:
+        topic, protected = notification.topic, self._discovery.protected
+        if topic is None or topic not in protected:
             return notification
-        asking = Asking(proof(), self._known_as(address), _use(notification), principal)
+        shown = replace(proof(), digest=partial(event_digest, notification))
+        asking = Asking(shown, _use(notification), principal)
         decision = await self.judge.decide(topic, Right.PUBLISH, asking, now=self.now())
-        if not decision.allowed:
+        topic_id = protected.id_of(topic)
+        if not decision.allowed or topic_id is None:
             raise _refusal(topic, decision)
         number = await self.numbers.take()
         until = decision.until or ALWAYS
@@ -211,10 +219,13 @@ class TopicRights:
         Args:
             came: When the messaging system yielded it. A proof is judged by that.
         """
-        topic = notification.topic
-        topic_id = None if topic is None else self._discovery.protected.id_of(topic)
-        if topic is None or topic_id is None:
+        topic, protected = notification.topic, self._discovery.protected
+        if topic is None or topic not in protected:
             return True
+        closed, topic_id = protected.why_closed(topic), protected.id_of(topic)
+        if closed is not None or topic_id is None:
+            self.judge.counted(Right.PUBLISH, Decision(closed))
+            return False
         seal = notification.properties.get(SEAL)
         if seal is not None and self._seals.holds(seal, notification, topic_id, came):
             return True
@@ -226,7 +237,8 @@ class TopicRights:
             except ValueError:
                 octets = b""
         request = notification.properties.get(REQUEST, notification.id)
-        asking = Asking(Brought(octets, request), self._known_as(""), _use(notification))
+        shown = Brought(octets, request, digest=partial(event_digest, notification))
+        asking = Asking(shown, _use(notification))
         if seal is not None and octets is None:
             decision = self.judge.counted(Right.PUBLISH, Decision(Denial.FORGED))
         else:
@@ -259,9 +271,6 @@ class TopicRights:
     def guards(self, topic: Topic) -> bool:
         """Whether *topic* is not for everybody: it was advertised, or is somebody's own."""
         return topic in self._discovery.protected or owner_of(topic) is not None
-
-    def _known_as(self, address: str) -> frozenset[str]:
-        return self._addresses | {address} if address else self._addresses
 
     def metrics(self) -> Iterator[Sample]:
         """What was not allowed."""

@@ -45,7 +45,7 @@ from gateway.observing.samples import Sample, counters, gauge
 from gateway.store import Store, StoreUnavailable, advertisements, claims
 from gateway.store.advertisements import LOCK
 from mediation import Notification
-from mediation.discovery import Fault, path_of, topic_of
+from mediation.discovery import Denial, Fault, path_of, topic_of
 from mediation.names import PUBLISHER, TDN
 
 KEY = "topic-discovery-node"
@@ -76,6 +76,26 @@ class Publishing(Protocol):
     async def publish(self, notifications: Sequence[Notification]) -> None: ...
 
 
+class Subscribers(Protocol):
+    """Those who subscribed to a protected topic by right."""
+
+    def end(self, topic_id: str, reason: str) -> None:
+        """End their subscriptions, soon; they are told."""
+
+    def listen(self, topic_id: str) -> bool:
+        """Whether there is one still."""
+
+
+class _Nobody:
+    """No subscribers."""
+
+    def end(self, topic_id: str, reason: str) -> None:
+        return None
+
+    def listen(self, topic_id: str) -> bool:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class _Taken:
     """A message that was taken, and the notification that it came in."""
@@ -89,6 +109,7 @@ class DiscoveryService:
 
     Args:
         shared: Other gateways have the store, too: what they keep is learnt before a query.
+        closes_unknown: Nobody may use a topic with a UUID of which no advertisement is known.
         keeps_house: Whether this gateway does what is done once for all.
         now: Tells the time.
     """
@@ -100,6 +121,7 @@ class DiscoveryService:
         publishing: Publishing,
         *,
         shared: bool = False,
+        closes_unknown: bool = False,
         keeps_house: Callable[[], bool] = lambda: True,
         limits: AdvertisementLimits | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -125,7 +147,9 @@ class DiscoveryService:
         self._revision = 0
         self._ways = {str(topic): way for topic, way in node.topics.items()}
         self._outcomes: dict[str, int] = {}
-        self.protected = ProtectedTopics()
+        self.protected = ProtectedTopics(closes_unknown)
+        self.subscribers: Subscribers = _Nobody()
+        """Of protected topics; whoever keeps subscriptions says which there are."""
 
     @property
     def filter(self) -> Filter:
@@ -162,6 +186,7 @@ class DiscoveryService:
 
     async def run(self) -> None:
         """Handle what comes, for ever."""
+        self._end_subscriptions()  # What a crash has left.
         self._start(self._purge())
         if self._shared:
             self._start(self._look_around())
@@ -216,11 +241,12 @@ class DiscoveryService:
         for each in taken:
             if isinstance(each.what, Withdrawn):
                 await self._withdraw(each.what)
+        asked = [(each.what, each.notification) for each in taken if isinstance(each.what, Asked)]
+        asked.sort(key=lambda one: not one[0].signed)  # Strangers wait for those who sign.
         answers = [
             answer
-            for each in taken
-            if isinstance(each.what, Asked)
-            and (answer := await self._answer(each.what, each.notification)) is not None
+            for what, notification in asked
+            if (answer := await self._answer(what, notification)) is not None
         ]
         if answers:
             await self._publishing.publish(answers)
@@ -274,17 +300,21 @@ class DiscoveryService:
             ),
             locks=(LOCK,),
         )
-        self._count("withdrawn" if gone else "withdrawal-unknown")
-        if gone:
-            await self._apart(partial(self._forget, withdrawn.topic_id))
+        self._count("withdrawal-unknown" if gone is None else "withdrawn")
+        if gone is not None:
+            await self._apart(partial(self._know, gone))
+            self._end_subscriptions()
 
     def _know_all(self, rows: Sequence[AdvertisementRow]) -> None:
         for row in rows:
             self._know(row)
 
     def _know(self, row: AdvertisementRow) -> None:
-        if row.octets is None or row.expires <= self._now().timestamp():
-            self._forget(row.topic_id)
+        withdrawn, expired = row.octets is None, row.expires <= self._now().timestamp()
+        if withdrawn or expired:
+            self.node.forget(row.topic_id)
+            why = Denial.WITHDRAWN if withdrawn else Denial.EXPIRED
+            self.protected.close(row.topic_id, row.topic, why, row.expires)
             return
         try:
             self.node.know(row)
@@ -292,9 +322,10 @@ class DiscoveryService:
             _log.warning("discovery.not-searched", topic=row.topic_id, why=full.text)
         self.protected.add(row.topic_id, row.topic)
 
-    def _forget(self, topic_id: str) -> None:
-        self.node.forget(topic_id)
-        self.protected.remove(topic_id)
+    def _end_subscriptions(self) -> None:
+        """End those to topics that are closed: of who could subscribe meanwhile, too."""
+        for topic_id, closed in self.protected.closed():
+            self.subscribers.end(topic_id, f"{closed.why.value[0].upper()}{closed.why.value[1:]}.")
 
     async def _learn(self) -> None:
         """Learn what changed in the store."""
@@ -303,6 +334,8 @@ class DiscoveryService:
                 partial(advertisements.changed_since, revision=self._revision, limit=LOADED)
             )
             await self._apart(partial(self._know_all, [row for _, row in changed]))
+            if any(row.octets is None for _, row in changed):
+                self._end_subscriptions()
             if changed:
                 self._revision = changed[-1][0]
             if len(changed) < LOADED:
@@ -325,7 +358,9 @@ class DiscoveryService:
                 purge = partial(advertisements.purge, now=now.timestamp())
                 while await self._store.submit(purge, locks=(LOCK,)):
                     pass  # Others have their turn between two transactions.
-                await self._apart(partial(self._forget_expired, now))
+                await self._apart(partial(self._close_expired, now))
+                self._end_subscriptions()
+                await self._apart(partial(self._forget_closed, now))
             except StoreUnavailable as error:
                 _log.warning("discovery.waits", why=str(error))
             except Exception:  # What could not be forgotten now may be the next time.
@@ -349,9 +384,16 @@ class DiscoveryService:
         except Exception:  # The next time, maybe.
             _log.exception("discovery.recount-failed")
 
-    def _forget_expired(self, now: datetime) -> None:
+    def _close_expired(self, now: datetime) -> None:
         for topic_id in self.node.expired(now):
-            self._forget(topic_id)
+            self.node.forget(topic_id)
+            self.protected.close(topic_id, None, Denial.EXPIRED, now.timestamp())
+
+    def _forget_closed(self, now: datetime) -> None:
+        """Let those topics be everybody's whose time is over and to which nobody listens."""
+        for topic_id, closed in self.protected.closed():
+            if closed.until <= now.timestamp() and not self.subscribers.listen(topic_id):
+                self.protected.remove(topic_id)
 
     # Requests.
 

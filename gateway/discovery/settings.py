@@ -60,6 +60,9 @@ class DiscoverySettings(BaseModel):
         node_fingerprints, entity_fingerprints: SHA-256 of certificates that are believed alone.
         refused: Identifiers that are refused, whatever their certificates say.
         revoked: Ids of delegations that are not believed any more.
+        close_unknown: Whether nobody may use topics with a UUID of which no advertisement is known.
+        require_digest: Whether a proof of possession without a digest of what it is sent with is
+            refused.
         longest_life: Of a topic.
         query_time: Seconds that one query may take; then what was found so far is the answer.
         xquery: Whether queries in XQuery are evaluated (the extra ``xquery``).
@@ -76,6 +79,8 @@ class DiscoverySettings(BaseModel):
     entity_fingerprints: Words = frozenset()
     refused: Words = frozenset()
     revoked: Words = frozenset()
+    close_unknown: bool = False
+    require_digest: bool = False
     longest_life: Annotated[timedelta, Field(gt=timedelta(), le=timedelta(days=36500))] = timedelta(
         days=365
     )

@@ -2,19 +2,22 @@
 
 from gateway.egress.addresses import AddressRefused, IPAddress, Target, parse_target
 from gateway.egress.by_scheme import TransportByScheme
+from gateway.egress.causes import status_words
+from gateway.egress.client_limits import ClientLimits
 from gateway.egress.dialing import Dialer
 from gateway.egress.hops import (
     HOPS_HEADER,
     MAX_HOPS,
     ORIGIN_HEADER,
+    VIA_HEADER,
     LoopRefused,
     hops_header,
     hops_kept,
     read_hops,
     read_origin,
+    read_via,
     with_hops,
 )
-from gateway.egress.http_connection import ClientLimits
 from gateway.egress.http_transport import HttpTransport
 from gateway.egress.options import Consumer, ConsumerOptions, Options
 from gateway.egress.policy import AddressPolicy, is_forbidden
@@ -41,6 +44,7 @@ __all__ = [
     "MAX_HOPS",
     "ORIGIN_HEADER",
     "TRANSPORT_API_VERSION",
+    "VIA_HEADER",
     "AddressPolicy",
     "AddressRefused",
     "Answer",
@@ -74,5 +78,7 @@ __all__ = [
     "parse_target",
     "read_hops",
     "read_origin",
+    "read_via",
+    "status_words",
     "with_hops",
 ]

@@ -5,8 +5,9 @@ What a browser, a resolver and a socket library each read differently (``127.1``
 byte for byte as it came in: some consumers sign it or look it up.
 """
 
+import contextlib
 import re
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import TypeAlias
@@ -32,7 +33,8 @@ DENIED_PORTS = frozenset(
         2049, 2181, 2375, 2376, 2379, 2380, 6000, 10250,  # what runs a machine or a cluster
     }
 )  # fmt: skip
-"""Ports of services that believe whoever reaches them, and that an HTTP request can confuse."""
+"""Ports of services that believe whoever reaches them, and that an HTTP request can confuse; as all
+below 1024 but those of the schemes, strangers may only name them where a setting says so."""
 
 _ABSOLUTE = re.compile(
     r"""(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://
@@ -40,17 +42,24 @@ _ABSOLUTE = re.compile(
         (?P<path>(?:[/?](?:[!$&-;=?-\[\]_a-z~]|%[0-9A-Fa-f]{2})*)?)""",
     re.VERBOSE,
 )
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\#]")
 
 
+ILL_FORMED = "This is no address that can be sent to."
+POLICY = "The policy of this gateway does not allow to send to this address."
+
+
 class AddressRefused(Refused):
     """An address that this gateway does not send to.
 
-    The text is the same whatever is wrong with a host, so that refusals map no network. *value* and
-    *allowed_by*, the setting that would allow it, if any does, are for the log.
+    What is wrong with how it is written, *text* says to everybody. Where it is the policy that
+    refuses it, and *allowed_by* names the setting that would allow it, the text is always the same,
+    so that refusals map no network: the setting and *value* are for the log and for those who are
+    trusted.
     """
 
     def __init__(
@@ -58,10 +67,18 @@ class AddressRefused(Refused):
         value: str = "",
         *,
         allowed_by: str | None = None,
-        text: str = "The policy of this gateway does not allow to send to this address.",
+        text: str = "",
     ) -> None:
+        text = text or (POLICY if allowed_by else ILL_FORMED)
         super().__init__(Reason.CONSUMER_ADDRESS, text, value=value)
         self.allowed_by = allowed_by
+
+    def with_mend(self) -> "AddressRefused":
+        """The same, for those who are trusted: with the setting that would allow it."""
+        if self.allowed_by is None:
+            return self
+        text = f"{self.text} The setting {self.allowed_by} can allow it."
+        return AddressRefused(self.value, allowed_by=self.allowed_by, text=text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,39 +122,60 @@ class Target:
         return host if self.port == DEFAULT_PORTS.get(self.scheme) else f"{host}:{self.port}"
 
 
-def parse_target(
-    url: str,
-    *,
-    default_ports: dict[str, int] = DEFAULT_PORTS,
-    denied_ports: Collection[int] = DENIED_PORTS,
-) -> Target:
-    """Read *url* (RFC 3986, absolute; host by IDNA 2008).
+def parse_target(url: str, *, default_ports: Mapping[str, int] = DEFAULT_PORTS) -> Target:
+    """Read *url* (RFC 3986, absolute; host by IDNA 2008). Whether it may be sent to, and on that
+    port, `AddressPolicy` says.
 
     Args:
-        default_ports: The schemes taken, each with the port that it stands for, which addresses may
-            name, too, whatever it is.
+        default_ports: The schemes taken, each with the port that it stands for.
 
     Raises:
-        AddressRefused: It is anything else.
+        AddressRefused: It is anything else; the text says what is wrong.
     """
-    if len(url) > MAX_ADDRESS_OCTETS or _FORBIDDEN.search(url):
-        raise AddressRefused(url[:MAX_ADDRESS_OCTETS])
+    if len(url) > MAX_ADDRESS_OCTETS:
+        raise _ill_formed(url, f"it has more than {MAX_ADDRESS_OCTETS} characters")
+    if found := _FORBIDDEN.search(url):
+        raise _ill_formed(url, f"it has {_named(found[0])}")
     match = _ABSOLUTE.fullmatch(url)
     if match is None:
-        raise AddressRefused(url)
+        raise _ill_formed(url, _fault_of(url))
     scheme = match["scheme"].lower()
     if scheme not in default_ports:
-        raise AddressRefused(url)
+        raise _ill_formed(url, f"its scheme is none of {', '.join(default_ports)}")
+    if "@" in match["authority"]:
+        raise _ill_formed(url, "it has a user or a password before @, which nothing is sent with")
     host, port_text = _split(match["authority"], url)
-    port = default_ports[scheme]
-    if port_text and port_text != str(port):
-        port = _port(port_text, url, denied_ports)
+    port = _port(port_text, url) if port_text else default_ports[scheme]
     path = match["path"]
     target = Target(scheme, host, port, path if path.startswith("/") else f"/{path}", "")
     ascii_url = f"{scheme}://{target.authority}{path}"
     if len(ascii_url) > MAX_ADDRESS_OCTETS:
-        raise AddressRefused(url)
+        raise _ill_formed(url, f"it has more than {MAX_ADDRESS_OCTETS} characters in ASCII")
     return Target(scheme, host, port, target.path, ascii_url)
+
+
+def _ill_formed(url: str, why: str) -> AddressRefused:
+    return AddressRefused(url[:MAX_ADDRESS_OCTETS], text=f"This is no address to send to: {why}.")
+
+
+def _named(character: str) -> str:
+    if character in "\\#":
+        return f"a {character}"
+    return "a space" if character == " " else f"the character U+{ord(character):04X}"
+
+
+def _fault_of(url: str) -> str:
+    """What is wrong with *url*, which is no absolute URL."""
+    if not url:
+        return "it is empty"
+    scheme, colon, rest = url.partition(":")
+    if not (colon and _SCHEME.fullmatch(scheme)) or not rest.startswith("/"):
+        return "it does not begin with a scheme and a host, as http://host/path does"
+    if not rest.startswith("//") or not re.match("//[^/?]", rest):
+        return "it has no host: http://host/path"
+    if "%" in rest and re.search("%(?![0-9A-Fa-f]{2})", rest):
+        return "a % in it is not followed by two hexadecimal digits"
+    return "its path has a character that has to be written with %"
 
 
 def _split(authority: str, url: str) -> tuple[str, str]:
@@ -145,11 +183,11 @@ def _split(authority: str, url: str) -> tuple[str, str]:
     if authority.startswith("["):
         literal, bracket, rest = authority[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")) or rest == ":":
-            raise AddressRefused(url)
+            raise _ill_formed(url, "its host in [] is followed by anything but : and a port")
         return _ipv6(literal, url), rest[1:]
     host, colon, port = authority.partition(":")
     if colon and not port:
-        raise AddressRefused(url)
+        raise _ill_formed(url, "its port is empty")
     return _host(host, url), port
 
 
@@ -157,9 +195,9 @@ def _ipv6(text: str, url: str) -> str:
     try:
         address = IPv6Address(text)
     except ValueError as exc:
-        raise AddressRefused(url) from exc
+        raise _ill_formed(url, "its host in [] is no IPv6 address") from exc
     if address.scope_id is not None:
-        raise AddressRefused(url)
+        raise _ill_formed(url, "its IPv6 address has a scope")
     return str(address)
 
 
@@ -169,15 +207,20 @@ def _host(text: str, url: str) -> str:
         if _NUMBER.fullmatch(labels[-1]):
             # inet_aton and browsers read 127.1, 0177.1 and 0x7f000001 as addresses: only
             # what everybody reads alike may stand here.
-            if str(IPv4Address(text)) != text:
-                raise AddressRefused(url)
-            return text
+            return _ipv4(text, url)
     except ValueError as exc:  # idna.IDNAError and AddressValueError are such
-        raise AddressRefused(url) from exc
+        raise _ill_formed(url, "its host is neither a name nor an IP address") from exc
     host = ".".join(labels)
     if len(host) > MAX_HOST_OCTETS:
-        raise AddressRefused(url)
+        raise _ill_formed(url, f"its host has more than {MAX_HOST_OCTETS} characters")
     return host
+
+
+def _ipv4(text: str, url: str) -> str:
+    with contextlib.suppress(ValueError):
+        if str(IPv4Address(text)) == text:
+            return text
+    raise _ill_formed(url, "its host is no IPv4 address of four decimal numbers")
 
 
 def _ascii_label(label: str) -> str:
@@ -191,12 +234,10 @@ def _ascii_label(label: str) -> str:
     return label
 
 
-def _port(text: str, url: str, denied: Collection[int]) -> int:
-    if not _PORT.fullmatch(text):
-        raise AddressRefused(url)
-    port = int(text)
-    if (port not in (80, 443) and not 1024 <= port <= 65535) or port in denied:
-        raise AddressRefused(url)
+def _port(text: str, url: str) -> int:
+    port = int(text) if _PORT.fullmatch(text) else 0
+    if not 1 <= port <= 65535:
+        raise _ill_formed(url, "its port is no number from 1 to 65535")
     return port
 
 

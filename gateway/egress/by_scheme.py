@@ -51,7 +51,7 @@ class TransportByScheme:
         transport = self._by_scheme.get(scheme)
         if transport is None or (request.soap is None and not scheme.startswith("http")):
             # The others carry envelopes alone.
-            raise SendFailed(FailureKind.FORBIDDEN)
+            raise SendFailed(FailureKind.FORBIDDEN, f"nothing sends this to {scheme}: addresses")
         if request.patient and self._patient is not None and scheme.startswith("http"):
             transport = self._patient
         return await transport.send(request)
@@ -82,5 +82,7 @@ def _fitted(request: Request, options: Options, *, dime: bool) -> Request:
     if packaging is not Packaging.NONE:
         octets += sum(len(attachment.content) for attachment in request.attachments)
     if options.max_message is not None and octets > options.max_message:
-        raise SendFailed(FailureKind.TOO_LARGE)
+        limit = options.max_message
+        text = f"{octets} bytes: more than its row of [[consumers]] takes (max_message {limit})"
+        raise SendFailed(FailureKind.TOO_LARGE, text)
     return request if packaging is request.packaging else replace(request, packaging=packaging)

@@ -9,13 +9,21 @@ import socket
 import ssl
 from collections.abc import Callable, Hashable, Sequence
 from ipaddress import ip_address
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from gateway.egress.addresses import AddressRefused, IPAddress, Target
-from gateway.egress.http_connection import ClientLimits
+from gateway.egress.causes import (
+    certificate_words,
+    handshake_words,
+    name_words,
+    seconds_words,
+    system_words,
+    tells_more,
+)
+from gateway.egress.client_limits import ClientLimits
 from gateway.egress.options import PLAIN, ConsumerOptions
 from gateway.egress.policy import AddressPolicy
-from gateway.egress.proxy import Proxy
+from gateway.egress.proxy import Proxy, TunnelRefused
 from gateway.egress.resolver import Resolver, SystemResolver
 from gateway.egress.transport import FailureKind, SendFailed
 from gateway.security.tls import client_context
@@ -85,26 +93,65 @@ class Dialer:
         """
         options = self.options.of(target)
         goal = options.via or target
-        if self._proxy is None:
-            sock = await self._reach(goal, deadline)
-        else:
-            sock = await self._reach_through(self._proxy, goal, target, deadline)
-        tls = (options.tls or self._tls) if goal.scheme in TLS_SCHEMES else None
-        name = options.server_name or target.host
+        sock = await self._socket(goal, target, deadline)
+        if goal.scheme not in TLS_SCHEMES:
+            return await self._plain(sock, factory)
+        tls, name = options.tls or self._tls, options.server_name or target.host
+        end = min(deadline, self._loop.time() + self._limits.connect)
         try:
-            async with asyncio.timeout_at(min(deadline, self._loop.time() + self._limits.connect)):
-                _, protocol = await self._loop.create_connection(
-                    factory, sock=sock, ssl=tls, server_hostname=name if tls else None
-                )
+            return await self._shake_hands(sock, tls, name, end, factory)
         except TimeoutError as exc:
-            raise SendFailed(FailureKind.TIMEOUT, connecting=True) from exc
-        except OSError as exc:  # ssl.SSLError is one
-            raise SendFailed(FailureKind.TLS, connecting=True) from exc
-        return protocol
+            text = f"no TLS handshake within {seconds_words(self._limits.connect)}"
+            raise SendFailed(FailureKind.TIMEOUT, text, connecting=True) from exc
+        except ssl.SSLCertVerificationError as exc:
+            shown = await self._look(goal, target, name, end) if tells_more(exc) else None
+            text = certificate_words(exc, goal.authority, name, shown)
+            raise SendFailed(FailureKind.TLS, text, connecting=True) from exc
+        except OSError as exc:
+            raise SendFailed(FailureKind.TLS, handshake_words(exc), connecting=True) from exc
 
     def close(self) -> None:
         """Let go of the resolver."""
         self._resolver.close()
+
+    async def _plain(self, sock: socket.socket, factory: Callable[[], P]) -> P:
+        try:
+            _, protocol = await self._loop.create_connection(factory, sock=sock)
+        except OSError as exc:
+            raise SendFailed(FailureKind.CONNECT, system_words(exc), connecting=True) from exc
+        return protocol
+
+    async def _shake_hands(
+        self,
+        sock: socket.socket,
+        tls: ssl.SSLContext,
+        name: str,
+        end: float,
+        factory: Callable[[], P],
+    ) -> P:
+        async with asyncio.timeout_at(end):
+            _, protocol = await self._loop.create_connection(
+                factory, sock=sock, ssl=tls, server_hostname=name
+            )
+            return protocol
+
+    async def _look(self, goal: Target, target: Target, name: str, end: float) -> bytes | None:
+        """The certificate (DER) that *goal* shows, over a connection of its own, on which nothing
+        is sent: OpenSSL does not say what was wrong with one that it did not accept."""
+        anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        anybody.check_hostname = False
+        anybody.verify_mode = ssl.CERT_NONE
+        try:
+            sock = await self._socket(goal, target, end)
+            looking = await self._shake_hands(sock, anybody, name, end, _Looking)
+        except (OSError, SendFailed):  # TimeoutError is one
+            return None
+        return looking.certificate
+
+    async def _socket(self, goal: Target, target: Target, deadline: float) -> socket.socket:
+        if self._proxy is None:
+            return await self._reach(goal, deadline)
+        return await self._reach_through(self._proxy, goal, target, deadline)
 
     async def _reach(self, goal: Target, deadline: float) -> socket.socket:
         """A socket connected to *goal* itself."""
@@ -117,7 +164,7 @@ class Dialer:
                 addresses, goal.port, deadline, lambda peer: self._policy.check_ip(peer, goal)
             )
         except AddressRefused as exc:
-            raise SendFailed(FailureKind.FORBIDDEN) from exc
+            raise forbidden(exc) from exc
 
     async def _reach_through(
         self, proxy: Proxy, goal: Target, target: Target, deadline: float
@@ -126,9 +173,12 @@ class Dialer:
         try:
             self._policy.check(goal)
         except AddressRefused as exc:
-            raise SendFailed(FailureKind.FORBIDDEN) from exc
-        addresses = await self._addresses(proxy.host, _literal(proxy.host), deadline)
-        sock = await self._open(addresses, proxy.port, deadline, lambda _: None)
+            raise forbidden(exc) from exc
+        try:
+            addresses = await self._addresses(proxy.host, _literal(proxy.host), deadline)
+            sock = await self._open(addresses, proxy.port, deadline, lambda _: None)
+        except SendFailed as exc:
+            raise SendFailed(exc.kind, f"egress_proxy: {exc.detail}", connecting=True) from exc
         if self.proxy_of(target) is not None:
             return sock
         # The proxy resolves and connects meanwhile, and has the time that we would have had.
@@ -138,10 +188,16 @@ class Dialer:
                 await proxy.tunnel(sock, goal)
         except TimeoutError as exc:
             sock.close()
-            raise SendFailed(FailureKind.TIMEOUT, connecting=True) from exc
+            text = "egress_proxy: the proxy made no connection in time"
+            raise SendFailed(FailureKind.TIMEOUT, text, connecting=True) from exc
+        except TunnelRefused as exc:
+            sock.close()
+            text = f"egress_proxy: {exc}"
+            raise SendFailed(FailureKind.CONNECT, text, connecting=True) from exc
         except OSError as exc:
             sock.close()
-            raise SendFailed(FailureKind.CONNECT, connecting=True) from exc
+            text = f"egress_proxy: {system_words(exc)}"
+            raise SendFailed(FailureKind.CONNECT, text, connecting=True) from exc
         except BaseException:
             sock.close()
             raise
@@ -156,10 +212,13 @@ class Dialer:
         try:
             async with asyncio.timeout_at(min(deadline, self._loop.time() + self._limits.resolve)):
                 addresses = await self._resolver.resolve(host)
-        except OSError as exc:  # TimeoutError is one
-            raise SendFailed(FailureKind.NAME, connecting=True) from exc
+        except TimeoutError as exc:
+            text = f"{host} was not looked up within {seconds_words(self._limits.resolve)}"
+            raise SendFailed(FailureKind.NAME, text, connecting=True) from exc
+        except OSError as exc:
+            raise SendFailed(FailureKind.NAME, name_words(host, exc), connecting=True) from exc
         if not addresses:
-            raise SendFailed(FailureKind.NAME, connecting=True)
+            raise SendFailed(FailureKind.NAME, name_words(host, None), connecting=True)
         return addresses
 
     async def _open(
@@ -184,9 +243,12 @@ class Dialer:
                     return await self._open_one(address, port, check)
             except OSError as exc:
                 failure = exc.with_traceback(None)
+        if isinstance(failure, TimeoutError) and failure.errno is None:
+            text = f"no connection within {seconds_words(self._limits.connect)}"
+            raise SendFailed(FailureKind.TIMEOUT, text, connecting=True) from failure
         late = isinstance(failure, TimeoutError)
         kind = FailureKind.TIMEOUT if late else FailureKind.CONNECT
-        raise SendFailed(kind, connecting=True) from failure
+        raise SendFailed(kind, system_words(failure), connecting=True) from failure
 
     async def _open_one(
         self, address: IPAddress, port: int, check: Callable[[IPAddress], None]
@@ -201,6 +263,23 @@ class Dialer:
             sock.close()
             raise
         return sock
+
+
+def forbidden(refused: AddressRefused) -> SendFailed:
+    """The failure of what the policy does not allow, with the setting that would."""
+    mend = f" ({refused.allowed_by})" if refused.allowed_by else ""
+    return SendFailed(FailureKind.FORBIDDEN, f"{FailureKind.FORBIDDEN.value}{mend}")
+
+
+class _Looking(asyncio.Protocol):
+    """Takes the certificate of a peer, and says nothing to it."""
+
+    certificate: bytes | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        tls = transport.get_extra_info("ssl_object")
+        self.certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        cast(asyncio.Transport, transport).abort()  # uvloop's is none by class
 
 
 def _literal(host: str) -> IPAddress | None:

@@ -13,6 +13,11 @@ from filters import Reason, Refused
 
 HOPS_HEADER = "Dragoman-Hops"
 ORIGIN_HEADER = "Dragoman-Origin"
+VIA_HEADER = "Dragoman-Via"
+"""The addresses that an event has passed, the first one first, as Grid SOAP Events say them in a
+header block."""
+_LONGEST_VIA = 2048
+"""Characters of these addresses; more are left out, and what comes of them counts as unsaid."""
 HOPS_PROPERTY = "dragoman_hops"
 """Property of a notification that came from another gateway: how many it has passed."""
 ORIGIN_PROPERTY = "dragoman_origin"
@@ -59,9 +64,24 @@ def hops_header(hops: int) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=1024)
-def with_hops(headers: tuple[tuple[str, str], ...], hops: int) -> tuple[tuple[str, str], ...]:
-    """*headers* and `hops_header`, made once for all deliveries that have the same."""
-    return (*headers, hops_header(hops))
+def with_hops(
+    headers: tuple[tuple[str, str], ...], hops: int, via: str = ""
+) -> tuple[tuple[str, str], ...]:
+    """*headers*, `hops_header`, and the addresses that were passed, *via*, made once for all
+    deliveries that have the same."""
+    if not _is_said(via):
+        return (*headers, hops_header(hops))
+    return (*headers, hops_header(hops), (VIA_HEADER, via))
+
+
+def read_via(value: str | None) -> str:
+    """The addresses that a message has passed, as its header says them; empty where it says none,
+    or more than may be said."""
+    return " ".join(value.split()) if value and _is_said(value) else ""
+
+
+def _is_said(via: str) -> bool:
+    return bool(via) and len(via) <= _LONGEST_VIA and via.isascii() and via.isprintable()
 
 
 def read_origin(value: str | None) -> str:

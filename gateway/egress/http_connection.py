@@ -10,27 +10,21 @@
         v                        v
      closed <--------------------+   answered, last time; refused; late; cut off
 
-Octets that come while it is idle close it: they are no answer to anything.
+Octets that come while it is idle close it: they are no answer to anything. What the strict parser
+refuses is read once more, leniently (`odd_answers`); such a connection is not used again.
 """
 
 import asyncio
 import re
-from dataclasses import dataclass
 from typing import cast
 
 import httptools
 
-from gateway.egress.transport import Answer, FailureKind, SendFailed, Told
+from gateway.egress.causes import cut_words, seconds_words
+from gateway.egress.client_limits import KEPT_HEADERS, ClientLimits
+from gateway.egress.odd_answers import MalformedAnswer, OddAnswer, long_body
+from gateway.egress.transport import GIVEN_UP, Answer, FailureKind, SendFailed, Told
 
-KEPT_HEADERS = frozenset(
-    {
-        b"content-type",
-        b"content-encoding",
-        b"retry-after",
-        b"webhook-allowed-origin",
-        b"webhook-allowed-rate",
-    }
-)
 _SHORT_STATUS = re.compile(rb"\A(HTTP/1\.[01] )(0|20)(?=[ \r])")
 _KNOWN_SHORT = frozenset({0, 20})
 """Statuses with too few digits, by which wseventsink acknowledges deliveries of WS-Management."""
@@ -40,31 +34,11 @@ _JOINED = 64 * 1024
 """Octets of a body that is written together with its head: several buffers are dearer than that."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
-    """Limits of one delivery. Times in seconds, sizes in octets."""
-
-    resolve: float = 5.0
-    connect: float = 3.0
-    exchange: float = 15.0
-    """From the moment a connection is ours to use or to make, to the end of the answer."""
-    head: int = 32 * 1024
-    """Status line and header fields, interim answers and trailers included."""
-    fields: int = 100
-    interim: int = 8
-    body: int = 64 * 1024
-    connections: int = 8
-    """To one destination."""
-    idle: float = 60.0
-    idle_connections: int = 1024
-    """In all."""
-
-
 class Cut(SendFailed):
     """The connection ended before one octet of the answer came."""
 
-    def __init__(self) -> None:
-        super().__init__(FailureKind.RESET)
+    def __init__(self, failure: Exception | None = None, *, first_of_tls: bool = False) -> None:
+        super().__init__(FailureKind.RESET, cut_words(failure, first_of_tls=first_of_tls))
 
 
 class Connection(asyncio.Protocol):
@@ -86,11 +60,20 @@ class Connection(asyncio.Protocol):
         """Rings at a deadline, this or an earlier one: to set it for each answer is dear."""
         self._known: tuple[bytes, Answer] = (b"", Answer(0))
         """An answer that came before, and how it was read."""
+        self._came: list[bytes] = []
+        """Of an answer that is not complete."""
+        self._odd: OddAnswer | None = None
+        """Reads an answer that the parser refused."""
         self.idle_since = 0.0
+        self._secure = False
+        self._first = True
+        """No answer has come yet."""
         self._reset()
 
     def _reset(self) -> None:
         """Begin an answer."""
+        if self._came:
+            self._came = []
         self._octets: int = 0
         self._head_octets: int = 0
         self._fields: int = 0
@@ -130,6 +113,7 @@ class Connection(asyncio.Protocol):
             return
         if self._octets:
             self._reset()
+            self._first = False
         self._told = told
         self._deadline = deadline
         if self._clock is None or self._clock.when() > deadline:
@@ -141,12 +125,13 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close it now; an exchange under way fails."""
-        self._fail(FailureKind.RESET)
+        self._fail(FailureKind.RESET, GIVEN_UP)
 
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by class
+        self._secure = transport.get_extra_info("ssl_object") is not None
 
     def data_received(self, data: bytes) -> None:
         if self._told is None:
@@ -162,12 +147,15 @@ class Connection(asyncio.Protocol):
         if self._octets + len(data) > limit:
             data = data[: limit + 1 - self._octets]
         self._octets += len(data)
+        if self._odd is not None:
+            self._read_oddly(data)
+            return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             # An octet after a whole answer is an error too, but of a later one.
             if not self._whole:
-                self._fail(FailureKind.ANSWER)
+                self._read_oddly(data)
                 return
             self._last = True
         if self._whole:
@@ -176,7 +164,9 @@ class Connection(asyncio.Protocol):
                 self._known = (data, answer)
             self._finish(answer)
         elif self._octets > (limit if self._headed else self._limits.head):
-            self._fail(FailureKind.ANSWER)
+            self._read_oddly(data)
+        else:
+            self._came.append(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._told is None:
@@ -184,9 +174,11 @@ class Connection(asyncio.Protocol):
         elif self._headed and self._until_closed and exc is None:
             self._finish(self._answer())
         elif self._octets == 0:
-            self._settle(Cut())
+            self._settle(Cut(exc, first_of_tls=self._first and self._secure))
         else:
-            self._fail(FailureKind.RESET)
+            if exc is None:
+                self._read_oddly(b"", ended=True)
+            self._fail(FailureKind.RESET, "the connection was closed in the middle of the answer")
 
     # Called by the parser.
 
@@ -202,7 +194,7 @@ class Connection(asyncio.Protocol):
         self._count(len(name) + len(value) + 4)
         self._fields += 1
         if self._fields > self._limits.fields:
-            raise ValueError("too many header fields")
+            raise ValueError("it has too many header fields")
         name = name.lower()
         if name == b"content-length" or (
             name == b"transfer-encoding" and value.lower().endswith(b"chunked")
@@ -214,7 +206,7 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if status == 101 or not (100 <= status <= 599 or status in _KNOWN_SHORT):
-            raise ValueError("not a status of an answer")
+            raise ValueError("the number is no status of an answer")
         if 100 <= status < 200:
             return
         self._status = status
@@ -230,13 +222,13 @@ class Connection(asyncio.Protocol):
         self._body.append(octets)
         self._body_octets += len(octets)
         if self._body_octets > self._limits.body:
-            raise ValueError("the answer is too long")
+            raise ValueError("it is too long")
 
     def on_message_complete(self) -> None:
         if not self._headed:
             self._interim += 1
             if self._interim > self._limits.interim:
-                raise ValueError("too many interim answers")
+                raise ValueError("it has too many interim answers")
             self._headers.clear()
             self._until_closed = True
             return
@@ -245,10 +237,30 @@ class Connection(asyncio.Protocol):
 
     # Leaned on by the rest.
 
+    def _read_oddly(self, data: bytes, *, ended: bool = False) -> None:
+        """Read an answer leniently, from its beginning; *data* is what comes now."""
+        if self._odd is None:
+            self._odd = OddAnswer(self._limits)
+            data = b"".join([*self._came, data])
+        odd, self._last = self._odd, True
+        try:
+            odd.feed(data)
+            if ended:
+                odd.end()
+        except MalformedAnswer as malformed:
+            self._status = odd.status
+            self._fail(FailureKind.ANSWER, str(malformed))
+            return
+        self._status = odd.status
+        if odd.whole:
+            self._finish(Answer(odd.status, odd.body, odd.headers))
+        elif self._octets > self._limits.head + self._limits.body:
+            self._fail(FailureKind.ANSWER, long_body(odd.status, self._limits.body))
+
     def _count(self, octets: int) -> None:
         self._head_octets += octets
         if self._head_octets > self._limits.head:
-            raise ValueError("the head of the answer is too long")
+            raise ValueError("its head is too long")
 
     def _set_clock(self) -> None:
         if self._clock is not None:
@@ -262,7 +274,8 @@ class Connection(asyncio.Protocol):
         if self._loop.time() < self._deadline:
             self._set_clock()
         else:
-            self._fail(FailureKind.TIMEOUT)
+            got = "the answer was not whole" if self._octets else "no answer"
+            self._fail(FailureKind.TIMEOUT, f"{got} within {seconds_words(self._limits.exchange)}")
 
     def _answer(self) -> Answer:
         return Answer(self._status, b"".join(self._body), self._headers)
@@ -273,9 +286,9 @@ class Connection(asyncio.Protocol):
             self._drop()
         self._settle(answer)
 
-    def _fail(self, kind: FailureKind) -> None:
+    def _fail(self, kind: FailureKind, why: str) -> None:
         self._drop()
-        self._settle(SendFailed(kind, status=self._status or None))
+        self._settle(SendFailed(kind, why, status=self._status or None))
 
     def _settle(self, outcome: Answer | SendFailed) -> None:
         told, self._told = self._told, None

@@ -16,10 +16,19 @@ import structlog
 
 from gateway.egress.addresses import Target
 from gateway.egress.attachments import package_attachments
+from gateway.egress.client_limits import ClientLimits
 from gateway.egress.dialing import Dialer
-from gateway.egress.http_connection import ClientLimits, Connection, Cut
+from gateway.egress.http_connection import Connection, Cut
 from gateway.egress.http_heads import Heads
-from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told, check_peer
+from gateway.egress.transport import (
+    GIVEN_UP,
+    Answer,
+    FailureKind,
+    Request,
+    SendFailed,
+    Told,
+    check_peer,
+)
 from mediation import Packaging
 
 _SWEEP = 5.0
@@ -79,7 +88,8 @@ class HttpTransport:
             answer.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
             and self._dialer.proxy_of(target) is not None
         ):  # The proxy does not know us: no consumer has said a word.
-            raise SendFailed(FailureKind.CONNECT, connecting=True)
+            text = "egress_proxy: the proxy answered 407: it wants a user and a password, or others"
+            raise SendFailed(FailureKind.CONNECT, text, connecting=True)
         return answer
 
     def lane(self, target: Target) -> "_Destination | None":
@@ -124,14 +134,14 @@ class HttpTransport:
             self._again.discard(task)
             error = None if task.cancelled() else task.exception()
             if task.cancelled():
-                post.tell(SendFailed(FailureKind.RESET))
+                post.tell(SendFailed(FailureKind.RESET, GIVEN_UP))
             elif error is None:
                 post.tell(task.result())
             elif isinstance(error, SendFailed):
                 post.tell(error)
             else:
                 _log.error("http.error", exc_info=error)
-                post.tell(SendFailed(FailureKind.RESET))
+                post.tell(SendFailed(FailureKind.RESET, "the attempt went wrong in the gateway"))
 
         task.add_done_callback(ended)
         return True
@@ -337,7 +347,7 @@ class _Post:
             self.again.cancel()
         else:
             self.connection.close()
-        asyncio.get_running_loop().call_soon(self._told, SendFailed(FailureKind.TIMEOUT))
+        asyncio.get_running_loop().call_soon(self._told, SendFailed(FailureKind.TIMEOUT, GIVEN_UP))
 
 
 def _resolve(answer: asyncio.Future[Answer], outcome: Answer | SendFailed) -> None:

@@ -9,7 +9,13 @@ import socket
 from collections.abc import Collection, Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-from gateway.egress.addresses import AddressRefused, IPAddress, Target
+from gateway.egress.addresses import (
+    DEFAULT_PORTS,
+    DENIED_PORTS,
+    AddressRefused,
+    IPAddress,
+    Target,
+)
 from gateway.egress.host_list import HostList
 
 # What `is_global` lets pass (Python 3.11) and what leads inside or nowhere all the same.
@@ -78,6 +84,7 @@ class AddressPolicy:
             address of this machine.
         deliver_to_self: Whether it may send to these.
         schemes: The only schemes that addresses may have; None for all.
+        ports: Ports that strangers may name, beside those that all may.
     """
 
     def __init__(
@@ -88,8 +95,10 @@ class AddressPolicy:
         own: Collection[tuple[str, int]] = (),
         deliver_to_self: bool = False,
         schemes: Collection[str] | None = None,
+        ports: Iterable[range] = (),
     ) -> None:
         self._schemes = None if schemes is None else frozenset(schemes)
+        self._ports = tuple(ports)
         self._loopback = loopback
         self._own = frozenset() if deliver_to_self else frozenset(_spelled(*one) for one in own)
         self._allowed = HostList(allow)
@@ -97,6 +106,25 @@ class AddressPolicy:
     def allows_scheme(self, scheme: str) -> bool:
         """Whether addresses may have *scheme*."""
         return self._schemes is None or scheme in self._schemes
+
+    def check_named(self, target: Target, *, trusted: bool = False) -> None:
+        """Judge *target*, which somebody names now: as `check`, and its port, unless that is
+        *trusted*.
+
+        Raises:
+            AddressRefused: It may not be named.
+        """
+        self.check(target)
+        if not trusted and not self._allows_port(target):
+            raise AddressRefused(target.url, allowed_by="egress_ports")
+
+    def _allows_port(self, target: Target) -> bool:
+        port = target.port
+        if port in (80, 443, DEFAULT_PORTS.get(target.scheme)):
+            return True
+        return (port >= 1024 and port not in DENIED_PORTS) or any(
+            port in one for one in self._ports
+        )
 
     def check(self, target: Target) -> None:
         """Judge *target* as it is written; a name is judged again once it is resolved.

@@ -81,6 +81,6 @@ class Schemes:
             AddressRefused: It may not be sent to.
         """
         if target.scheme not in self._others:
-            self._policy.check(target)
+            self._policy.check_named(target, trusted=self._trusts(owner))
         elif target.scheme not in self._strangers and not self._trusts(owner):
             raise AddressRefused(target.url, allowed_by="strangers")

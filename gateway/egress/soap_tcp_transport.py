@@ -15,10 +15,18 @@ from typing import TypeAlias
 import structlog
 
 from gateway.egress.addresses import Target
+from gateway.egress.client_limits import ClientLimits
 from gateway.egress.dialing import Dialer
 from gateway.egress.hops import hops_id
-from gateway.egress.http_connection import ClientLimits
-from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told, check_peer
+from gateway.egress.transport import (
+    GIVEN_UP,
+    Answer,
+    FailureKind,
+    Request,
+    SendFailed,
+    Told,
+    check_peer,
+)
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.security.resource_addresses import ResourceKind
@@ -221,7 +229,7 @@ class SoapTcpTransport:
         turned = False
         while True:
             if self._closed:
-                raise SendFailed(FailureKind.RESET)
+                raise SendFailed(FailureKind.RESET, GIVEN_UP)
             destination = self._destinations.get(key)
             if destination is None:
                 destination = self._destinations[key] = _Destination(key)
@@ -310,7 +318,12 @@ _ARRIVED = Answer(202)
 
 
 def _failure(fate: Fate) -> SendFailed:
-    return SendFailed(FailureKind.TIMEOUT if fate is Fate.LATE else FailureKind.RESET)
+    if fate is Fate.LATE:
+        return SendFailed(
+            FailureKind.TIMEOUT, "the consumer's system did not acknowledge it in time"
+        )
+    text = "the connection was closed before the consumer's system had acknowledged it"
+    return SendFailed(FailureKind.RESET, text)
 
 
 class _Post:

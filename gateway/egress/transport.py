@@ -6,49 +6,63 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Protocol, Self, TypeAlias, runtime_checkable
 
+from filters import Refused, in_utf_8
 from gateway.egress.addresses import Target
+from gateway.egress.causes import one_line
 from mediation import Attachment, Packaging, Soap
+from mediation.packaging.mime import charset_in
 
+LONGEST_DOCUMENT = 2**20
+"""Bytes of an answer that is read, in UTF-8."""
 MAX_RETRY_AFTER = 3600.0
 """Seconds; a consumer that asks for more is asked again after these."""
 
 
-class FailureKind(Enum):
-    """Why there is no answer. The value is the word shown to the subscription's owner."""
+GIVEN_UP = "given up by this gateway before there was an answer"
 
-    NAME = "name"
-    """The name has no address."""
-    CONNECT = "connect"
-    """No connection: refused, unreachable, reset."""
-    TLS = "tls"
-    """The handshake failed, or the certificate is not the host's."""
-    TIMEOUT = "timeout"
-    RESET = "reset"
-    """The connection ended before the answer did."""
-    FORBIDDEN = "forbidden"
-    """The policy does not allow the address; nothing was sent."""
-    ANSWER = "answer"
-    """The answer is malformed or exceeds its limits."""
-    TRANSPORT = "transport"
-    """The transport, which a package brought, failed inside."""
-    TOO_LARGE = "too-large"
-    """The consumer takes no message of this size; nothing was sent."""
+
+class FailureKind(Enum):
+    """Why there is no answer. The value says it in words, for where nothing more is known."""
+
+    NAME = "its name has no address"
+    CONNECT = "no connection"
+    """Refused, unreachable, reset."""
+    TLS = "the TLS handshake failed"
+    """Or the certificate is not the host's."""
+    TIMEOUT = "no answer in time"
+    RESET = "the connection was closed before the answer"
+    FORBIDDEN = "the policy of this gateway does not allow to send to this address"
+    """Nothing was sent."""
+    ANSWER = "the answer is malformed or too long"
+    TRANSPORT = "the transport failed"
+    """One that a package brought, inside."""
+    TOO_LARGE = "the message is larger than the consumer takes"
+    """Nothing was sent."""
 
 
 class SendFailed(Exception):
-    """Raised where there is no answer that could be judged.
+    """Raised where there is no answer that could be judged. Its text is *detail*.
 
     Args:
         kind: What went wrong.
+        detail: Why, in words that are shown to the operator and to the owner of the subscription:
+            no credentials, no keys. What is said of *kind* where it is empty; its first 200
+            characters are kept.
         connecting: Whether it did before there was a connection: then it counts for the
             destination, else for the subscription alone.
         status: The status, when that much of the answer was read.
     """
 
     def __init__(
-        self, kind: FailureKind, *, connecting: bool = False, status: int | None = None
+        self,
+        kind: FailureKind,
+        detail: str = "",
+        *,
+        connecting: bool = False,
+        status: int | None = None,
     ) -> None:
-        super().__init__(kind.value)
+        self.detail = one_line(detail) or kind.value
+        super().__init__(self.detail)
         self.kind = kind
         self.connecting = connecting
         self.status = status
@@ -71,6 +85,7 @@ class Request:
         patient: Its answer may be long, and may take its time: who is asked waits for something.
         once: A connection that ends with it is a failure, also where the consumer may have closed
             it while it was idle: whoever sends it counts how often it was sent.
+        expires: POSIX time from which on nobody is to get what is kept of it; None is never.
     """
 
     target: Target
@@ -86,6 +101,7 @@ class Request:
     own_headers: tuple[tuple[str, str], ...] = ()
     patient: bool = False
     once: bool = False
+    expires: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +122,14 @@ class Answer:
     @property
     def content_type(self) -> str:
         return self.headers.get("content-type", "")
+
+    @property
+    def document(self) -> bytes:
+        """The body, an XML document, in UTF-8; as it came where it cannot be."""
+        try:
+            return in_utf_8(self.body, charset_in(self.content_type), most=LONGEST_DOCUMENT)
+        except Refused:
+            return self.body
 
     def retry_after(self, now: float) -> float | None:
         """Seconds to wait from *now* (a POSIX time), 0 to 3600; None when not said.
@@ -129,7 +153,11 @@ def check_peer(request: Request, peer: str) -> None:
         SendFailed: It may not.
     """
     if request.admit is not None and not request.admit(peer):
-        raise SendFailed(FailureKind.CONNECT, connecting=True)
+        raise SendFailed(
+            FailureKind.CONNECT,
+            "its host was asked often enough for now, and never accepted a message",
+            connecting=True,
+        )
 
 
 class Posted(Protocol):

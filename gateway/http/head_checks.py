@@ -16,6 +16,19 @@ class HeadRefused(Exception):
         self.status = status
 
 
+def unreadable(said: str) -> str:
+    """What is said of a request that the parser cannot read, in the words of whom is *said*."""
+    folded = f" {_FOLDED}" if said in _MAY_BE_FOLDED else ""
+    return f"The request cannot be read: {said.lower()}.{folded}"
+
+
+_MAY_BE_FOLDED = ("Unexpected whitespace after header value", "Invalid header value char")
+_FOLDED = (
+    "Write each header field on one line: obsolete line folding is not accepted"
+    " (RFC 9112, section 5.2)."
+)
+
+
 def check_head(version: str, target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Return *target* in origin form: path and query.
 

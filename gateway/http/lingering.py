@@ -2,13 +2,17 @@
 
 import asyncio
 
+LINGERS = 5
+"""As many times as it lingers for a peer that is silent, it does for one that goes on sending."""
+
 
 class LingeringTransport:
     """A transport whose `close` ends our side only, while the peer is in mid-request.
 
     Closing a socket with unread octets makes the kernel reset it, and what was written
     last (the refusal) is lost on its way. So the rest is read and thrown away for a while
-    (RFC 9112, "Tear-down"); what is written meanwhile is dropped.
+    (RFC 9112, "Tear-down"); what is written meanwhile is dropped. In TLS, which cannot end one
+    side, the peer knows from its length where the refusal ends.
     """
 
     def __init__(
@@ -18,6 +22,9 @@ class LingeringTransport:
         self._linger_time = linger_time
         self._linger_octets = linger_octets
         self._timer: asyncio.TimerHandle | None = None
+        self._turns = LINGERS
+        self._came = False
+        """Whether anything came since the timer was set."""
         self.receiving = False
         """Whether the peer is in mid-request."""
         self.aborted = False
@@ -37,15 +44,28 @@ class LingeringTransport:
     def close(self) -> None:
         if self.lingering or self._transport.is_closing():
             return
-        if not self.receiving or not self.can_write_eof():
+        if not self.receiving:
             self._transport.close()
             return
-        self._timer = asyncio.get_running_loop().call_later(self._linger_time, self.abort)
+        self._linger()
         self._transport.resume_reading()
-        self._transport.write_eof()
+        if self.can_write_eof():
+            self._transport.write_eof()
+
+    def _linger(self) -> None:
+        self._turns -= 1
+        self._came = False
+        self._timer = asyncio.get_running_loop().call_later(self._linger_time, self._over)
+
+    def _over(self) -> None:
+        if self._came and self._turns > 0:
+            self._linger()
+        else:
+            self.abort()
 
     def discard(self, octets: int) -> None:
         """Count *octets* that came after `close`; too many abort the connection."""
+        self._came = True
         self._linger_octets -= octets
         if self._linger_octets < 0:
             self.abort()

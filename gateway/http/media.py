@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from functools import lru_cache
 
+from filters.charsets import charset_named, charset_refused
 from gateway.http.refusal import HttpRefusal
 from mediation.packaging import mime
 from mediation.packaging.mime import MediaType
@@ -22,7 +23,6 @@ DIME = "application/dime"
 SOAP_MEDIA_TYPES = frozenset(
     {"text/xml", "application/soap+xml", "application/xml", MULTIPART, DIME}
 )
-CHARSETS = frozenset({"utf-8", "utf-16", "utf-16le", "utf-16be", "us-ascii"})
 
 
 def parse_media_type(text: str) -> MediaType:
@@ -58,7 +58,7 @@ def soap_media_type(headers: Iterable[tuple[bytes, bytes]]) -> MediaType:
 
     Raises:
         HttpRefusal: 415; it is none that a SOAP envelope, or a package with one, comes in, or
-            in a charset other than UTF-8 and UTF-16.
+            in a charset that is not read.
     """
     return _soap_media_type(_one_content_type(headers))
 
@@ -68,8 +68,9 @@ def _soap_media_type(value: bytes) -> MediaType:
     media_type = parse_media_type(value.decode("latin-1"))
     if media_type.name not in SOAP_MEDIA_TYPES:
         raise unsupported()
-    if media_type.charset is not None and media_type.charset not in CHARSETS:
-        raise unsupported()
+    charset = media_type.charset
+    if charset is not None and charset_named(charset) is None:
+        raise HttpRefusal(415, f"The message cannot be read: {charset_refused(charset)}.")
     return media_type
 
 

@@ -36,7 +36,7 @@ from uvicorn.server import ServerState
 from gateway.http.delivered import CONNECTION
 from gateway.http.gate import ConnectionGate
 from gateway.http.handshakes import Handshaking
-from gateway.http.head_checks import HeadRefused, check_head
+from gateway.http.head_checks import HeadRefused, check_head, unreadable
 from gateway.http.limits import HttpLimits
 from gateway.http.lingering import LingeringTransport
 from gateway.http.unchunked import unchunked
@@ -211,8 +211,11 @@ class HardenedProtocol(HttpToolsProtocol):
                 # The one that left off takes nothing more where the connection is to be closed.
                 self.parser = httptools.HttpRequestParser(self)
                 self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-            except httptools.HttpParserError:
+            except httptools.HttpParserCallbackError:
                 self._refuse(self._refusal)
+                return
+            except httptools.HttpParserError as error:
+                self._refuse(self._refusal, unreadable(str(error)))
                 return
             else:
                 return
@@ -327,8 +330,9 @@ class HardenedProtocol(HttpToolsProtocol):
         self._refusal = status
         return HeadRefused(status)
 
-    def _refuse(self, status: HTTPStatus) -> None:
-        """Answer with *status*, unless that would be a second answer, and close."""
+    def _refuse(self, status: HTTPStatus, why: str = "") -> None:
+        """Answer with *status*, unless that would be a second answer, and close; *why* is a
+        sentence."""
         self._stop_clock()
         self._wrapped.receiving = True
         self.pipeline.clear()
@@ -347,7 +351,7 @@ class HardenedProtocol(HttpToolsProtocol):
             if running.response_started:
                 self._wrapped.abort()
                 return
-        body = f"{status.phrase}.\n".encode()
+        body = f"{status.phrase}.{' ' if why else ''}{why}\n".encode()
         self.transport.write(
             b"HTTP/1.1 %d %b\r\ncontent-type: text/plain; charset=utf-8\r\n"
             b"content-length: %d\r\nconnection: close\r\n\r\n%b"
@@ -415,6 +419,7 @@ class HardenedProtocol(HttpToolsProtocol):
                 self._set_clock(_Phase.BODY, min(left, self._limits.body_grace / 5))
 
     def _await_reader(self) -> None:
+        self._gate.note_unread(self)
         if self._writing is None:
             self._writing = self.loop.call_later(self._limits.write_time, self._check_reader)
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import structlog
 
+from filters import DocumentLimits
+from filters.documents import DEFAULT_LIMITS
 from gateway.exchange import Inbound
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.observing.samples import Sample, counter
@@ -24,10 +26,18 @@ class Deposits:
         attachments_dropped: Attachments of these messages, for readers get envelopes alone.
     """
 
-    def __init__(self, mailboxes: Mailboxes, parsing: Parsing, intake: Intake) -> None:
+    def __init__(
+        self,
+        mailboxes: Mailboxes,
+        parsing: Parsing,
+        intake: Intake,
+        *,
+        limits: DocumentLimits = DEFAULT_LIMITS,
+    ) -> None:
         self._mailboxes = mailboxes
         self._parsing = parsing
         self._intake = intake
+        self._limits = limits
         self.stored = 0
         self.attachments_dropped = 0
 
@@ -57,7 +67,7 @@ class Deposits:
         whole = resource.kind in MESSAGE_BOXES
 
         def envelopes(_: object) -> list[tuple[str | None, bytes]]:
-            envelope = convert_envelope(inbound.octets, inbound.charset)
+            envelope = convert_envelope(inbound.octets, limits=self._limits)
             if whole:
                 return [(message_id(envelope), envelope)]
             events = split_envelope(envelope)

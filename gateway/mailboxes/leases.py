@@ -73,6 +73,8 @@ class MailboxLeases:
         self._clock = clock
         self._forget = forget
         self._exclusive: set[str] = set()
+        self.expired = 0
+        """Messages whose life was over before anybody took them."""
 
     async def take(
         self,
@@ -148,7 +150,9 @@ class MailboxLeases:
         if taken is None:
             self._forget(mailbox.key)
             raise MailboxUnknown
-        return Batch(mailbox, name, tuple(taken[0]), taken[1], now + lease)
+        found, more, expired = taken
+        self.expired += expired
+        return Batch(mailbox, name, tuple(found), more, now + lease)
 
     @asynccontextmanager
     async def alone(self, mailbox: Mailbox) -> AsyncIterator[None]:

@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from gateway.model.mailboxes import (
     MailboxSize,
     PutResult,
 )
+from gateway.model.moments import moment_of
 from gateway.observing.samples import Sample, counter
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
@@ -38,6 +39,7 @@ from gateway.store import Store
 from gateway.store import mailbox_messages as messages
 from gateway.store import mailboxes as rows
 from gateway.store.dead_letters import Selection, Slice
+from gateway.store.owner_bytes import BytesExceeded, OwnerBytes
 
 LOOK_AROUND = 0.5
 """Seconds between two looks for messages that other replicas have put in, while readers wait."""
@@ -67,12 +69,14 @@ class Mailboxes:
         quotas: MailboxQuotas,
         *,
         trusts: Callable[[str], bool] = lambda _: True,
+        owner_bytes: OwnerBytes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._clock = clock
         self._quotas = quotas
         self._trusts = trusts
+        self._owner_bytes = owner_bytes or OwnerBytes(store, trusts=lambda _: True)
         self._end_feeds: Callable[[Mailbox], Awaitable[None]] | None = None
         self._by_key: dict[str, Mailbox] = {}
         self._named: dict[str, Mailbox] = {}
@@ -80,6 +84,8 @@ class Mailboxes:
         self.leases = MailboxLeases(store, self.waiting, clock=clock, forget=self._forget)
         self.dropped = 0
         """Messages that went to the dead letters, for want of room or of a reader."""
+        self.expired = 0
+        """Messages that were removed because their life was over, and nobody asked for them."""
 
     def before_destroying(self, end_feeds: Callable[[Mailbox], Awaitable[None]]) -> None:
         """Call *end_feeds* with each mailbox that is destroyed, to end what fills it."""
@@ -98,11 +104,16 @@ class Mailboxes:
         return len(self._by_key)
 
     def metrics(self) -> Iterator[Sample]:
-        """The messages that went to the dead letters."""
+        """The messages that went to the dead letters, and those that expired."""
         yield counter(
             "mailbox_dropped",
             "Messages of mailboxes that found no room or no reader: they are dead letters.",
             self.dropped,
+        )
+        yield counter(
+            "mailbox_expired",
+            "Messages of mailboxes whose life was over before they were taken.",
+            self.expired + self.leases.expired,
         )
 
     def _know(self, mailbox: Mailbox) -> Mailbox:
@@ -146,7 +157,9 @@ class Mailboxes:
 
         Raises:
             QuotaExceeded: (the transaction) There are too many.
+            BytesExceeded: Too much is kept for *principal*.
         """
+        self._owner_bytes.check(mailbox.owner)
         quotas = self._quotas
 
         def make(connection: Connection) -> None:
@@ -270,7 +283,7 @@ class Mailboxes:
             MailboxUnknown: The mailbox is gone.
         """
         size = await self.size(mailbox)
-        return datetime.fromtimestamp(size.used + self._quotas.idle, UTC)
+        return moment_of(size.used + self._quotas.idle)
 
     async def listed(self, after: str, limit: int) -> list[tuple[Mailbox, MailboxSize]]:
         """The *limit* first mailboxes whose ids are greater than *after*.
@@ -293,9 +306,16 @@ class Mailboxes:
 
     # Messages in.
 
-    async def put(self, mailbox: Mailbox, envelopes: Sequence[tuple[str | None, bytes]]) -> None:
+    async def put(
+        self,
+        mailbox: Mailbox,
+        envelopes: Sequence[tuple[str | None, bytes]],
+        *,
+        expires: float | None = None,
+    ) -> None:
         """Put *envelopes*, each with its message id, into *mailbox*; on return they are durable. An
-        envelope whose id lies there already is kept once.
+        envelope whose id lies there already is kept once. From POSIX time *expires* on nobody gets
+        them.
 
         Raises:
             MailboxUnknown: The mailbox is gone.
@@ -303,15 +323,28 @@ class Mailboxes:
             StoreUnavailable: The envelopes may be there, or not.
         """
         now, bounds = self._clock(), self._bounds(mailbox)
+        octets = sum(len(envelope) for _, envelope in envelopes)
+        try:
+            self._owner_bytes.take(mailbox.owner, octets)
+        except BytesExceeded:
+            raise _full("Too much is kept for the owner of the mailbox.") from None
         outcome, dropped = await self._change(
             mailbox.key,
-            partial(messages.put, key=mailbox.key, envelopes=envelopes, bounds=bounds, now=now),
+            partial(
+                messages.put,
+                key=mailbox.key,
+                envelopes=envelopes,
+                bounds=bounds,
+                now=now,
+                expires=expires,
+            ),
         )
         if outcome is PutResult.UNKNOWN:
             self._forget(mailbox.key)
             raise MailboxUnknown
         if outcome is PutResult.FULL:
-            raise _full()
+            self._owner_bytes.freed(mailbox.owner, octets)
+            raise _full("The mailbox is full.")
         if dropped:
             self.dropped += dropped
             _log.warning("mailbox.overflow", mailbox=mailbox.id, dropped=dropped)
@@ -354,8 +387,11 @@ class Mailboxes:
                 self._forget(key)
 
     async def clear(self) -> None:
-        """Bury messages that nobody took in time, and destroy mailboxes that nobody read."""
+        """Remove messages whose life is over, bury those that nobody took in time, and destroy
+        mailboxes that nobody read."""
         now = self._clock()
+        while expired := await self._store.submit(partial(messages.expire, now=now)):
+            self.expired += expired
         while True:
             buried = await self._store.submit(
                 partial(messages.sweep, now=now, oldest=now - self._quotas.age, handed=now - REPLAY)
@@ -382,7 +418,7 @@ class Mailboxes:
         self.waiting.send_away()
 
 
-def _full() -> Refused:
-    refused = Refused(Reason.MAILBOX_FULL, "The mailbox is full.")
+def _full(text: str) -> Refused:
+    refused = Refused(Reason.MAILBOX_FULL, text)
     refused.retry_after = FULL_FOR
     return refused

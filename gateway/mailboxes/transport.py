@@ -31,13 +31,14 @@ class MailboxTransport:
         try:
             key = request.target.host
             mailbox = self._mailboxes.known(key) or await self._mailboxes.find(key)
-            await self._mailboxes.put(mailbox, [(request.message_id, request.body)])
+            envelopes = [(request.message_id, request.body)]
+            await self._mailboxes.put(mailbox, envelopes, expires=request.expires)
         except MailboxUnknown:
             return Answer(410)
         except Refused as refused:
             if refused.reason is Reason.MAILBOX_FULL:
                 return Answer(503, headers={"retry-after": str(round(FULL_FOR))})
-            raise SendFailed(FailureKind.RESET) from refused
+            raise SendFailed(FailureKind.RESET, refused.text) from refused
         return Answer(202, dropped=len(request.attachments))
 
     async def close(self) -> None:

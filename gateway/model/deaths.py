@@ -14,9 +14,14 @@ class DeathReason(Enum):
     EGRESS_FORBIDDEN = "egress-forbidden"
     TOO_LARGE = "too-large"
     BLACK_LISTED = "black-listed"
+    UNREADABLE = "unreadable"
     MAILBOX_OVERFLOW = "mailbox-overflow"
     MAILBOX_AGE = "mailbox-age"
 
+
+NOBODY = ""
+"""The subscription, and the owner, of a message that the messaging system yielded and that could
+not be read: no subscription counts it."""
 
 OF_MAILBOXES = (DeathReason.MAILBOX_OVERFLOW.value, DeathReason.MAILBOX_AGE.value)
 """Reasons of letters that lay in a mailbox: they are envelopes, and no subscription counts them."""
@@ -44,8 +49,10 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A dead letter as it is listed; ``octets`` are the bytes of its message."""
+    """A dead letter as it is listed; ``octets`` are the bytes of its message, ``published`` is the
+    id that its publisher gave it, or that it got when it was accepted without one."""
 
     number: int
     death: Death
     octets: int = 0
+    published: str = ""

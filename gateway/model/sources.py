@@ -107,6 +107,7 @@ class Standing:
         paused: Whether the producer was told to pause.
         plain: The producer was asked to pause, and cannot.
         parting: Whether *failures* are those of Unsubscribe.
+        location: Where we told the producer of *manager* to send; empty where that is not known.
         failures: Exchanges that failed, in a row.
         error: What went wrong last; empty while nothing has.
     """
@@ -127,6 +128,7 @@ class Standing:
     error: str = ""
     error_at: float | None = None
     parting: bool = False
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)

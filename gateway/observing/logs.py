@@ -70,3 +70,5 @@ def set_up_logs(level: str = "info", style: str = "auto") -> None:
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    # What adapters say is ours, and information too; other libraries' warnings are enough.
+    logging.getLogger("adapters").setLevel(max(logging.INFO, logging.getLevelName(level.upper())))

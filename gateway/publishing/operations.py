@@ -5,19 +5,31 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib.metadata import version
+from time import time
 from uuid import NAMESPACE_URL, uuid5
 
+import structlog
+
+from adapters import PublicationRefused
 from filters import DEFAULT_TOPIC, Reason, Refused, Topic, topic_dialects
-from gateway.egress.hops import HOPS_PROPERTY, ORIGIN_PROPERTY, read_hops, read_origin
+from gateway.egress.hops import (
+    HOPS_PROPERTY,
+    ORIGIN_PROPERTY,
+    read_hops,
+    read_origin,
+    read_via,
+)
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers, Inbound
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.observing.samples import Histogram, Sample, counter, histogram
+from gateway.observing.traces import MessageTraces
 from gateway.publishing.event_copies import Copies
-from gateway.publishing.spool import Publisher
+from gateway.publishing.spool import Publisher, Spool
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.intake import Intake
 from gateway.security.quotas import PrincipalRate
+from gateway.store import answered_in_time
 from mediation import (
     Acknowledged,
     CurrentMessage,
@@ -55,6 +67,7 @@ def look_rate() -> PrincipalRate:
 
 OCTETS = tuple(4.0**power for power in range(4, 13))
 """The upper bounds of the buckets of notifications' octets: 256 to 16 MiB."""
+_log = structlog.get_logger("dragoman.publishing")
 
 
 class PublishingOperations:
@@ -65,6 +78,7 @@ class PublishingOperations:
         mailboxes_each: How many mailboxes a stranger may have, for DescribeEvents.
         longest_lease: How long a stranger's subscription lasts at most, in the same way.
         endpoint: The address of the channel without a name.
+        traces: Keeps what becomes of messages.
         copies: Copies what was accepted; None where nothing is copied.
         check: Refuses what nobody registered to publish; None where none need.
         note: Keeps what a message that was published says of its publisher.
@@ -83,6 +97,7 @@ class PublishingOperations:
         mailboxes_each: int,
         longest_lease: timedelta,
         endpoint: str = "",
+        traces: MessageTraces | None = None,
         copies: Copies | None = None,
         check: Callable[[Sequence[Notification]], Awaitable[None]] | None = None,
         note: Callable[[Incoming, Inbound], Awaitable[None]] | None = None,
@@ -90,6 +105,7 @@ class PublishingOperations:
         prove_reader: Callable[[Topic, Incoming, Inbound], Awaitable[None]] | None = None,
     ) -> None:
         self._endpoint = endpoint
+        self._traces = traces or MessageTraces()
         self._check = check
         self._note = note
         self._prove = prove
@@ -102,6 +118,9 @@ class PublishingOperations:
         self._mailboxes_each = mailboxes_each
         self._longest_lease = longest_lease
         self._copies = copies
+        self._asks_store = isinstance(publisher, Spool) or any(
+            each is not None for each in (check, note, prove)
+        )
         self.accepted = 0
         """Notifications that the messaging system, or the spool, holds durably."""
         self.sizes = Histogram(OCTETS)
@@ -135,6 +154,12 @@ class PublishingOperations:
     ) -> Published | Acknowledged | None:
         """Publish notifications, or what *select* makes of them; they are durable on return. Only
         some specifications answer it."""
+        publishing = self._publish(request, incoming, inbound, select)
+        return await (answered_in_time(publishing) if self._asks_store else publishing)
+
+    async def _publish(
+        self, request: Publish, incoming: Incoming, inbound: Inbound, select: Select | None
+    ) -> Published | Acknowledged | None:
         await self._check_topics(request)
         answer = await self.take_in(request, incoming, inbound, select)
         if self._note is not None:
@@ -153,6 +178,8 @@ class PublishingOperations:
         refused now. They keep their ids, for which their publisher's right is proved."""
         await self._check_topics(request)
         notifications, _, _ = self._admitted(request.notifications, inbound)
+        if refusals := self._publisher.refusals_of(notifications):
+            raise PublicationRefused(refusals)
         return await self._proved(request, notifications, incoming, inbound)
 
     async def _proved(
@@ -180,7 +207,7 @@ class PublishingOperations:
         hops, origin = 0, ""
         if inbound.hops is not None:
             hops, origin = read_hops(inbound.hops), read_origin(inbound.origin)
-            notifications = _with_hops(notifications, hops, origin)
+            notifications = _with_hops(notifications, hops, origin, read_via(inbound.via))
         for notification in notifications:
             if has_references(notification):
                 check_references(notification)  # On acceptance, not when the broker is to carry it.
@@ -202,13 +229,13 @@ class PublishingOperations:
         if not notifications:
             pass  # A heartbeat, or nothing that is selected.
         elif not (hops and origin):
-            await self.accept(notifications)
+            await self.accept(notifications, inbound.principal.source, kept=inbound.asked)
         elif not await self._origins.accept_once(
             origin,
             _sender(inbound, notifications),
             notifications,
-            lambda: self.accept(notifications),
-            was_here=self._were_here(notifications),
+            lambda: self.accept(notifications, inbound.principal.source, kept=inbound.asked),
+            was_here=self._were_here(notifications, hops),
         ):
             self.repeated += len(notifications)
         if request.acknowledged:
@@ -217,20 +244,41 @@ class PublishingOperations:
             return Published(request.notifications[0].id)
         return None
 
-    def _were_here(self, notifications: Sequence[Notification]) -> bool:
+    def _were_here(self, notifications: Sequence[Notification], hops: int) -> bool:
         """Whether what has passed this gateway was at the channel that *notifications* are for: the
-        addresses that they passed say it, if they have any."""
+        addresses that they passed say it. Where there are fewer of these than gateways, some said
+        none, and what was here came here, unless a channel with a name is meant."""
         properties = notifications[0].properties
-        passed = properties.get(VIA_PROPERTY)
-        own = channel_address(self._endpoint, properties.get(CHANNEL_PROPERTY, ""))
-        return passed is None or own in passed.split()
+        passed = properties.get(VIA_PROPERTY, "").split()
+        channel = properties.get(CHANNEL_PROPERTY, "")
+        if not passed or channel_address(self._endpoint, channel) in passed:
+            return True
+        return len(passed) < hops and not channel
 
-    async def accept(self, notifications: Sequence[Notification]) -> None:
-        """Publish what was admitted; it is durable on return."""
-        await self._publisher.publish(notifications)
+    async def accept(
+        self, notifications: Sequence[Notification], by: str = "", *, kept: bool = False
+    ) -> None:
+        """Publish what was admitted from *by*; it is durable on return. With *kept* nobody waits
+        for the answer: what the messaging system refuses is set aside.
+
+        Raises:
+            PublicationRefused: The messaging system will never take some; the others are durable.
+        """
+        try:
+            await self._publisher.publish(notifications, kept=kept)
+        except PublicationRefused as refused:
+            self._note_accepted(refused.taken(notifications), by)
+            raise
+        self._note_accepted(notifications, by)
+
+    def _note_accepted(self, notifications: Sequence[Notification], by: str) -> None:
         self.accepted += len(notifications)
+        now = time()
         for notification in notifications:
             self.sizes.observe(notification.octets)
+            self._traces.accepted(notification, by, now)
+            topic = str(notification.topic or "")
+            _log.debug("event.accepted", message=notification.id, topic=topic, by=by)
         # A channel's are not for those who ask for current messages elsewhere.
         self._topics.see([one for one in notifications if CHANNEL_PROPERTY not in one.properties])
         if self._copies is not None:
@@ -286,15 +334,17 @@ def _sender(inbound: Inbound, notifications: Sequence[Notification]) -> str:
 
 
 def _with_hops(
-    notifications: tuple[Notification, ...], hops: int, origin: str
+    notifications: tuple[Notification, ...], hops: int, origin: str, via: str
 ) -> tuple[Notification, ...]:
-    """*notifications* with the number of gateways that they passed, and which event they copy."""
+    """*notifications* with the number of gateways that they passed, which event they copy, and the
+    addresses that they passed, unless the message itself says these."""
     if not hops:
         return notifications
     properties = {HOPS_PROPERTY: str(hops)}
     if origin:
         properties[ORIGIN_PROPERTY] = origin
+    said = {VIA_PROPERTY: via} if via else {}
     return tuple(
-        replace(notification, properties={**notification.properties, **properties})
+        replace(notification, properties={**said, **notification.properties, **properties})
         for notification in notifications
     )

@@ -1,10 +1,11 @@
 """The gateway itself, as producer and broker, as a WS-Resource."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
-from filters import topic_dialects
+from filters import Topic, topic_dialects
 from gateway.parsing import Parsing
 from gateway.publishing.topics import TopicsSeen
 from gateway.resources import ResourceUnknown
@@ -29,10 +30,17 @@ class Producer:
         self._requires_registration = requires_registration
         self._topics = topics
         self._parsing = parsing
+        self._made: dict[Version, tuple[Sequence[Topic], asyncio.Future[PropertyDocument]]] = {}
 
     async def properties(self, version: Version, now: datetime) -> PropertyDocument:
-        octets = OCTETS_OF_TOPIC * len(self._topics.known())
-        return await self._parsing.run_off_loop(octets, self.describe(version))
+        """As `Resource.properties`; made once, for all who ask, until there are other topics."""
+        known = self._topics.known()
+        made = self._made.get(version)
+        if made is None or made[0] != known or _has_failed(made[1]):
+            octets = OCTETS_OF_TOPIC * len(known)
+            making = self._parsing.run_off_loop(octets, self.describe(version))
+            made = self._made[version] = known, asyncio.ensure_future(making)
+        return await asyncio.shield(made[1])  # One that gives up does not end it for the others.
 
     def describe(self, version: Version) -> Callable[[], PropertyDocument]:
         """What makes the properties that the producer has now, in any thread."""
@@ -51,3 +59,7 @@ class Producer:
 
     async def destroy(self) -> None:
         raise ResourceUnknown
+
+
+def _has_failed(made: "asyncio.Future[PropertyDocument]") -> bool:
+    return made.done() and (made.cancelled() or made.exception() is not None)

@@ -9,6 +9,8 @@ from mediation import Notification, TopicNamespaces
 
 TOPICS = 10_000
 OCTETS = 64 * 2**20
+NAMES = 2**20
+"""Bytes of the names of topics that were published on: documents tell of each of them."""
 
 
 class TopicsSeen:
@@ -26,12 +28,15 @@ class TopicsSeen:
         hides: Callable[[Topic], bool] = lambda _: False,
         topics: int = TOPICS,
         octets: int = OCTETS,
+        names: int = NAMES,
     ) -> None:
         self.namespaces = namespaces or TopicNamespaces()
         self._hides = hides
         self._most_topics = topics
         self._most_octets = octets
         self._octets = 0
+        self._most_names = names
+        self._names = 0
         self._current: OrderedDict[Topic, Notification] = OrderedDict()
         self.changes = 0
         """How often a topic came or went."""
@@ -45,13 +50,19 @@ class TopicsSeen:
                 self._octets -= len(previous.payload)
             else:
                 self.changes += 1
+                self._names += _octets_of(topic)
             if notification.attachments:  # Nobody is ever given those of a current message.
                 notification = replace(notification, attachments=())
             self._current[topic] = notification
             self._octets += len(notification.payload)
-            while len(self._current) > self._most_topics or self._octets > self._most_octets:
-                _, gone = self._current.popitem(last=False)
+            while (
+                len(self._current) > self._most_topics
+                or self._octets > self._most_octets
+                or (self._names > self._most_names and len(self._current) > 1)
+            ):
+                former, gone = self._current.popitem(last=False)
                 self._octets -= len(gone.payload)
+                self._names -= _octets_of(former)
                 self.changes += 1
 
     def current(self, topic: Topic) -> Notification | None:
@@ -69,3 +80,8 @@ class TopicsSeen:
         """The topics of the topic namespaces, and those that were published on and are told."""
         seen = (topic for topic in self._current if not self._hides(topic))
         return tuple(dict.fromkeys((*self.namespaces.topics, *seen)))
+
+
+def _octets_of(topic: Topic) -> int:
+    """Bytes of a topic's name, with that of its namespace."""
+    return len(str(topic).encode())

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from gateway.reliability import acknowledging, ending
 from gateway.reliability.heard import replied
-from gateway.reliability.party import Offers, Party, is_callable, reply_key
+from gateway.reliability.party import Offers, Party, empty_key, is_callable, reply_key
 from gateway.reliability.records import (
     IncomingSequence,
     InvokerBuffer,
@@ -134,8 +134,7 @@ def _refusal(
     if request.token is not None or message.uses_token or message.uses_tls:
         return _refuse("No sequence is bound to a token here.")
     if offer is not None:
-        declines = Kind.CLOSE_SEQUENCE in wire.rm.rules.kinds
-        if party.offers is Offers.REFUSE or (party.offers is Offers.DECLINE and not declines):
+        if party.offers is Offers.REFUSE:
             return _refuse("No offer of a sequence is accepted here.")
         if step.tx.outgoing.find_identified(offer.identifier) is not None:
             return _refuse("The offered identifier is in use.")
@@ -157,6 +156,13 @@ def _make(
     lifetime = policy.lifetime(asked)
     identifier = step.party.new_id()
     offer = request.offer if step.party.offers is Offers.ACCEPT else None
+    opposite = reply_key(identifier) if offer is not None else None
+    if (
+        request.offer is not None
+        and offer is None
+        and Kind.CLOSE_SEQUENCE not in wire.rm.rules.kinds
+    ):
+        opposite = empty_key(request.offer.identifier)  # 1.0 cannot decline it.
     incomplete = IncompleteBehaviour.NO_DISCARD
     if step.party.after_delivery or "IncompleteSequenceBehavior" in wire.rm.rules.elements:
         incomplete = step.party.incomplete
@@ -168,7 +174,7 @@ def _make(
         owner=owner,
         service=service,
         create_id=create_id,
-        opposite=reply_key(identifier) if offer is not None else None,
+        opposite=opposite,
         incomplete=incomplete,
         expires_at=step.now + lifetime,
         last_seen=step.now,

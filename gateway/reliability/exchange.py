@@ -9,6 +9,7 @@ from gateway.reliability.opening import created
 from gateway.reliability.party import (
     Party,
     anonymous,
+    empty_of,
     is_callable,
     reply_endpoint,
     reply_key,
@@ -283,6 +284,9 @@ class Exchange:
 
     def _own_end(self, sequence: IncomingSequence) -> Body | None:
         """The end of the replies, where nothing else could carry it (1.0)."""
+        empty = empty_of(sequence.opposite or "")
+        if empty is not None:
+            return TerminateSequence(empty) if is_anonymous(sequence.acks_to.address) else None
         with begin(self.party, self.now) as step:
             replies = step.tx.outgoing.find(reply_key(sequence.identifier))
         if replies is None or replies.identifier is None:

@@ -43,7 +43,7 @@ from gateway.reliability.values import (
     NotHere,
     NoticeKind,
 )
-from mediation import EndpointReference, is_anonymous
+from mediation import BodyContent, EndpointReference, is_anonymous
 from mediation.reliable_messaging import LastMessage, ReliableMessage, read_message
 from mediation.reliable_messaging.application import (
     application_fault_action,
@@ -376,7 +376,9 @@ def _mark(step: Step, buffer: InvokerBuffer, message: InvokerMessage) -> int:
     return count
 
 
-def _reply(step: Step, identifier: str, request: ReliableMessage, action: str, body: bytes) -> None:
+def _reply(
+    step: Step, identifier: str, request: ReliableMessage, action: str, body: BodyContent
+) -> None:
     """Store the reply to *request*: in the sequence that was offered for replies, or where the
     request says."""
     message = Message(action, body, relates_to=request.headers.message_id)
@@ -463,12 +465,12 @@ def _fail(party: Party, identifier: str, number: int, now: float, error: Excepti
         if found is None or found[1].number != number:
             return None
         buffer, message = found
-        attempts = buffer.attempts + 1
+        attempts, text = buffer.attempts + 1, f"{type(error).__name__}: {error}"
         if attempts < party.policy.attempts:
             due_at = now + party.policy.retry_after(attempts, party.random())
             step.tx.invoker.put(replace(buffer, attempts=attempts, due_at=due_at))
+            step.tell(NoticeKind.DELIVERY_FAILED, identifier, text, number)
             return None
-        text = f"{type(error).__name__}: {error}"
         step.tell(NoticeKind.DEAD_MESSAGE, identifier, text, number)
         dead = party.dead.get(buffer.service)
         try:

@@ -25,7 +25,8 @@ class Offers(Enum):
 
     ACCEPT = "accept"
     DECLINE = "decline"
-    """The first sequence stands without it; in 1.0, which cannot say that, it is refused."""
+    """The first sequence stands without it; in 1.0, which cannot say that, it is accepted, stays
+    empty, and ends with the first one. Nothing is kept of it but its identifier."""
     REFUSE = "refuse"
 
 
@@ -180,6 +181,20 @@ def same_place(one: EndpointReference, other: EndpointReference) -> bool:
 def reply_key(identifier: str) -> str:
     """The key of the outgoing sequence that has the replies to the incoming one."""
     return f"replies to {identifier}"
+
+
+_EMPTY = "empty "
+
+
+def empty_key(offered: str) -> str:
+    """Stands for `reply_key` where the sequence that was *offered* stays empty: there is no such
+    outgoing sequence."""
+    return f"{_EMPTY}{offered}"
+
+
+def empty_of(key: str) -> str | None:
+    """The identifier of the sequence that stays empty; the inverse of `empty_key`."""
+    return key[len(_EMPTY) :] if key.startswith(_EMPTY) else None
 
 
 def requests_of(key: str) -> str | None:

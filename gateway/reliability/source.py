@@ -11,7 +11,7 @@ from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire,
 from gateway.reliability.replies import replies_on_connections
 from gateway.reliability.steps import Step, due_now
 from gateway.reliability.values import NoticeKind, Told
-from mediation import EndpointReference, checked_dataclass, id_to_keep, is_anonymous
+from mediation import BodyContent, EndpointReference, checked_dataclass, id_to_keep, is_anonymous
 from mediation.reliable_messaging import (
     Kind,
     Ranges,
@@ -43,7 +43,7 @@ class Message:
     """
 
     action: str
-    body: bytes = b""
+    body: BodyContent = b""
     message_id: str | None = None
     relates_to: str | None = None
     wants_reply: bool = False

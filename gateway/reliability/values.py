@@ -8,7 +8,14 @@ from typing import TypeAlias
 
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.storage import StorageUnavailable, Transaction
-from mediation import EndpointReference, checked_dataclass, http_headers
+from mediation import (
+    BodyContent,
+    EndpointReference,
+    body_element,
+    checked_dataclass,
+    detail_content,
+    http_headers,
+)
 from mediation.reliable_messaging import ReliableMessage
 
 
@@ -88,16 +95,39 @@ class Delivered:
     now: float
 
 
+def check_action(action: str) -> None:
+    """Check the action of a message, which is told in a header of HTTP, too.
+
+    Raises:
+        ValueError: It is empty, or has what no URI has.
+    """
+    if not action:
+        raise ValueError("a message needs an action, such as urn:example:orders/Order")
+    if not action.isprintable() or not _NOT_IN_URI.isdisjoint(action):
+        raise ValueError(f"{action!r} is not an action, such as urn:example:orders/Order")
+
+
+_NOT_IN_URI = frozenset(' "<>\\^`{|}')
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An application's reply.
 
-    Attributes:
-        body: The element in its body, which declares every namespace that it uses.
+    Args:
+        body: The element in its body, which declares every namespace that it uses: bytes, text or
+            an element of lxml; bytes afterwards.
+
+    Raises:
+        ValueError: *body* is not one well-formed element, or *action* is not a URI.
     """
 
     action: str
-    body: bytes
+    body: BodyContent
+
+    def __post_init__(self) -> None:
+        check_action(self.action)
+        object.__setattr__(self, "body", body_element(self.body))
 
 
 class ApplicationFault(Exception):
@@ -107,12 +137,15 @@ class ApplicationFault(Exception):
     Attributes:
         receiver: The fault is the application's own, not the sender's.
         detail: The content of the fault's detail: elements that declare their namespaces.
+
+    Raises:
+        ValueError: *detail* is not well-formed.
     """
 
-    def __init__(self, text: str, *, receiver: bool = False, detail: bytes = b"") -> None:
+    def __init__(self, text: str, *, receiver: bool = False, detail: BodyContent = b"") -> None:
         super().__init__(text)
         self.receiver = receiver
-        self.detail = detail
+        self.detail = detail_content(detail)
 
 
 Application: TypeAlias = Callable[[Transaction, Delivered], Answer | None]
@@ -141,6 +174,7 @@ class NoticeKind(Enum):
     DISCARDED = "messages were discarded, because the sequence ended with a gap"
     SKIPPED = "messages were delivered beyond a gap, because the sequence ended with it"
     REFUSED = "a peer refused something"
+    DELIVERY_FAILED = "an application failed, and gets the message again later"
     FAILED = "it failed, and is tried again later"
 
 

@@ -14,7 +14,7 @@ from gateway.delivery import (
 )
 from gateway.observing.samples import Sample
 from gateway.replicas.membership import LEASE, RENEW, leave
-from gateway.store import Store, StoreUnavailable, replicas
+from gateway.store import Store, StoreUnavailable, answered_in_time, replicas
 from gateway.store import held as rows
 
 
@@ -89,4 +89,5 @@ class Alone:
         if self._dispatchers is not None:
             await self._dispatchers.stop(seconds)
         if self.replica:
-            await leave(self._store, self.replica)
+            with contextlib.suppress(StoreUnavailable):
+                await answered_in_time(leave(self._store, self.replica))

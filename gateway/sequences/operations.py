@@ -7,7 +7,7 @@ from filters import Reason, Refused
 from gateway.exchange import Handlers, Inbound
 from gateway.publishing.operations import PublishingOperations
 from gateway.reliability.fetching import alone
-from gateway.reliability.party import is_callable
+from gateway.reliability.party import empty_of, is_callable
 from gateway.reliability.records import Wire
 from gateway.sequences.contents import named, write_content
 from gateway.sequences.sequences import Acknowledged as Told
@@ -103,7 +103,7 @@ class SequenceOperations:
             case TerminateSequence(identifier, last):
                 told = await sequences.end(identifier, last, principal, terminate=True)
                 if not said.rm or not said.rm.rules.terminate_answered:
-                    return None
+                    return _end_of_empty(said, told)
                 return _written(said, TerminateSequenceResponse(identifier), told.block)
             case AckRequestedAlone() if said.ack_requested:
                 told = await sequences.ask(said.ack_requested[0].identifier, principal)
@@ -111,6 +111,16 @@ class SequenceOperations:
             case AcknowledgementAlone():
                 return None  # Nothing is sent in sequences here.
         raise Refused(Reason.ACTION_UNSUPPORTED, "That is no request about a sequence.")
+
+
+def _end_of_empty(said: ReliableMessage, told: Told) -> SequenceAnswered | None:
+    """The end of the sequence that was offered and stayed empty; None where there was none, or its
+    messages would go elsewhere."""
+    sequence = told.sequence
+    if sequence is None or is_callable(sequence.acks_to):
+        return None
+    empty = empty_of(sequence.opposite or "")
+    return None if empty is None else _written(said, TerminateSequence(empty))
 
 
 def acknowledgement(told: Told) -> SequenceAnswered | None:

@@ -43,6 +43,7 @@ from gateway.sequences.storage import free_leases, next_due, postpone, run_in
 from gateway.sequences.tails import Tail
 from gateway.sequences.turns import AT_WORK, Turns
 from gateway.store import Store, StoreUnavailable
+from gateway.store.owner_bytes import BytesExceeded, OwnerBytes
 from mediation import EndpointReference, Notification, Soap, id_to_keep
 from mediation.reliable_messaging import (
     CreateSequence,
@@ -117,6 +118,7 @@ class Sequences:
         send: Callable[[EndpointReference, Soap, str, bytes, str | None], None],
         shared: bool,
         octets_per_owner: int,
+        owner_bytes: OwnerBytes | None = None,
         settled: float = SETTLED,
         lease_seconds: float = LEASE,
         at_work: int = AT_WORK,
@@ -125,6 +127,7 @@ class Sequences:
         self._store = store
         self._nacks = nacks
         self._octets_per_owner = octets_per_owner
+        self._owner_bytes = owner_bytes
         self._settled = settled
         self._may_name = may_name
         self._send = send
@@ -151,6 +154,12 @@ class Sequences:
         """
         self._creations.take(principal)
         now, owner = time.time(), owner_of(principal)
+        if self._owner_bytes is not None:
+            try:
+                self._owner_bytes.check(owner)
+            except BytesExceeded as exceeded:
+                refused = RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason=exceeded.text)
+                raise RmRefused(refused) from None
 
         share = REMEMBERED_TRUSTED if principal.trusted else REMEMBERED
         remembered = share * self._policy.sequences
@@ -226,13 +235,15 @@ class Sequences:
         self, said: ReliableMessage, header: SequenceHeader, content: bytes, principal: Principal
     ) -> tuple[destination.Outcome, Turn | None, Progress]:
         now, owner, identifier = time.time(), owner_of(principal), header.identifier
+        over = self._owner_bytes is not None and self._owner_bytes.over(owner) > 0
+        most = 0 if over else self._octets_per_owner  # What is next in order may always come.
         media_type = MEDIA_TYPE if content else ""
 
         def work(storage: StorageManager) -> tuple[destination.Outcome, Turn | None, Progress]:
             party = self._party(storage, principal)
             with begin(party, now) as step:
                 before = step.tx.incoming.find(identifier)
-                if not register.has_room(step, header, len(content), owner, self._octets_per_owner):
+                if not register.has_room(step, header, len(content), owner, most):
                     return destination.Outcome(), None, Progress(0, None)
             outcome = destination.receive(
                 party, said, header, content, media_type, now, owner=owner

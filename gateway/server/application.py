@@ -19,9 +19,12 @@ from gateway.server.state import RunState
 from gateway.settings.settings import Settings
 from gateway.settings.values import is_loopback
 from gateway.soap.tcp import SoapTcpServer
+from gateway.store import StoreUnavailable, answered_in_time
 
 ARCHIVE_CLOSE = 5.0
 """Seconds that the archive gets when the gateway stops."""
+STORE_AT_END = 5.0
+"""Seconds that anybody waits for the store then."""
 ENDS_CLOSE = 2.0
 """Seconds that SubscriptionEnd messages get then."""
 _log = structlog.get_logger("dragoman")
@@ -151,6 +154,7 @@ class Application:
         settings, sharing = self.settings, self.sharing
         works: list[Callable[[], Coroutine[Any, Any, None]]] = [
             self._matching.run,
+            self.spool.run,
             sharing.run,
             self.subscriptions.run,
             self._subscriber_sequences.run,
@@ -171,8 +175,6 @@ class Application:
             works.append(self.sequences.run)
         if self.naming is not None:
             works.append(self.naming.run)
-        if self.spool is not None:
-            works.append(self.spool.run)
         if self.discovery is not None:
             works.append(self.discovery.run)
         if self.rights is not None:
@@ -200,6 +202,7 @@ class Application:
     def drain(self) -> None:
         """Take nothing new: a stop is coming."""
         self._state.draining = True
+        self.store.hurry(STORE_AT_END)
         if self._state.ready:
             self._listeners.drain()  # First: what came before is still answered.
             self.soap.draining = True
@@ -228,7 +231,8 @@ class Application:
                 await self.sequences.close()
             await self.adapter.close()
             if self.rights is not None:
-                await self.rights.numbers.close()
+                with contextlib.suppress(StoreUnavailable):
+                    await answered_in_time(self.rights.numbers.close())
             if self.archive is not None:
                 await self.archive.close(ARCHIVE_CLOSE)
             if self._copies is not None:

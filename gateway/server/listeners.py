@@ -6,7 +6,10 @@ import ssl
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from filters import DocumentLimits
+from filters.documents import DEFAULT_LIMITS
 from gateway.http import ConnectionGate
+from gateway.http.limits import ATTACHMENTS
 from gateway.model.hosts import host_and_port
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
@@ -14,8 +17,8 @@ from gateway.security.identify import Identification
 from gateway.settings.settings import Settings
 from gateway.soap.service import SoapService
 from gateway.soap.tcp import SoapTcpServer, listener_samples
-from gateway.tcp import SoapTcpConnection
-from mediation.packaging.dime import DimeMessage
+from gateway.tcp import SoapTcpConnection, TcpLimits
+from mediation.packaging.dime import DimeLimits, DimeMessage
 
 
 class SoapTcpListeners:
@@ -34,6 +37,7 @@ class SoapTcpListeners:
         identification: Identification,
         *,
         base: str,
+        documents: DocumentLimits = DEFAULT_LIMITS,
     ) -> None:
         self._settings = settings
         self._service = service
@@ -41,6 +45,7 @@ class SoapTcpListeners:
         self._gate = gate
         self._identification = identification
         self._base = base
+        self._documents = documents
         self.servers: list[SoapTcpServer] = []
 
     async def listen(
@@ -81,4 +86,11 @@ class SoapTcpListeners:
             gate=self._gate,
             identification=self._identification,
             base=base,
+            limits=_limits_of(self._documents),
+            documents=self._documents,
         )
+
+
+def _limits_of(documents: DocumentLimits) -> TcpLimits:
+    most = documents.octets
+    return TcpLimits(dime=DimeLimits(message=most + ATTACHMENTS, envelope=most))

@@ -43,8 +43,10 @@ from gateway.sources.demand import Demand
 from gateway.sources.keeper import Keeper
 from gateway.sources.registrations import Registrations
 from gateway.sources.sources import Sources
+from gateway.sources.windows import WindowsOperations
 from gateway.store import Store
 from gateway.store.disk_reserve import Reserve
+from gateway.store.owner_bytes import OwnerBytes
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.endings import Endings
@@ -77,13 +79,14 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Trusted networks, and the addresses of the gateway; ``base`` is its URL without a slash at
-    the end."""
+    """Trusted networks, and the addresses of the gateway: ``base`` is its URL without a slash at
+    the end, ``bases`` are all at which it is reached."""
 
     trusted: Networks
     identification: Identification
     base: str
     policy: AddressPolicy
+    bases: frozenset[str]
 
     @property
     def producer(self) -> str:
@@ -102,14 +105,14 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Messaging:
-    """The messaging system, not started. ``spool`` is None where nothing is spooled."""
+    """The messaging system, not started. ``spool`` is the way to it."""
 
     adapter: XPathFilterAdapter
     capabilities: Capabilities
     sharing: WorkSharing
     archive: Archive | None
     copies: Copies | None
-    spool: Spool | None
+    spool: Spool
     table: SubscriptionTable
     discovery: DiscoveryService | None
     rights: TopicRights | None
@@ -119,6 +122,7 @@ class Messaging:
 class Sending:
     """Transports, and what decides about sending."""
 
+    owner_bytes: OwnerBytes
     mailboxes: Mailboxes
     consumers: Consumers
     parsing: Parsing
@@ -175,6 +179,7 @@ class Answering:
     soap: SoapService
     sequences: Sequences | None
     channels: Channels
+    windows: WindowsOperations
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
 from types import MappingProxyType
 
 import structlog
@@ -188,8 +189,12 @@ async def serve(
     await _until_up(servers, serving)
     started(gateway, port)
     await _first_of(serving, asked.stopping, gateway.failed)
+    by = asked.by if asked.stopping.is_set() else "an error"
+    _log.info("dragoman.stopping", by=by)
     gateway.drain()
-    return await _stop(gateway, servers, serving, asked.forced)
+    code = await _stop(gateway, servers, serving, asked.forced)
+    _log.info("dragoman.ended", by=by, code=code)
+    return code
 
 
 class _StopAsked:
@@ -198,8 +203,13 @@ class _StopAsked:
     def __init__(self, stop: asyncio.Event | None) -> None:
         self.stopping = stop or asyncio.Event()
         self.forced = asyncio.Event()
+        self.by = "its caller"
+        """What asked first."""
 
-    def on_signal(self) -> None:
+    def on_signal(self, number: signal.Signals) -> None:
+        """Stop, or stop at once where a signal had asked before."""
+        if not self.stopping.is_set():
+            self.by = number.name
         if self.stopping.is_set():
             self.forced.set()
         self.stopping.set()
@@ -208,7 +218,7 @@ class _StopAsked:
 def _handle_signals(asked: _StopAsked, tls: ssl.SSLContext | None, settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked.on_signal)
+        loop.add_signal_handler(number, asked.on_signal, number)
     if tls is not None:
         loop.add_signal_handler(signal.SIGHUP, _renew, tls, settings)
     faulthandler.register(signal.SIGQUIT, file=sys.stderr, all_threads=True, chain=False)
@@ -263,7 +273,8 @@ async def _stop(
     if ending in done:
         await ending
         return 1 if gateway.failed.is_set() else 0
-    _log.error("dragoman.stop-forced")
+    why = "a second signal" if forced.is_set() else f"it took longer than {IN_ALL:g} seconds"
+    _log.error("dragoman.stop-forced", why=why)
     ending.cancel()
     return 1
 
@@ -298,4 +309,23 @@ def run(settings: Settings, *, started: Callable[[Application, int], None]) -> i
         admin = None
         if settings.admin is not None:
             admin = stack.enter_context(contextlib.closing(listen(*settings.admin)))
-        return uvloop.run(serve(settings, listener, admin=admin, tcp=tcp, started=freeze))
+        with _told(settings):
+            return uvloop.run(serve(settings, listener, admin=admin, tcp=tcp, started=freeze))
+
+
+@contextlib.contextmanager
+def _told(settings: Settings) -> Iterator[None]:
+    """Log why a gateway does not start, or ends with an error; who reads the log as a person has
+    the command's last line."""
+    in_json = settings.log_format == "json"
+    if in_json:
+        _log.info("dragoman.starting", release=version("dragoman"), process=os.getpid())
+    try:
+        yield
+    except Refused as refused:
+        if in_json:
+            _log.error("dragoman.not-started", why=refused.text)
+        raise
+    except Exception:
+        _log.critical("dragoman.ended", by="an error", code=1, exc_info=True)
+        raise

@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from adapters import XPathFilterAdapter
+from adapters import AdapterState, XPathFilterAdapter
 from gateway.delivery import WorkSharing
 from gateway.server.state import RunState
 from gateway.store import Store
 from gateway.subscriptions.table import SubscriptionTable
+
+EMBEDDED = "embedded"
 
 
 class Readiness:
@@ -34,19 +36,24 @@ class Readiness:
         self._scheme = scheme
 
     def __call__(self) -> dict[str, Any]:
-        writable = self._store.writable
+        self._store.look()
+        writable, reported = self._store.writable, self._reported()
+        # What the gateway itself keeps for a messaging system is as much its own as the store.
+        kept = self._scheme != EMBEDDED or reported is None or reported.connected
         return {
-            "ready": self._state.ready and not self._state.draining and writable,
+            "ready": self._state.ready and not self._state.draining and writable and kept,
             "draining": self._state.draining,
             "store": "writable" if writable else "unavailable",
             "adapter": self._scheme,
-            **self._broker(),
+            **self._broker(reported),
             "subscriptions": len(self._table),
             **self._share(),
         }
 
-    def _broker(self) -> dict[str, Any]:
-        state = self._adapter.state if self._state.ready else None
+    def _reported(self) -> AdapterState | None:
+        return self._adapter.state if self._state.ready else None
+
+    def _broker(self, state: AdapterState | None) -> dict[str, Any]:
         if state is None:
             return {}
         return {
@@ -57,6 +64,8 @@ class Readiness:
                 "last_error": state.last_error,
                 "last_error_at": state.last_error_at
                 and state.last_error_at.isoformat(timespec="seconds"),
+                "stopped_by": state.stopped_by,
+                **({"queues_gone": list(state.gone)} if state.gone else {}),
             }
         }
 

@@ -31,18 +31,17 @@ or less."""
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The conservation law, what is in the spool, where there is one, and mailboxes with the
-    messages and bytes in them."""
+    """The conservation law, what is in the spool, and mailboxes with the messages and bytes in
+    them."""
 
     conservation: Conservation
-    spool: SpoolSize | None
+    spool: SpoolSize
     mailboxes: tuple[int, int, int]
 
     def metrics(self) -> Iterator[Sample]:
         """The numbers of the store, as of now."""
         yield from conservation_samples(self.conservation)
-        if self.spool is not None:
-            yield from self.spool.metrics(now=time.time())
+        yield from self.spool.metrics(now=time.time())
         number, messages, octets = self.mailboxes
         yield gauge("mailboxes", "Mailboxes.", number)
         yield gauge("mailbox_messages", "Messages in mailboxes.", messages)
@@ -105,7 +104,7 @@ class Counting:
         return counts
 
 
-async def count(store: Store, dispatchers: Dispatchers, spool: Spool | None) -> Counts:
+async def count(store: Store, dispatchers: Dispatchers, spool: Spool) -> Counts:
     """Count all.
 
     Raises:
@@ -113,6 +112,6 @@ async def count(store: Store, dispatchers: Dispatchers, spool: Spool | None) -> 
     """
     return Counts(
         await dispatchers.conservation(),
-        await spool.size() if spool else None,
+        await spool.size(),
         await store.submit(mailboxes.overall),
     )

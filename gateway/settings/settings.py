@@ -5,7 +5,7 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
@@ -29,7 +29,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from filters import Reason, Refused
+from filters import DocumentLimits, Reason, Refused
+from filters.documents import DEFAULT_LIMITS
 from gateway.discovery.settings import DiscoverySettings
 from gateway.egress import Consumer
 from gateway.egress.addresses import DEFAULT_PORTS
@@ -58,6 +59,7 @@ from gateway.settings.values import (
     NetworkWords,
     Words,
     WsrmMode,
+    are_ports,
     are_prefixes,
     are_schemes,
     is_base,
@@ -189,6 +191,9 @@ class Settings(BaseSettings):
     """Networks, addresses and names inside that consumers may have."""
     egress_schemes: Annotated[Words, AfterValidator(are_schemes)] = tuple(DEFAULT_PORTS)
     """The schemes of our own that consumers may have."""
+    egress_ports: Annotated[Words, AfterValidator(are_ports)] = ()
+    """Ports, and ranges of them, that strangers' addresses may have, beside those from 1024 on of
+    services that an HTTP request does not confuse."""
     egress_agreed: Annotated[Words, AfterValidator(may_be_listed)] = ()
     """Hosts that are known to want what strangers have sent to them: they need not accept a message
     before they get many."""
@@ -259,12 +264,18 @@ class Settings(BaseSettings):
 
     backlog_policy: str = Field("dead-letter-oldest", pattern="^(dead-letter-oldest|end)$")
     """The reaction to more deliveries waiting for a subscription than are kept."""
+    envelope_bytes: int = Field(2 * 2**20, ge=2**16, le=32 * 2**20)
+    envelope_elements: int = Field(50_000, ge=1000, le=1_000_000)
+    """The most bytes, and elements, of a SOAP envelope."""
     store_reserve: int | None = Field(None, ge=0)
     """Bytes of the disk of an SQLite store that publications leave free: by default an eighth of
-    it, 64 MiB at most."""
+    it, from 16 to 64 MiB."""
     dead_letter_bytes: int = Field(4 * 2**30, ge=1)
     dead_letter_bytes_per_owner: int = Field(2**30, ge=1)
     """Bytes of dead letters, of all owners and of one; beyond them the oldest are forgotten."""
+    owner_bytes: int = Field(2**30, ge=1)
+    strangers_bytes: int | None = Field(None, ge=1)
+    """Bytes that one stranger, and all, may have kept: None is half of the disk."""
     retry_delays: Delays | None = None
     black_list_after: int = Field(0, ge=0, le=1000)
     black_list_for: Delay = 300.0
@@ -351,6 +362,17 @@ class Settings(BaseSettings):
         if port is None:
             port = self.port + ADMIN_BEHIND if self.port else 0
         return self.admin_host or loopback, port
+
+    @property
+    def documents(self) -> DocumentLimits:
+        """The limits of an envelope."""
+        wanted = replace(
+            DEFAULT_LIMITS,
+            octets=self.envelope_bytes,
+            elements=self.envelope_elements,
+            nodes=2 * self.envelope_elements,
+        )
+        return DEFAULT_LIMITS if wanted == DEFAULT_LIMITS else wanted
 
     @property
     def admin(self) -> tuple[str, int] | None:

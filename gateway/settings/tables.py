@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
 
@@ -170,7 +170,9 @@ class Directory(BaseModel):
     password: SecretStr = SecretStr("")
     start_tls: bool = True
     subscribe: bool = False
-    """Whether the gateway subscribes at its channel's parent."""
+    """Whether the gateway subscribes at its channel's relatives, as *direction* says."""
+    direction: Literal["down", "up", "both"] = "down"
+    """Which way events go: down from the parent, up from the children, or both."""
     ca: Path | None = None
     interval: Length = timedelta(minutes=5)
 

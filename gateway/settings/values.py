@@ -19,6 +19,7 @@ from mediation import Sequences
 
 CENTURY = timedelta(days=36525)
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
+_PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
 
@@ -79,6 +80,28 @@ def may_be_listed(value: tuple[str, ...]) -> tuple[str, ...]:
 def is_proxy(value: SecretStr) -> SecretStr:
     Proxy.parse(value.get_secret_value())
     return value
+
+
+def are_ports(value: tuple[str, ...]) -> tuple[str, ...]:
+    port_ranges(value)
+    return value
+
+
+def port_ranges(words: tuple[str, ...]) -> tuple[range, ...]:
+    """Ports (``81``) and ranges of ports (``500-600``).
+
+    Raises:
+        ValueError: A word is neither.
+    """
+    found = []
+    for word in words:
+        match = _PORTS.fullmatch(word)
+        first = int(match[1]) if match else 0
+        last = int(match[2] or first) if match else 0
+        if not 1 <= first <= last <= 65535:
+            raise ValueError(f"{word!r} is neither a port, 81, nor a range of ports, 500-600")
+        found.append(range(first, last + 1))
+    return tuple(found)
 
 
 def are_schemes(value: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import structlog
 
 from filters import Reason, Refused
+from gateway.egress import AddressRefused
 from gateway.exchange import ACCEPTED, Handover, Inbound, Reply
 from gateway.parsing import SMALL, Parsing
 from gateway.publishing.resources import OCTETS_OF_TOPIC
@@ -139,6 +140,8 @@ class Answers:
         """The reply that tells *principal* of *refused*, in a text that begins with *begin*; where
         it may be told elsewhere, unless *on_connection*, the reply without a word.
         *status_of_calls* is as in `write_fault`."""
+        if principal.trusted and isinstance(refused, AddressRefused):
+            refused = refused.with_mend()
         self.count_refusal(refused.reason.value)
         retry_after = refused.retry_after
         if retry_after is None and refused.reason is Reason.UNAVAILABLE:

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Refused
-from gateway.egress import HOPS_HEADER, ORIGIN_HEADER
+from gateway.egress import HOPS_HEADER, ORIGIN_HEADER, VIA_HEADER
 from gateway.exchange import Inbound, Reply
 from gateway.http import (
     HttpLimits,
@@ -66,6 +66,7 @@ _PATHS = frozenset(
 _BELOW = (*TOPIC_PATHS, ResourceKind.CHANNEL.value, "/subscriptions/", "/pullpoints/")
 _HOPS = HOPS_HEADER.lower().encode()
 _ORIGIN = ORIGIN_HEADER.lower().encode()
+_VIA = VIA_HEADER.lower().encode()
 
 
 def soap_routes(endpoint: ASGIApp) -> list[BaseRoute]:
@@ -275,10 +276,10 @@ class SoapEndpoint:
             path=_path(scope),
             hint=unpacked.soap,
             declared=unpacked.soap if unpacked.packaging is Packaging.DIME else None,
-            charset=unpacked.charset,
             action=unpacked.action or _header(headers, b"soapaction").strip().strip('"') or None,
             hops=_all(headers, _HOPS),
             origin=_header(headers, _ORIGIN) or None,
+            via=_header(headers, _VIA) or None,
             attachments=unpacked.attachments,
             packaging=unpacked.packaging,
             certificate=client_certificate(scope, self._settings),

@@ -4,7 +4,7 @@ request was."""
 from dataclasses import dataclass
 from itertools import islice
 
-from filters import Reason, Refused
+from filters import Reason, Refused, in_utf_8
 from gateway.http.limits import HttpLimits
 from gateway.http.media import DIME, MULTIPART, unsupported
 from gateway.http.refusal import HttpRefusal
@@ -29,15 +29,13 @@ class Unpacked:
     """An envelope that was taken out of its package, with its attachments.
 
     Attributes:
-        envelope: The root of its package, or all of it; XOP is resolved.
-        charset: That of its media type.
+        envelope: The root of its package, or all of it, in UTF-8; XOP is resolved.
         action: That of its media type, if it has one.
         soap: The version of SOAP to refuse it in while the envelope's own is unknown.
         packaging: The packaging it came in, which the peer can read, too.
     """
 
     envelope: bytes
-    charset: str | None = None
     action: str | None = None
     soap: Soap = Soap.V1_1
     attachments: tuple[Attachment, ...] = ()
@@ -71,18 +69,16 @@ def unpack(
     Raises:
         HttpRefusal: 413; 415 for a package of something else, or without a boundary; 400 where the
             body is not exactly one DIME message.
-        Rejected: The MIME package, or its root, cannot be read.
+        Rejected: The MIME package, or its root, cannot be read; an envelope is in a charset that is
+            not read, or in another one than it says.
     """
     if media_type.name == DIME:
         return _unpack_dime(octets, limits, learnt)
     if media_type.name == MULTIPART:
         return _unpack_mime(media_type, octets, limits, learnt)
-    return Unpacked(
-        envelope=octets,
-        charset=media_type.charset,
-        action=media_type.action,
-        soap=soap_hint(media_type),
-    )
+    hint = soap_hint(media_type)
+    envelope = _in_utf_8(octets, media_type.charset, limits, hint)
+    return Unpacked(envelope=envelope, action=media_type.action, soap=hint)
 
 
 def unpack_dime(
@@ -91,12 +87,12 @@ def unpack_dime(
     """Unpack a message of DIME, whose first record may hold a MIME package (MTOM of WSE 3.0).
 
     Raises:
-        Rejected: The MIME package cannot be read, or has too many parts.
+        Rejected: The MIME package cannot be read, or has too many parts; as `unpack`.
     """
     soap = message.soap or Soap.V1_1
     if not message.packaged:
         return Unpacked(
-            envelope=message.envelope,
+            envelope=_in_utf_8(message.envelope, None, limits, soap),
             soap=soap,
             attachments=message.attachments,
             packaging=Packaging.DIME,
@@ -113,7 +109,6 @@ def unpack_dime(
         raise Rejected(Context(soap), refused) from refused
     return Unpacked(
         envelope=package.envelope,
-        charset=package.charset,
         action=package.action,
         soap=soap,
         attachments=attachments,
@@ -151,7 +146,6 @@ def _unpack_mime(
         raise Rejected(Context(hint), refused) from refused
     return Unpacked(
         envelope=package.envelope,
-        charset=package.charset,
         action=package.action,
         soap=package.soap or hint,
         attachments=package.attachments,
@@ -159,8 +153,15 @@ def _unpack_mime(
     )
 
 
+def _in_utf_8(envelope: bytes, charset: str | None, limits: HttpLimits, soap: Soap) -> bytes:
+    try:
+        return in_utf_8(envelope, charset, most=limits.envelope)
+    except Refused as refused:
+        raise Rejected(Context(soap), refused) from refused
+
+
 def _limits(limits: HttpLimits) -> PackageLimits:
-    return PackageLimits(limits.message, limits.envelope)
+    return PackageLimits(limits.message, limits.envelope, documents=limits.documents)
 
 
 def pack(body: bytes, soap: Soap, action: str, packaging: Packaging) -> tuple[str, bytes]:

@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from filters import Reason, Refused
+from filters import DocumentLimits, Reason, Refused
+from filters.documents import DEFAULT_LIMITS
 from gateway.exchange import Inbound
 from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
@@ -25,7 +26,11 @@ from mediation.reliable_messaging import Rm
 
 
 async def read_inbound(
-    inbound: Inbound, parsing: Parsing, rules: Callable[[str], EndpointRules] = rules_at
+    inbound: Inbound,
+    parsing: Parsing,
+    rules: Callable[[str], EndpointRules] = rules_at,
+    *,
+    limits: DocumentLimits = DEFAULT_LIMITS,
 ) -> Incoming:
     """Read *inbound*, where that may be done; *rules* tells those of the endpoint at a path.
 
@@ -55,7 +60,7 @@ async def read_inbound(
             inbound.octets,
             arrival,
             soap_hint=inbound.hint,
-            charset=inbound.charset,
+            limits=limits,
             learnt=learnt,
         )
 

@@ -118,7 +118,8 @@ class Replies:
         if epr.address == WSA_NONE and epr.wsa is Wsa.V2005_08:
             return epr
         try:
-            self._policy.check(target := parse_target(epr.address))
+            target = parse_target(epr.address)
+            self._policy.check_named(target, trusted=principal.trusted)
         except Refused as refused:
             raise Refused(
                 Reason.REPLY_ADDRESS, "The reply address is refused.", names=(name,)
@@ -132,7 +133,8 @@ class Replies:
     def may_name(self, address: str, principal: Principal) -> bool:
         """Whether *principal* may name *address* for what is to be sent to it time and again."""
         try:
-            self._policy.check(target := parse_target(address))
+            target = parse_target(address)
+            self._policy.check_named(target, trusted=principal.trusted)
         except Refused:
             return False
         return may_choose_reply_address(principal, host_agreed=self._has_agreed(target))
@@ -143,7 +145,8 @@ class Replies:
         """Send what will be sent again, should it be lost, to an address that a peer named; *owner*
         is None where that is trusted. It is left out where too much goes there."""
         try:
-            self._policy.check(target := parse_target(to.address))
+            target = parse_target(to.address)
+            self._policy.check_named(target, trusted=owner is None)
         except Refused:
             return
         if len(self._under_way) >= REPLIES_AT_A_TIME:
@@ -186,7 +189,7 @@ class Replies:
                     answer = await self._transport.send(request)
                     answered = 200 <= answer.status < 300
             except SendFailed as failure:
-                _log.warning("soap.reply-failed", kind=failure.kind.value)
+                _log.warning("soap.reply-failed", reason=failure.detail)
             finally:
                 if handed_over is not None:
                     await handed_over(answered)

@@ -15,13 +15,15 @@
 `SoapService.handle` and `SoapService._proceed` take the steps in this order.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import structlog
 
 from adapters import AdapterUnavailable
-from filters import Reason, Refused
+from filters import DocumentLimits, Reason, Refused
+from filters.documents import DEFAULT_LIMITS
 from gateway.egress import read_hops
 from gateway.exchange import ACCEPTED, Inbound, Reply, Result
 from gateway.mailboxes.deposits import Deposits
@@ -38,7 +40,8 @@ from gateway.soap.refusal_log import RefusalLog
 from gateway.soap.registry import Registry
 from gateway.soap.reliable import PassOn, ReliableStep
 from gateway.soap.replies import Replies
-from mediation import Context, EndpointRules, Incoming, Named, Rejected, Sequences
+from gateway.store import StoreUnavailable, answered_in_time
+from mediation import Context, EndpointRules, Incoming, Named, Publish, Rejected, Sequences
 
 _log = structlog.get_logger("dragoman.soap")
 T = TypeVar("T")
@@ -62,6 +65,7 @@ class SoapService:
         *,
         reliable: ReliableStep | None = None,
         rules: Callable[[str], EndpointRules] = rules_at,
+        limits: DocumentLimits = DEFAULT_LIMITS,
     ) -> None:
         self._registry = registry
         self._parsing = parsing
@@ -69,6 +73,7 @@ class SoapService:
         self._replies = replies
         self._reliable = reliable or PassOn()
         self._rules = rules
+        self._limits = limits
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
         self.refusals = self._answers.refusals
@@ -81,14 +86,19 @@ class SoapService:
         identifiers: tuple[str, ...] = ()
         try:
             try:
-                incoming = await read_inbound(inbound, self._parsing, self._rules)
+                incoming = await read_inbound(
+                    inbound, self._parsing, self._rules, limits=self._limits
+                )
             except Rejected as rejected:
                 resource = addressed(inbound.path, rejected.context.headers.to)
                 if resource is None or not keeps_unread(resource, rejected):
                     raise
                 return await self._keep_unread(inbound, rejected.context, resource)
             context, identifiers = incoming.context, incoming.named.identifiers
-            return await self._reliable(inbound, incoming, self._proceed)
+            answering = self._reliable(inbound, incoming, self._proceed)
+            if isinstance(incoming.request, Publish) and context.reliable is None:
+                return await answering  # What of it needs the store has a deadline of its own.
+            return await answered_in_time(answering, too_late=_give_back)
         # Answered here, for a name that outlived its handler would keep the message in memory.
         except Rejected as rejected:
             return await self._refuse(inbound, rejected.refused, rejected.context, identifiers)
@@ -121,7 +131,9 @@ class SoapService:
         )
         if context.reliable is None:
             return reply
-        return await self._reliable.refused(inbound, context, refused, reply)
+        with contextlib.suppress(StoreUnavailable):
+            return await answered_in_time(self._reliable.refused(inbound, context, refused, reply))
+        return reply
 
     async def _proceed(self, inbound: Inbound, incoming: Incoming) -> Reply:
         """The steps behind "reliable"."""
@@ -134,7 +146,7 @@ class SoapService:
             raise AdapterUnavailable("The gateway is stopping.")
         authorise(inbound.principal, incoming.request, resource)
         if resource is not None and is_deposit(resource, context.operation):
-            await self._deposits.deposit(inbound, resource, incoming.named)
+            await answered_in_time(self._deposits.deposit(inbound, resource, incoming.named))
             return deposited(resource, context)
         if inbound.hops is not None:
             read_hops(inbound.hops)  # A message that goes in circles ends here.
@@ -157,7 +169,7 @@ class SoapService:
             if self.draining:
                 raise AdapterUnavailable("The gateway is stopping.")
             authorise(inbound.principal, None, resource)
-            await self._deposits.deposit(inbound, resource, Named())
+            await answered_in_time(self._deposits.deposit(inbound, resource, Named()))
         except Refused as refused:
             raise Rejected(context, refused) from refused
         return deposited(resource, context)
@@ -204,3 +216,9 @@ class SoapService:
         few."""
         self._answers.count_refusal(reason)
         self._refusal_log.say(reason, text, peer=peer, path=path)
+
+
+async def _give_back(reply: Reply) -> None:
+    """Be done with a reply that came too late: what it hands out is nobody's."""
+    if reply.handed_over is not None:
+        await reply.handed_over(False)

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from filters import Refused
+from filters import DocumentLimits, Refused
+from filters.documents import DEFAULT_LIMITS
 from gateway.egress.hops import hops_of_id
 from gateway.exchange import Inbound, Reply
 from gateway.http import ConnectionGate, HttpLimits
@@ -86,6 +87,7 @@ class SoapTcpServer:
         identification: Identification,
         base: str,
         limits: TcpLimits | None = None,
+        documents: DocumentLimits = DEFAULT_LIMITS,
     ) -> None:
         self.service = service
         self.gate = gate
@@ -99,7 +101,9 @@ class SoapTcpServer:
         """Faults for messages without an id, which only the log could be told."""
         self._parsing = parsing
         self._package_limits = HttpLimits(
-            message=self.limits.dime.message, envelope=self.limits.dime.envelope
+            message=self.limits.dime.message,
+            envelope=self.limits.dime.envelope,
+            documents=documents,
         )
         self._encoder = Encoder()
         self._loop = asyncio.get_running_loop()
@@ -222,7 +226,10 @@ class SoapTcpServer:
             self.unrelated_faults += 1
             _log.info("soap-tcp.unanswerable", peer=principal.address, status=reply.status)
             return False
-        return connection.write(self._encoder.encode(DimeMessage(reply.soap, reply.body)))
+        written = connection.write(self._encoder.encode(DimeMessage(reply.soap, reply.body)))
+        if isinstance(connection, _Connection) and connection.unwritten:
+            self.gate.note_unread(connection)
+        return written
 
     async def _reply_to(
         self,
@@ -269,7 +276,6 @@ class SoapTcpServer:
             base=self.base_at(connection.local),
             hint=unpacked.soap,
             declared=message.soap,
-            charset=unpacked.charset,
             action=unpacked.action,
             hops=hops,
             origin=origin,

@@ -69,7 +69,7 @@ def source_of(
     if not SHORTEST_LEASE <= wanted.lease <= LONGEST_LEASE:
         raise Refused(Reason.EXPIRY_INVALID, "A lease is from 1 second to 30 days.")
     _check_management(wanted, profile)
-    checked(wanted.url, policy)
+    checked(wanted.url, policy, trusted=True)
     if wanted.publish_on is not None:
         topic_named(wanted.publish_on, wanted.namespaces)
     source = Source(

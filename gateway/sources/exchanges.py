@@ -7,10 +7,9 @@ policy, here and again on every connection.
 import asyncio
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TypeVar
 
-from filters import Refused
+from filters import Refused, in_utf_8
 from gateway.egress import (
     AddressPolicy,
     AddressRefused,
@@ -20,7 +19,11 @@ from gateway.egress import (
     Target,
     Transport,
     parse_target,
+    status_words,
 )
+from gateway.egress.transport import LONGEST_DOCUMENT
+from gateway.model.channels import channel_address
+from gateway.model.moments import moment_of
 from gateway.model.sources import Source
 from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
@@ -49,6 +52,7 @@ from mediation import (
     is_anonymous,
     is_response,
     leasing_in,
+    manager_at,
     parse_date_time,
     parse_expiry,
     read_answer,
@@ -62,6 +66,7 @@ from mediation import (
 )
 from mediation import Granted as GrantedAnswer
 from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSEN
+from mediation.packaging.mime import charset_in
 
 SECONDS = 20.0
 """Of one exchange, its answer included."""
@@ -137,6 +142,13 @@ class Exchanges:
         self._admission = admission or Admission()
         self._seconds = seconds
 
+    def location(self, source: Source) -> str:
+        """Where the producer of *source* is told to send: the channel's address, or what all keys
+        are below; empty where its events are pulled."""
+        if leasing_in(source.spec) is not None:
+            return channel_address(self._endpoint, source.channel or "")
+        return "" if source.mode is Mode.PULL else self._base
+
     async def subscribe(self, source: Source, key: str, bookmark: bytes | None = None) -> Granted:
         """Subscribe; what the producer sends comes to the address with *key*, and begins behind the
         *bookmark*.
@@ -156,7 +168,10 @@ class Exchanges:
         if source.mode is Mode.PULL and answered.context is None:
             raise ProducerRefused("It did not answer Subscribe with an EnumerationContext.")
         length = self._length(source, answered, at)
-        return Granted(at, length, answered.manager, answered.context)
+        manager = answered.manager
+        if not manager.address:  # The store keeps no reference without one.
+            manager, _ = manager_at(manager, source.url)
+        return Granted(at, length, manager, answered.context)
 
     async def renew(self, source: Source, manager: EndpointReference) -> Granted:
         """Renew for as long as was asked for at first."""
@@ -164,6 +179,7 @@ class Exchanges:
         if leasing is not None:
             return await self._lease(source, leasing, source.lease)
         at = time.time()
+        manager, url = manager_at(manager, source.url)
         written = write_renew(
             spec_to(source, manager),
             manager,
@@ -171,30 +187,33 @@ class Exchanges:
             message_id=message_urn(),
             source=options_of(source),
         )
-        answered = await self._ask(source, manager.address, written, read_granted)
+        answered = await self._ask(source, url, written, read_granted)
         return Granted(at, self._length(source, answered, at))
 
     async def check(self, source: Source, manager: EndpointReference) -> None:
         """Ask whether the subscription is still there."""
         if not PROFILES[source.profile].checks or leasing_in(source.spec) is not None:
             raise ProducerRefused("It cannot be asked.")
+        manager, url = manager_at(manager, source.url)
         written = write_get_status(spec_to(source, manager), manager, message_id=message_urn())
-        await self._ask(source, manager.address, written, read_answer)
+        await self._ask(source, url, written, read_answer)
 
     async def pause(self, source: Source, manager: EndpointReference) -> None:
         """Have the producer send nothing for a while."""
         if not PROFILES[source.profile].pauses or leasing_in(source.spec) is not None:
             raise ProducerRefused("It cannot pause.")
+        manager, url = manager_at(manager, source.url)
         try:
             written = write_pause(spec_to(source, manager), manager, message_id=message_urn())
         except Refused as refused:  # WS-Eventing has no such request.
             raise ProducerRefused(refused.text) from refused
-        await self._ask(source, manager.address, written, read_answer)
+        await self._ask(source, url, written, read_answer)
 
     async def resume(self, source: Source, manager: EndpointReference) -> None:
         """Have the producer send again."""
+        manager, url = manager_at(manager, source.url)
         written = write_resume(spec_to(source, manager), manager, message_id=message_urn())
-        await self._ask(source, manager.address, written, read_answer)
+        await self._ask(source, url, written, read_answer)
 
     async def unsubscribe(self, source: Source, manager: EndpointReference) -> None:
         """End the subscription; where there is no request for that, by a lease that is as short as
@@ -203,9 +222,10 @@ class Exchanges:
         if leasing is not None:
             await self._lease(source, leasing, 0.0)
             return
+        manager, url = manager_at(manager, source.url)
         spec, options = spec_to(source, manager), options_of(source)
         written = write_unsubscribe(spec, manager, message_id=message_urn(), source=options)
-        await self._ask(source, manager.address, written, read_answer)
+        await self._ask(source, url, written, read_answer)
 
     async def pull(
         self, source: Source, manager: EndpointReference | None, context: bytes
@@ -219,7 +239,7 @@ class Exchanges:
         """
         written = pull_request(source, manager, context)
         try:
-            target = checked(source.url, self._policy)
+            target = checked(source.url, self._policy, trusted=self._is_trusted(source, source.url))
         except Refused as refused:
             raise ProducerRefused(refused.text) from refused
         # Not `_ask`: who waits for events must not take the place of who subscribes.
@@ -239,7 +259,7 @@ class Exchanges:
         self, source: Source, address: str, written: Written, read: Callable[[bytes], T]
     ) -> T:
         try:
-            target = checked(address, self._policy)
+            target = checked(address, self._policy, trusted=self._is_trusted(source, address))
         except Refused as refused:
             raise ProducerRefused(refused.text) from refused
         async with self._admission.place(source, target.host):
@@ -251,9 +271,13 @@ class Exchanges:
             answer = await self._send(source, target, written, visit)
         understood = await self._understand(answer, read)
         # Many servers say yes to whatever comes, or send it back.
-        if not visit.agreed and answer.body and await self._is_response(answer.body):
+        if not visit.agreed and answer.body and await self._is_response(answer.document):
             visit.answered()
         return understood
+
+    def _is_trusted(self, source: Source, address: str) -> bool:
+        """Whether who is trusted named *address*: the producer names that of its manager."""
+        return address == source.url and not self._admission.is_strangers(source)
 
     async def _is_response(self, body: bytes) -> bool:
         try:
@@ -293,14 +317,17 @@ class Exchanges:
             async with asyncio.timeout(seconds or self._seconds):
                 return await self._transport.send(request)
         except SendFailed as failed:
-            raise ProducerUnreachable(_UNREACHABLE.get(failed.kind.value, str(failed))) from failed
+            raise ProducerUnreachable(failed.detail) from failed
         except TimeoutError:
-            raise ProducerUnreachable("no answer in time") from None
+            raise ProducerUnreachable(
+                f"no answer within {seconds or self._seconds:.0f} s"
+            ) from None
 
     async def _understand(self, answer: Answer, read: Callable[[bytes], T]) -> T:
         if answer.status in _NOT_NOW:
-            raise ProducerUnreachable(f"answered {answer.status}")
-        fault = await self._parsing.fault_in(answer.body) if answer.body else None
+            raise ProducerUnreachable(status_words(answer.status))
+        body = self._document(answer)
+        fault = await self._parsing.fault_in(body) if body else None
         if fault is not None:
             said = fault.reason or fault.subcode or fault.code or "no reason"
             kind = _REFUSALS.get(fault.subcode or "", ProducerRefused)
@@ -308,44 +335,43 @@ class Exchanges:
                 kind = ContextRefused  # "The enumerator has timed out and is no longer valid."
             raise kind(f"answered with a fault: {said}")
         if not 200 <= answer.status < 300:
-            raise ProducerRefused(f"answered {answer.status}")
-        if not answer.body and read is read_answer:
+            raise ProducerRefused(status_words(answer.status))
+        if not body and read is read_answer:
             return read(b"")
         try:
-            return await self._parsing.run_answer_parser(
-                len(answer.body), lambda _: read(answer.body)
-            )
+            return await self._parsing.run_answer_parser(len(body), lambda _: read(body))
         except AnsweredFault as error:
             raise ProducerRefused(f"answered with a fault: {error.text}") from error
         except Refused as refused:
             raise ProducerRefused(f"answered what cannot be read: {refused.text}") from refused
 
+    def _document(self, answer: Answer) -> bytes:
+        """The body of an answer, in UTF-8."""
+        try:
+            charset = charset_in(answer.content_type)
+            return in_utf_8(answer.body, charset, most=LONGEST_DOCUMENT)
+        except Refused as refused:
+            raise ProducerRefused(f"answered what cannot be read: {refused.text}") from refused
+
 
 _NOT_NOW = frozenset({408, 425, 429, 502, 503, 504})
-_UNREACHABLE = {
-    "name": "its name has no address",
-    "connect": "no connection",
-    "tls": "TLS failed",
-    "timeout": "no answer in time",
-    "reset": "the connection broke",
-    "forbidden": "the policy of this gateway does not allow to send there",
-    "answer": "its answer is malformed or too long",
-}
 
 
-def checked(address: str, policy: AddressPolicy) -> Target:
-    """The target of requests to *address*.
+def checked(address: str, policy: AddressPolicy, *, trusted: bool = False) -> Target:
+    """The target of requests to *address*; on any port, where it is *trusted* who names it.
 
     Raises:
         AddressRefused: Nothing may be sent there, or nothing would be answered.
     """
     nowhere = is_anonymous(address) or address == WSA_NONE
     if nowhere or address.startswith(MAKE_CONNECTION_ANONYMOUS):
-        raise AddressRefused(address)  # As a URL it leads to who defined it.
+        # As a URL it leads to who defined it.
+        raise AddressRefused(address, text="This address names no host to send to.")
     target = parse_target(address)
     if target.scheme not in SCHEMES:
-        raise AddressRefused(address)
-    policy.check(target)
+        text = f"A producer is asked over {' or '.join(SCHEMES)}, for an answer."
+        raise AddressRefused(address, text=text)
+    policy.check_named(target, trusted=trusted)
     return target
 
 
@@ -361,7 +387,7 @@ def _length(answered: GrantedAnswer, at: float, asked: float) -> float | None:
         return None
     try:
         expiry = parse_expiry(answered.expires)
-        now = datetime.fromtimestamp(at, UTC)
+        now = moment_of(at)
         if expiry.duration is not None:
             return (expiry.duration.after(now) - now).total_seconds()
         if expiry.instant is None:

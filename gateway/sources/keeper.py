@@ -360,7 +360,10 @@ class Keeper:
         timing = replace(timing, lease=source.lease, silence=source.silence)
         if leasing_in(source.spec) is not None:
             timing = replace(timing, renew_at=2 / 3)
-        return Moment(entry.row.wanted, timing, self._clock(), self._chance(), entry.heard)
+        # Each of several gateways has its own address, and takes what is sent to any of them.
+        location = "" if self._sharing.shared else self._exchanges.location(source)
+        now, chance = self._clock(), self._chance()
+        return Moment(entry.row.wanted, timing, now, chance, entry.heard, location)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from filters import Reason, Refused
 from gateway.model.channels import channel_address
+from gateway.model.moments import moment_of
 from gateway.model.sources import Source
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import ResourceKind
@@ -140,7 +141,7 @@ def options_of(source: Source, bookmark: bytes | None = None) -> SourceOptions |
 
 def lease_text(source: Source, at: float) -> str:
     length = timedelta(seconds=math.ceil(source.lease))
-    return expiry_text(source.spec, length, datetime.fromtimestamp(at, UTC))
+    return expiry_text(source.spec, length, moment_of(at))
 
 
 def pull_request(source: Source, manager: EndpointReference | None, context: bytes) -> Written:

@@ -9,6 +9,8 @@ no socket, no random number: all of that comes in.
                   +-- failed ---> backing off ---> subscribing
     any, no longer wanted ---> removing ---> idle, or removed
 
+Where our own address has changed, a subscription is as good as lost: its events go elsewhere.
+
 A source has a *manager* while its subscription is believed to be there, and a *former* one while
 that of a subscription which is given up has yet to be told; never both. While an exchange is under
 way (`BUSY`) nothing else begins; what is wanted meanwhile is looked at when it ends. Any fault to
@@ -50,6 +52,10 @@ PARTINGS = 3
 by itself."""
 SHORTEST = 0.5
 """Seconds from one renewal to the next, at least."""
+LONGEST_LEASE = 366 * 86_400.0
+"""Seconds for which a subscription is believed in, whatever its producer says."""
+BRIEF = 10.0
+"""Seconds of a lease that is too short to show, by being granted alone, that all is well."""
 LONGEST_ERROR = 300
 
 
@@ -135,6 +141,7 @@ class Moment:
         chance: From 0 to 1, drawn anew for each transition, so that many sources that lose one
             producer do not come back at one time.
         heard: When the last event came.
+        location: Where a producer would be told to send now; empty where it sends nowhere.
     """
 
     wanted: Wanted
@@ -142,6 +149,7 @@ class Moment:
     now: float
     chance: float = 0.5
     heard: float | None = None
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +212,9 @@ def _tick_well(standing: Standing, _: Event, moment: Moment) -> Step:
         return _part(standing, moment)
     if standing.expires is not None and now >= standing.expires:
         return Step(_lose(standing, moment, "The lease is over.", gone=True))
+    if standing.location and moment.location and standing.location != moment.location:
+        error = f"Our own address was {standing.location}, and is {moment.location} now."
+        return Step(_lose(standing, moment, error, gone=False))
     if wanted is Wanted.OFF and not paused:
         return _begin(standing, State.PAUSING, Command.PAUSE, moment)
     if wanted is Wanted.ON and paused:
@@ -247,8 +258,16 @@ def _given_up(standing: Standing) -> Standing:
 def _subscribed(standing: Standing, event: Event, moment: Moment) -> Step:
     assert isinstance(event, Granted)
     live = _leased(standing, event, moment, State.LIVE)
+    if _is_brief(live):
+        live = replace(live, failures=standing.failures)
     live = replace(
-        live, key=standing.pending, pending=None, manager=event.manager, former=None, paused=False
+        live,
+        key=standing.pending,
+        pending=None,
+        manager=event.manager,
+        former=None,
+        paused=False,
+        location=moment.location,
     )
     return Step(live, Command.DISMISS if standing.former is not None else None)
 
@@ -260,7 +279,8 @@ def _renewed(standing: Standing, event: Event, moment: Moment) -> Step:
 
 
 def _leased(standing: Standing, event: Granted, moment: Moment, state: State) -> Standing:
-    length = moment.timing.lease if event.length is None else event.length
+    granted = moment.timing.lease if event.length is None else event.length
+    length = min(max(granted, 0.0), LONGEST_LEASE)
     renew = event.at + max(SHORTEST, length * (moment.timing.renew_at - 0.05 + 0.1 * moment.chance))
     return _into(
         standing,
@@ -333,8 +353,19 @@ def _lose(standing: Standing, moment: Moment, error: str, *, gone: bool) -> Stan
     once there is another one."""
     former = None if gone else standing.manager
     lost = replace(standing, manager=None, former=former, expires=None, renew=None, paused=False)
+    if _is_brief(standing):
+        return _failing(lost, State.LOST, error, moment)
     lost = _failing(replace(lost, failures=0), State.LOST, error, moment)
     return replace(lost, failures=0)
+
+
+def _is_brief(standing: Standing) -> bool:
+    """Whether the lease is so short that a subscription may be lost and granted without an end."""
+    return (
+        standing.expires is not None
+        and standing.asked is not None
+        and standing.expires - standing.asked < BRIEF
+    )
 
 
 def _failing(standing: Standing, state: State, error: str, moment: Moment) -> Standing:

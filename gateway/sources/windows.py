@@ -1,13 +1,15 @@
 """Sources of Windows events that subscribe themselves (Windows Event Forwarding, source-initiated):
 they ask what is wanted, and then send it as WS-Management's deliveries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import structlog
 
+from filters import Reason, Refused
 from gateway.exchange import Handlers, Inbound
+from gateway.observing.samples import Sample, counter
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.sources.bookmarks import Bookmarks
@@ -16,6 +18,7 @@ from gateway.store.bookmarks import Machine
 from mediation import (
     AskForSubscriptions,
     EndOfExchange,
+    EndOfSubscription,
     Incoming,
     ManagementHeaders,
     NoContent,
@@ -71,8 +74,7 @@ class SourceBookmarks:
         managed = incoming.context.managed
         if managed is None or managed.bookmark is None or not managed.machine:
             return
-        identifiers = [one.upper().removeprefix("UUID:") for one in incoming.named.identifiers]
-        name = next((self._names[one] for one in identifiers if one in self._names), None)
+        name = self.name_in(incoming)
         if name is None:
             return
         kept = await self._bookmarks.keep(
@@ -83,6 +85,12 @@ class SourceBookmarks:
         )
         if not kept:
             _log.warning("windows-source.bookmark-dropped", peer=inbound.principal.address)
+
+    def name_in(self, incoming: Incoming) -> str | None:
+        """The name of what is wanted that a message belongs to; None: of nothing that is wanted
+        now."""
+        identifiers = [one.upper().removeprefix("UUID:") for one in incoming.named.identifiers]
+        return next((self._names[one] for one in identifiers if one in self._names), None)
 
     async def of(self, incoming: Incoming, inbound: Inbound) -> Mapping[str, bytes]:
         """The last bookmarks of the source that asks, by the names of what is wanted."""
@@ -110,9 +118,19 @@ class WindowsOperations:
         self._wanted = tuple(wanted)
         self._looks = looks
         self._bookmarks = marks
+        self.ended = 0
+        """Sources that said that they forward no more."""
 
     def handlers(self) -> Handlers:
-        return {AskForSubscriptions: self.tell, EndOfExchange: self.end}
+        return {
+            AskForSubscriptions: self.tell,
+            EndOfExchange: self.end,
+            EndOfSubscription: self.end_of_subscription,
+        }
+
+    def metrics(self) -> Iterator[Sample]:
+        text = "Windows sources that said that they forward no more."
+        yield counter("windows_sources_ended", text, self.ended)
 
     async def tell(
         self, _request: AskForSubscriptions, incoming: Incoming, inbound: Inbound
@@ -137,6 +155,29 @@ class WindowsOperations:
                 )
                 for one in self._wanted
             )
+        )
+
+    async def end_of_subscription(
+        self, request: EndOfSubscription, incoming: Incoming, inbound: Inbound
+    ) -> None:
+        """Note that a source ended a subscription that it was told, of now or of earlier settings:
+        it forwards no more until it asks again.
+
+        Raises:
+            Refused: ``ACTION_UNSUPPORTED``: nobody was told of a subscription.
+        """
+        managed, principal = incoming.context.managed, inbound.principal
+        if not self._wanted:
+            raise Refused(Reason.ACTION_UNSUPPORTED, "The operation is not offered.")
+        self._looks.take(principal)
+        self.ended += 1
+        _log.warning(
+            "windows-source.ended",
+            peer=principal.address,
+            machine=managed.machine if managed is not None else None,
+            wanted=self._bookmarks.name_in(incoming) or "what earlier settings wanted",
+            status=request.status,
+            reason=request.reason or None,
         )
 
     async def end(

@@ -1,7 +1,9 @@
 """The store: subscriptions, held deliveries and dead letters, in SQLite or PostgreSQL."""
 
-from gateway.store.engine import Operation, Store, StoreUnavailable, run_apart
+from gateway.store.deadline import answered_in_time
+from gateway.store.engine import Operation, Store, run_apart
 from gateway.store.held import HeldRow
+from gateway.store.outages import StoreUnavailable
 from gateway.store.totals import Totals
 
 __all__ = [
@@ -10,5 +12,6 @@ __all__ = [
     "Store",
     "StoreUnavailable",
     "Totals",
+    "answered_in_time",
     "run_apart",
 ]

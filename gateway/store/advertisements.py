@@ -147,19 +147,19 @@ _INSERT_COUNT = "INSERT INTO advertisers (living, gone, creator) VALUES (?, ?, ?
 _UPDATE_COUNT = "UPDATE advertisers SET living = ?, gone = ? WHERE creator = ?"
 
 
-def withdraw(connection: Connection, topic_id: str, creator: str) -> bool:
-    """Keep of an advertisement by *creator* only that it is withdrawn, until it would have
-    expired. Returns whether there was one."""
+def withdraw(connection: Connection, topic_id: str, creator: str) -> AdvertisementRow | None:
+    """Keep of an advertisement by *creator* only which topic it was of, and that it is withdrawn,
+    until it would have expired. Returns what is left of it; None where there was none."""
     table = advertisements.c
     changed = (
         advertisements.update()
         .where(table.topic_id == topic_id, table.creator == creator, table.octets.is_not(None))
-        .values(octets=None, described="", topic=None, revision=_next_revision(connection))
+        .values(octets=None, described="", revision=_next_revision(connection))
     )
     if not connection.execute(changed).rowcount:
-        return False
+        return None
     _add(connection, creator, living=-1, gone=1)
-    return True
+    return _row(connection.execute(select(advertisements).where(table.topic_id == topic_id)).one())
 
 
 def changed_since(

@@ -2,6 +2,7 @@
 the store runs in between."""
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -36,7 +37,8 @@ class Selection:
     """Which dead letters: all for which everything holds that is not None.
 
     ``topic`` says of the name of a letter's topic, None where it has none, whether it is one of
-    those meant; ``since`` is a POSIX time, letters that died then or later are meant.
+    those meant; ``since`` is a POSIX time, letters that died then or later are meant; ``message``
+    is the id of the message, the one of its publisher or the one that its consumer was told.
     """
 
     numbers: Collection[int] | None = None
@@ -45,6 +47,7 @@ class Selection:
     reason: DeathReason | None = None
     since: float | None = None
     owner: str | None = None
+    message: str | None = None
 
     def covers(self, reason: str, died: float, topic: str | None) -> bool:
         """Whether a letter is meant, as far as this says it of what no index finds."""
@@ -72,9 +75,25 @@ def listed(
     connection: Connection, *, subscription: str | None = None, after: int = 0, limit: int = 100
 ) -> list[DeadLetter]:
     """Dead letters in the order of their numbers, from the one after *after*."""
-    query = _with_names().where(dead_letters.c.number > after).limit(limit)
-    if subscription is not None:
-        query = query.where(dead_letters.c.subscription == subscription)
+    chosen = Selection(subscription=subscription)
+    return selected(connection, chosen, after=after, limit=limit)[0]
+
+
+def selected(
+    connection: Connection, selection: Selection = ALL, *, after: int = 0, limit: int = 100
+) -> tuple[list[DeadLetter], int | None]:
+    """Dead letters of *selection* in the order of their numbers, from the one after *after*, and
+    the number to go on behind; None at the end. There may be none and still more behind."""
+    rows, last = _look(
+        connection, selection, after=after, upto=newest(connection), limit=limit, bounded=False
+    )
+    query = _with_names().where(dead_letters.c.number.in_([row.number for row in rows]))
+    return [_read(row) for row in connection.execute(query)] if rows else [], last
+
+
+def of_messages(connection: Connection, ids: Sequence[str], limit: int) -> list[DeadLetter]:
+    """The first dead letters of the messages with these ids."""
+    query = _with_names().where(messages.c.id.in_(ids)).limit(limit)
     return [_read(row) for row in connection.execute(query)]
 
 
@@ -116,6 +135,7 @@ def _read(row: Row[Any]) -> DeadLetter:
             row.consumer,
         ),
         row.octets,
+        row.id,
     )
 
 
@@ -165,6 +185,8 @@ def _look(
         query = query.where(c.subscription == selection.subscription)
     if selection.owner is not None:
         query = query.where(c.owner == selection.owner)
+    if selection.message is not None:
+        query = query.where(_is_named(selection.message))
     rows: Sequence[Any] = connection.execute(query.order_by(c.number).limit(looked)).all()
     last = rows[-1].number if len(rows) == looked else None
     if selection.numbers is not None:
@@ -173,6 +195,8 @@ def _look(
     for row in rows:
         if not (row.counts and selection.covers(row.reason, row.died, row.topic)):
             continue
+        if selection.message is not None and not _names(connection, row, selection.message):
+            continue
         octets -= row.octets
         if bounded and chosen and octets < 0:
             return chosen, row.number - 1
@@ -180,6 +204,30 @@ def _look(
         if len(chosen) == limit:
             return chosen, row.number
     return chosen, last
+
+
+_DERIVED = re.compile(
+    r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+)
+"""The form of ids that follow from a message and a subscription (`delivery_id_of`)."""
+
+
+def _is_named(message: str) -> ColumnElement[bool]:
+    """Whether a letter may have this id: for those that follow from others only a look tells."""
+    c = dead_letters.c
+    published = c.message.in_(select(messages.c.number).where(messages.c.id == message))
+    told = c.delivery_id == message
+    derived = (c.delivery_id == "") if _DERIVED.fullmatch(message) else literal(False)
+    return published | told | derived
+
+
+def _names(connection: Connection, row: Row[Any], message: str) -> bool:
+    """Whether *message* is an id of the letter *row*."""
+    if row.delivery_id == message:
+        return True
+    query = select(messages.c.source, messages.c.id).where(messages.c.number == row.message)
+    source, id_ = connection.execute(query).one()
+    return message in (id_, delivery_id_of(source, id_, row.subscription))
 
 
 def count(

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gateway.store.engine import StoreUnavailable
+from gateway.store.outages import StoreUnavailable
 
-MOST = 64 * 2**20
+MOST, LEAST = 64 * 2**20, 16 * 2**20
 SHARE = 8
-"""By default the reserve is so great a part of the disk, and no more than `MOST`."""
+"""By default the reserve is so great a part of the disk, from `LEAST` to `MOST`. The logs ahead of
+the databases take some MiB each; of a disk that is tiny it is half."""
 ASKED = 1.0
 """Seconds for which the disk is not asked again."""
 
@@ -24,7 +25,7 @@ class Reserve:
 
     Args:
         folder: Where the database is; None for a server, whose disk is its own.
-        octets: Bytes that are left free; None for an eighth of the disk, 64 MiB at most.
+        octets: Bytes that are left free; None for `reserve_of` the disk.
         inside: Bytes that are free within the database's file.
     """
 
@@ -63,5 +64,10 @@ class Reserve:
         except OSError as error:
             raise StoreUnavailable from error
         whole = disk.f_blocks * disk.f_frsize
-        reserve = min(MOST, whole // SHARE) if self._octets is None else self._octets
+        reserve = reserve_of(whole) if self._octets is None else self._octets
         return disk.f_bavail * disk.f_frsize + self._inside() - reserve
+
+
+def reserve_of(whole: int) -> int:
+    """The bytes that a disk of so many bytes keeps free by default."""
+    return max(min(MOST, whole // SHARE), min(LEAST, whole // 2))

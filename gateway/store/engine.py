@@ -12,44 +12,34 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import structlog
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import (
-    DataError,
-    DBAPIError,
-    IntegrityError,
-    NotSupportedError,
-    ProgrammingError,
-    SQLAlchemyError,
-    TimeoutError,
-)
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DataError, SQLAlchemyError
 
-from filters import Reason, Refused
-from filters.extras import how_to_install
-from gateway.databases import connection_options, driver_url, first_line
+from gateway.databases import break_off, first_line, sqlite_url
 from gateway.observing.samples import Sample, gauge
-from gateway.store.migrations import upgrade
+from gateway.store.deadline import CALLER, WAITS, Caller, StoreLate
+from gateway.store.opening import file_of, open_database
+from gateway.store.outages import StoreUnavailable, is_locked_out, is_outage, is_passing
 from gateway.store.statements import REPLICA
 
 T = TypeVar("T")
 Operation = Callable[[Connection], Any]
-_Waiting: TypeAlias = tuple[Operation, Collection[str], asyncio.Future[Any]]
 _Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 
 MAX_WAITING = 4096
 """Operations that may wait for the writer; more are refused."""
 MAX_BATCH = 256
-BUSY = 0.4
-"""Seconds that a commit waits for another program that has the SQLite file, before it fails."""
-HANGS = 5.0
-"""Seconds that a transaction on PostgreSQL may do nothing before the server ends it."""
-STATEMENT = 60.0
-"""Seconds of one statement on PostgreSQL."""
-CACHE = 32 * 2**20
-"""Bytes of an SQLite database that are kept in memory."""
+LATE = 5.0
+"""Seconds of one commit after which the store is not writable."""
+LOOKS = 0.5
+"""Seconds from one look at what waits to the next."""
+CLOSES = 6.0
+"""Seconds that what was submitted gets at the end."""
 ATTEMPTS = 8
 """Attempts of a batch that fails by no fault of its own, while the database goes on."""
 PAUSE, LONGER, LONGEST = 0.02, 4, 1.0
@@ -64,11 +54,15 @@ PROBE = 1.0
 _log = structlog.get_logger("dragoman.store")
 
 
-class StoreUnavailable(Refused):
-    """The store cannot take it now; nothing was changed."""
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """An operation that was submitted, at *since*; *caller* is who waits for an answer."""
 
-    def __init__(self, text: str = "The store cannot take it now.") -> None:
-        super().__init__(Reason.UNAVAILABLE, text)
+    operation: Operation
+    locks: Collection[str]
+    future: asyncio.Future[Any]
+    caller: Caller | None
+    since: float
 
 
 class Store:
@@ -78,34 +72,60 @@ class Store:
     failed), so it must do nothing but read and write that connection.
 
     Args:
-        url: An SQLAlchemy URL; plain ``postgresql://`` means psycopg 3.
+        url: A URL as `gateway.databases.driver_url` takes it.
         power_safe: With False, commits to SQLite survive kill -9 but not a power loss.
         probe: Seconds from one try to write to the next, while the database takes nothing.
+        waits: Seconds that an operation waits to be begun, and a caller to be answered; nothing is
+            tried again after so many, and after twice as many a server's connection is broken off.
+        late: Seconds of one commit after which the store is not writable.
     """
 
-    def __init__(self, url: str, *, power_safe: bool = True, probe: float = PROBE) -> None:
-        self._url = driver_url(url)
+    def __init__(
+        self,
+        url: str,
+        *,
+        power_safe: bool = True,
+        probe: float = PROBE,
+        waits: float = WAITS,
+        late: float = LATE,
+    ) -> None:
+        self._url = url
         self._power_safe = power_safe
         self._probe = probe
+        self._waits = waits
+        self._late = late
         self._waiting: deque[_Waiting] = deque()
         self._condition = threading.Condition()
         self._closing = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._watching: asyncio.TimerHandle | None = None
+        self._ended = asyncio.Event()
         self._engine: Engine | None = None
+        self._batch: Sequence[_Waiting] = ()
+        """What is under way."""
+        self._began: float | None = None
+        """When the commit that is under way began; None while none is."""
+        self._driver: Any = None
+        """The driver's connection that it uses."""
+        self._told_late = False
+        self._asked = False
+        """Whether it is to be tried if anything can be written."""
+        self._tried = 0.0
+        """When something was last written, or tried to be."""
+        self._takes = False
+        """Whether the last commit succeeded."""
         self.commits = 0
         self.folder: Path | None = None
         """The folder of an SQLite database that is open; None for one in memory, or on a server."""
         self.free_inside = 0
         """Bytes of an SQLite file that are free within it, as of about a second ago."""
         self._looked_inside = 0.0
-        self.writable = False
-        """Whether the last commit succeeded."""
 
     @classmethod
     def at(cls, folder: Path, *, power_safe: bool = True, probe: float = PROBE) -> "Store":
         """The SQLite store in *folder*."""
-        return cls(f"sqlite:///{folder / 'store.db'}", power_safe=power_safe, probe=probe)
+        return cls(sqlite_url(folder / "store.db"), power_safe=power_safe, probe=probe)
 
     async def start(self) -> None:
         """Open the database and bring its schema up to date.
@@ -117,88 +137,35 @@ class Store:
         await self._loop.run_in_executor(None, self._open)
         self._thread = threading.Thread(target=self._write, name="store-writer", daemon=True)
         self._thread.start()
+        self._watch()
 
     def _open(self) -> None:
-        try:
-            engine = create_engine(
-                self._url, pool_size=2, max_overflow=2, connect_args=connection_options(self._url)
-            )
-        except SQLAlchemyError as error:
-            raise StoreUnavailable(f"The store cannot be opened: {first_line(error)}") from error
-        except ImportError as error:
-            text = f"The store needs {error.name}, which is not installed"
-            mend = f": {how_to_install('postgresql')}" if error.name == "psycopg" else "."
-            raise StoreUnavailable(f"{text}{mend}") from error
-        try:
-            if engine.dialect.name == "sqlite":
-                self._prepare_sqlite(engine)
-            else:
-                self._prepare_postgresql(engine)
-            upgrade(engine)
-        except (SQLAlchemyError, sqlite3.Error) as error:
-            engine.dispose()
-            raise StoreUnavailable(f"The store cannot be opened: {first_line(error)}") from error
-        except Refused:
-            engine.dispose()
-            raise
-        self._engine = engine
-        self.writable = True
+        self._engine = open_database(self._url, power_safe=self._power_safe)
+        path = file_of(self._engine)
+        self.folder = None if path is None else path.absolute().parent
+        self._takes = True
 
-    def _prepare_sqlite(self, engine: Engine) -> None:
-        synchronous = "FULL" if self._power_safe else "NORMAL"
-        unclean = _was_left_open(self._url)
+    @property
+    def writable(self) -> bool:
+        """Whether the last commit succeeded, and none is under way for long."""
+        return self._takes and self._age() <= self._late
 
-        @event.listens_for(engine, "connect")
-        def _connected(connection: Any, _record: Any) -> None:
-            connection.isolation_level = None
-            for pragma in (
-                "journal_mode=WAL",
-                f"synchronous={synchronous}",
-                "foreign_keys=ON",
-                f"busy_timeout={int(BUSY * 1000)}",
-                "journal_size_limit=67108864",
-                f"cache_size=-{CACHE >> 10}",
-            ):
-                connection.execute(f"PRAGMA {pragma}")
+    def look(self) -> None:
+        """Try whether it can be written, if nothing was for a while: `writable` is of the last
+        commit, and that may be long ago."""
+        if self._began is None and time.monotonic() - self._tried > self._late:
+            with self._condition:
+                self._asked = True
+                self._condition.notify()
 
-        @event.listens_for(engine, "begin")
-        def _begun(connection: Connection) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+    def _age(self) -> float:
+        """Seconds that a commit is under way; 0 while none is."""
+        began = self._began
+        return 0.0 if began is None else time.monotonic() - began
 
-        database = make_url(self._url).database
-        if database and database != ":memory:" and not database.startswith("file:"):
-            Path(database).touch(mode=0o600)  # It holds keys; what stands beside it follows it.
-            self.folder = Path(database).absolute().parent
-        if unclean:
-            with engine.connect() as connection:
-                verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
-            if verdict != "ok":
-                raise StoreUnavailable(
-                    f"The store is damaged ({str(verdict)[:200]}): put back a copy of it, or move "
-                    "it away to begin with an empty one."
-                )
-
-    def _prepare_postgresql(self, engine: Engine) -> None:
-        """A process that hangs within a transaction must not hold others up for long: its
-        connection is ended by the server. What is committed is flushed, whatever the database's
-        own setting."""
-        synchronous = (
-            "SELECT set_config('synchronous_commit', 'on', false)"
-            " WHERE current_setting('synchronous_commit') IN ('off', 'local')"
-            if self._power_safe
-            else "SET synchronous_commit = off"
-        )
-
-        @event.listens_for(engine, "connect")
-        def _connected(connection: Any, _record: Any) -> None:
-            for statement in (
-                f"SET idle_in_transaction_session_timeout = {int(HANGS * 1000)}",
-                f"SET lock_timeout = {int(2 * HANGS * 1000)}",
-                f"SET statement_timeout = {int(STATEMENT * 1000)}",
-                synchronous,
-            ):
-                connection.execute(statement)
-            connection.commit()
+    def hurry(self, waits: float) -> None:
+        """Let nobody wait longer than so many seconds from now on: the gateway is stopping."""
+        self._waits = min(self._waits, waits)
 
     def submit(
         self, operation: Callable[[Connection], T], *, locks: Collection[str] = ()
@@ -215,18 +182,41 @@ class Store:
         Raises:
             StoreUnavailable: (also through the future) the database cannot take it.
         """
-        if self._loop is None or self._closing:
+        if self._loop is None or self._closing or self._age() > self._waits:
             raise StoreUnavailable
         future: asyncio.Future[T] = self._loop.create_future()
+        waiting = _Waiting(operation, locks, future, CALLER.get(), time.monotonic())
         with self._condition:
             if len(self._waiting) >= MAX_WAITING:
                 raise StoreUnavailable
-            self._waiting.append((operation, locks, future))
+            self._waiting.append(waiting)
             self._condition.notify()
         return future
 
+    def _watch(self) -> None:
+        """Refuse what has waited too long to be begun, answer who waits for what is under way, and
+        have that end."""
+        if self._loop is None or self._ended.is_set():
+            return
+        self._watching = self._loop.call_later(min(LOOKS, self._waits / 4), self._watch)
+        before = time.monotonic() - self._waits
+        refused = []
+        with self._condition:
+            while self._waiting and self._waiting[0].since < before:
+                refused.append(self._waiting.popleft())
+            batch, age = self._batch, self._age()
+            if age > 2 * self._waits:
+                break_off(self._driver)
+        _resolve([(one.future, None, StoreUnavailable()) for one in refused])
+        for one in batch:
+            if one.caller is not None and one.since < before:
+                one.caller.give_up()
+        if age > self._late and not self._told_late:
+            self._told_late = True
+            _log.error("store.late", seconds=round(age, 1))
+
     def metrics(self) -> Iterator[Sample]:
-        """Whether the last commit succeeded."""
+        """Whether it takes writes now."""
         yield gauge("store_writable", "Whether the store takes writes.", self.writable)
 
     @property
@@ -244,68 +234,125 @@ class Store:
         if self._engine is not None:
             self._engine = self._engine.execution_options(**{REPLICA: replica})
 
-    async def close(self) -> None:
-        """Finish what was submitted, then close the database."""
+    async def close(self, seconds: float = CLOSES) -> None:
+        """Finish what was submitted, then close the database; what takes longer is left as it is.
+        The database knows whether it was committed."""
         if self._thread is None:
             return
         with self._condition:
             self._closing = True
             self._condition.notify()
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._thread.join)
-        if self._engine is not None:
-            await loop.run_in_executor(None, self._checkpoint, self._engine)
+        if not await self._ends_within(seconds):
+            with self._condition:
+                break_off(self._driver)
+            if not await self._ends_within(seconds / 4):
+                _log.error("store.not-closed", seconds=seconds)
+        self._ended.set()
+        if self._watching is not None:
+            self._watching.cancel()
+        with self._condition:
+            left = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        _resolve([(one.future, None, StoreUnavailable()) for one in left])
 
-    def _checkpoint(self, engine: Engine) -> None:
-        if engine.dialect.name == "sqlite":
-            raw = engine.raw_connection()
-            try:
-                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            finally:
-                raw.close()
-        engine.dispose()
+    async def _ends_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
+        return self._ended.is_set()
 
     def _write(self) -> None:
-        loop = self._loop
-        if self._engine is None or loop is None:  # pragma: no cover - start() sets both
-            raise RuntimeError("the store was not started")
-        while True:
-            engine = self._engine
-            with self._condition:
-                while not self._waiting and not self._closing:
-                    if not self._condition.wait(None if self.writable else self._probe):
-                        break  # It could not be written: try whether it can be again.
-                if not self._waiting and self._closing:
-                    return
-                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_BATCH))]
-            if not batch:
-                self._try_to_write(engine)
-                continue
-            outcomes = self._commit(engine, batch)
-            try:
-                loop.call_soon_threadsafe(_resolve, outcomes)
-            except RuntimeError:  # The loop is closed: nobody waits any more.
-                return
-
-    def _try_to_write(self, engine: Engine) -> None:
+        """Commit what comes, until the store is closed: the writer's thread."""
         try:
-            with engine.begin() as connection:
+            while self._turn():
+                pass
+            with contextlib.suppress(SQLAlchemyError, sqlite3.Error):
+                self._checkpoint()
+        finally:
+            self._in_loop(self._ended.set)
+
+    def _checkpoint(self) -> None:
+        if self._engine is None:
+            return
+        try:
+            if self._engine.dialect.name == "sqlite":
+                with contextlib.closing(self._engine.raw_connection()) as raw:
+                    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self._engine.dispose()
+
+    def _turn(self) -> bool:
+        """Commit what has come. Returns whether more is to come."""
+        engine = self._engine
+        if engine is None:  # pragma: no cover - start() sets it
+            raise RuntimeError("the store was not started")
+        with self._condition:
+            while not self._waiting and not self._closing:
+                if self._asked:
+                    break
+                if not self._condition.wait(None if self._takes else self._probe):
+                    break  # It could not be written: try whether it can be again.
+            self._asked = False
+            if not self._waiting and self._closing:
+                return False
+            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_BATCH))]
+            self._batch, self._began = batch, time.monotonic()
+        try:
+            outcomes = self._commit(engine, batch) if batch else self._try_to_write(engine)
+        finally:
+            with self._condition:
+                self._batch, self._began, self._driver = (), None, None
+                self._tried = time.monotonic()
+        return self._in_loop(self._committed, outcomes)
+
+    def _in_loop(self, callback: Callable[..., None], *arguments: object) -> bool:
+        """Have the event loop call *callback*. Returns whether there is one that still runs."""
+        with contextlib.suppress(RuntimeError):
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(callback, *arguments)
+                return True
+        return False
+
+    def _committed(self, outcomes: Sequence[_Outcome]) -> None:
+        if self._told_late and self._takes:
+            self._told_late = False
+            _log.info("store.recovered")
+        _resolve(outcomes)
+
+    @contextlib.contextmanager
+    def _connected(self, engine: Engine) -> Iterator[Connection]:
+        """A connection that `_watch` can break off."""
+        with engine.connect() as connection:
+            with self._condition:
+                self._driver = connection.connection.driver_connection
+            try:
+                yield connection
+            finally:
+                with self._condition:
+                    self._driver = None
+
+    def _try_to_write(self, engine: Engine) -> list[_Outcome]:
+        try:
+            with self._connected(engine) as connection, connection.begin():
                 for statement in _PROBES:
                     connection.execute(statement)
-        except Exception:
-            return
-        self.writable = True
-        _log.info("store.recovered")
+        except Exception as error:
+            return self._refuse((), error)
+        if not self._takes or self._told_late:
+            _log.info("store.recovered")
+        self._takes, self._told_late = True, False
+        return []
 
     def _commit(self, engine: Engine, batch: Sequence[_Waiting]) -> list[_Outcome]:
+        until = time.monotonic() + self._waits
         for attempt in range(ATTEMPTS):
             try:
                 return self._commit_all(engine, batch)
             except Exception as error:
-                if _is_passing(error) and attempt < ATTEMPTS - 1:
+                over = time.monotonic() > until
+                if is_passing(error) and attempt < ATTEMPTS - 1 and not over:
                     time.sleep(random.uniform(0.0, min(LONGEST, PAUSE * LONGER**attempt)))
                     continue
-                if len(batch) == 1 or _is_locked_out(error):
+                if len(batch) == 1 or _ends_all(error, over=over):
                     return self._refuse(batch, error)
                 break
         # One of them spoils the others: each by itself, while the database takes any.
@@ -314,17 +361,17 @@ class Store:
             try:
                 outcomes += self._commit_all(engine, [one])
             except Exception as error:
-                if _is_locked_out(error):
+                if _ends_all(error, over=time.monotonic() > until):
                     return outcomes + self._refuse(batch[number:], error)
                 outcomes += self._refuse([one], error)
         return outcomes
 
     def _commit_all(self, engine: Engine, batch: Sequence[_Waiting]) -> list[_Outcome]:
-        with engine.connect() as connection:
+        with self._connected(engine) as connection:
             transaction = connection.begin()
-            _lock(connection, {name for _, locks, _ in batch for name in locks})
+            _lock(connection, {name for one in batch for name in one.locks})
             outcomes: list[_Outcome] = [
-                (future, operation(connection), None) for operation, _, future in batch
+                (one.future, one.operation(connection), None) for one in batch
             ]
             number = _number(connection)
             try:
@@ -332,11 +379,14 @@ class Store:
             except Exception as error:
                 if number is None or not is_outage(error):
                     raise
-                if not self._was_committed(engine, number):
+                committed = self._was_committed(engine, number)
+                if committed is None:
+                    raise StoreLate from error
+                if not committed:
                     raise
             self._look_inside(connection)
         self.commits += 1
-        self.writable = True
+        self._takes = True
         return outcomes
 
     def _look_inside(self, connection: Connection) -> None:
@@ -353,12 +403,13 @@ class Store:
                 (size,) = driver.execute("PRAGMA page_size").fetchone()
                 self.free_inside = int(pages) * int(size)
 
-    def _was_committed(self, engine: Engine, number: int) -> bool:
+    def _was_committed(self, engine: Engine, number: int) -> bool | None:
         """Ask the server about transaction *number*, whose commit was not answered, until it knows:
-        nothing may be done twice. Operations that come meanwhile are refused."""
+        nothing may be done twice. Operations that come meanwhile are refused. None: it does not
+        know, and the store is closed."""
         while not self._closing:
             try:
-                with engine.connect() as connection:
+                with self._connected(engine) as connection:
                     status = connection.execute(_STATUS, {"number": number}).scalar()
             except DataError:  # Another server took its place, and has never heard of it.
                 return False
@@ -371,15 +422,15 @@ class Store:
                 if status != "in progress":
                     return bool(status == "committed")
             time.sleep(self._probe)
-        return False
+        return None
 
     def _refuse(self, batch: Sequence[_Waiting], error: Exception) -> list[_Outcome]:
         if not is_outage(error):
-            return [(future, None, error) for *_, future in batch]
-        if self.writable:
+            return [(one.future, None, error) for one in batch]
+        if self._takes:
             _log.error("store.failed", error=first_line(error))
-        self.writable = False
-        return [(future, None, StoreUnavailable()) for *_, future in batch]
+        self._takes = False
+        return [(one.future, None, StoreUnavailable()) for one in batch]
 
 
 def run_apart(operations: Sequence[Operation], connection: Connection) -> list[Any]:
@@ -400,21 +451,9 @@ def _run_in_savepoint(operation: Operation, connection: Connection) -> Any:
         return error
 
 
-def is_outage(error: Exception) -> bool:
-    """Whether the database fails, rather than what was asked of it."""
-    if isinstance(error, IntegrityError | DataError | ProgrammingError | NotSupportedError):
-        return False
-    if str(getattr(getattr(error, "orig", None), "sqlstate", None)).startswith(_LIMIT):
-        return False  # An index row that is too long, say.
-    return isinstance(error, DBAPIError | TimeoutError | sqlite3.Error)
-
-
-def _is_passing(error: Exception) -> bool:
-    """Whether it may succeed the next time: a connection broke, or two transactions were in each
-    other's way."""
-    if not isinstance(error, DBAPIError):
-        return False
-    return error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _CONFLICTS
+def _ends_all(error: Exception, *, over: bool) -> bool:
+    """Whether none of a batch need be tried by itself after *error*; *over*: its time is."""
+    return is_locked_out(error) or isinstance(error, StoreLate) or (over and is_outage(error))
 
 
 def _lock(connection: Connection, names: Collection[str]) -> None:
@@ -436,24 +475,6 @@ def _number(connection: Connection) -> int | None:
     return None if found is None else int(found)
 
 
-def _is_locked_out(error: Exception) -> bool:
-    """Whether not even a transaction can begin."""
-    return (
-        isinstance(error, DBAPIError)
-        and is_outage(error)
-        and (error.statement is None or error.statement == "BEGIN IMMEDIATE")
-    ) or isinstance(error, TimeoutError)
-
-
-def _was_left_open(url: str) -> bool:
-    """Whether an SQLite database has a log that no clean end emptied."""
-    database = make_url(url).database
-    if not database or database == ":memory:":
-        return False
-    log = Path(database + "-wal")
-    return log.exists() and log.stat().st_size > 0
-
-
 def _resolve(outcomes: Sequence[_Outcome]) -> None:
     for future, result, error in outcomes:
         if future.done():
@@ -464,11 +485,6 @@ def _resolve(outcomes: Sequence[_Outcome]) -> None:
             future.set_result(result)
 
 
-_LIMIT = "54"
-"""The class of PostgreSQL's program_limit_exceeded."""
-_CONFLICTS = frozenset({"40001", "40P01", "55P03", "23503", "23505"})
-"""serialization_failure, deadlock_detected, lock_not_available; and what a row that another
-replica just made or removed leads to: foreign_key_violation, unique_violation."""
 _LOCK = text(
     "SELECT pg_advisory_xact_lock(number) FROM unnest(CAST(:numbers AS bigint[])) AS number"
 )

@@ -1,6 +1,7 @@
 """Deliveries that wait in the store, as operations on a connection."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -257,14 +258,21 @@ _REMOVE = "DELETE FROM held WHERE subscription = ? AND position = ?"
 
 def delivered(connection: Connection, done: Sequence[tuple[str, int]]) -> None:
     """Remove deliveries, by subscription and position, and count them as delivered."""
-    gone = for_pairs(connection, _WAITING, done)
+    totals.add(connection, {id: Totals(delivered=n) for id, n in _remove(connection, done).items()})
+
+
+def expire(connection: Connection, gone: Sequence[tuple[str, int]]) -> None:
+    """Remove deliveries, by subscription and position, and count them as expired."""
+    totals.add(connection, {id: Totals(expired=n) for id, n in _remove(connection, gone).items()})
+
+
+def _remove(connection: Connection, places: Sequence[tuple[str, int]]) -> Counter[str]:
+    """Remove deliveries, by subscription and position; how many there were, by subscription."""
+    gone = for_pairs(connection, _WAITING, places)
     if gone:
         write_many(connection, _REMOVE, [(row.subscription, row.position) for row in gone])
-        changes: dict[str, Totals] = {}
-        for row in gone:
-            changes.setdefault(row.subscription, Totals()).delivered += 1
-        totals.add(connection, changes)
         sweep(connection, (row.message for row in gone))
+    return Counter(row.subscription for row in gone)
 
 
 def postpone(

@@ -1,13 +1,13 @@
 """Messages in mailboxes as rows: put in, leased, and removed when they were handed over."""
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, select, text
 
 from gateway.model.deaths import Death, DeathReason
 from gateway.model.mailboxes import MailboxBounds, MailboxMessage, PutResult
+from gateway.model.moments import moment_of
 from gateway.store import dead_letters
 from gateway.store.burials import bury
 from gateway.store.dead_letters import Selection, Slice
@@ -34,7 +34,9 @@ def ready(connection: Connection, keys: Collection[str], *, now: float) -> list[
 def _waits(now: float) -> Select[Any]:
     """The messages of a mailbox that wait, and that no reader has."""
     return select(mailbox_messages.c.position).where(
-        mailbox_messages.c.mailbox == mailboxes.c.key, *nobodys(now)
+        mailbox_messages.c.mailbox == mailboxes.c.key,
+        mailbox_messages.c.expires.is_(None) | (mailbox_messages.c.expires > now),
+        *nobodys(now),
     )
 
 
@@ -52,8 +54,8 @@ _NEXT = text(
     "RETURNING id, owner, position, messages, octets"
 )
 _PUT = text(
-    "INSERT INTO mailbox_messages (mailbox, position, id, envelope, octets, since, takes) "
-    "VALUES (:mailbox, :position, :id, :envelope, :octets, :since, 0) "
+    "INSERT INTO mailbox_messages (mailbox, position, id, envelope, octets, since, takes, expires) "
+    "VALUES (:mailbox, :position, :id, :envelope, :octets, :since, 0, :expires) "
     "ON CONFLICT (mailbox, id) DO NOTHING"
 )
 _LEASED = text(
@@ -70,9 +72,13 @@ def put(
     *,
     bounds: MailboxBounds,
     now: float,
+    expires: float | None = None,
 ) -> tuple[PutResult, int]:
     """Put envelopes into a mailbox, each with its message id. An envelope whose id lies there
     already came twice, and is kept once.
+
+    Args:
+        expires: When the life of their events is over; None: never.
 
     Returns:
         Their fate, and how many older ones went to the dead letters to make room.
@@ -102,6 +108,7 @@ def put(
                 "envelope": envelope,
                 "octets": len(envelope),
                 "since": now,
+                "expires": expires,
             },
         )
         if result.rowcount:
@@ -179,7 +186,7 @@ def _bury(
             id=name,
             source=f"urn:dragoman:mailbox:{id_}",
             payload=row.envelope,
-            time=datetime.fromtimestamp(row.since, UTC),
+            time=moment_of(row.since),
         )
         death = Death(
             subscription=id_, owner=owner, delivery_id=name, topic=None, reason=reason,
@@ -211,14 +218,17 @@ def take(
     octets: int,
     now: float,
     until: float,
-) -> tuple[list[MailboxMessage], bool] | None:
-    """Lease the oldest messages that no reader has: at most *most*, and about *octets*.
+) -> tuple[list[MailboxMessage], bool, int] | None:
+    """Lease the oldest messages that no reader has: at most *most*, and about *octets*. Those whose
+    life is over are removed.
 
     Returns:
-        The messages, and whether others are left; None where there is no such mailbox.
+        The messages, whether others are left, and how many had expired; None where there is no such
+        mailbox.
     """
     if connection.execute(_OPEN, {"key": key, "now": now}).first() is None:
         return None
+    expired = _expire(connection, key, now)
     found = connection.execute(_LOOK, {"key": key, "now": now, "most": most + 1}).all()
     chosen = 0
     for row in found[:most]:
@@ -227,13 +237,42 @@ def take(
             break
         chosen += 1
     if not chosen:
-        return [], bool(found)
+        return [], bool(found), expired
     values = {
         "key": key, "lease": lease, "until": until, "now": now, "last": found[chosen - 1].position
     }  # fmt: skip
     rows = connection.execute(_LEASE, values).all()
     held = [MailboxMessage(row.position, bytes(row.envelope), row.since, row.takes) for row in rows]
-    return sorted(held, key=lambda one: one.position), len(found) > chosen
+    return sorted(held, key=lambda one: one.position), len(found) > chosen, expired
+
+
+_HAS_EXPIRED = text(
+    "SELECT 1 FROM mailbox_messages WHERE mailbox = :key AND expires <= :now LIMIT 1"
+)
+
+
+def _expire(connection: Connection, key: str, now: float) -> int:
+    """Remove messages of a mailbox whose life is over, and that no reader has; how many."""
+    if connection.execute(_HAS_EXPIRED, {"key": key, "now": now}).first() is None:
+        return 0
+    gone = connection.execute(
+        mailbox_messages.delete()
+        .where(mailbox_messages.c.mailbox == key, mailbox_messages.c.expires <= now, *nobodys(now))
+        .returning(mailbox_messages.c.octets)
+    )
+    octets = gone.scalars().all()
+    count(connection, key, -len(octets), -sum(octets))
+    return len(octets)
+
+
+def expire(connection: Connection, *, now: float) -> int:
+    """Remove messages whose life is over from all mailboxes; how many."""
+    query = select(mailbox_messages.c.mailbox).where(mailbox_messages.c.expires <= now)
+    expired = 0
+    for key in sorted(set(connection.execute(query.limit(AT_A_TIME)).scalars())):
+        connection.execute(_NEXT, {"key": key, "count": 0})
+        expired += _expire(connection, key, now)
+    return expired
 
 
 _ALL: Collection[int] | None = None

@@ -2,13 +2,14 @@
 connection."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, Row, Select, select, text
 
-from gateway.store.schema import messages
+from gateway.store.schema import dead_letters, held, messages
 from gateway.store.statements import write_many
-from mediation import Notification
+from mediation import Notification, delivery_id_of
 from mediation.packaging.records import encode
 
 
@@ -71,3 +72,44 @@ def sweep(connection: Connection, numbers: Iterable[int]) -> None:
             # Whoever is just about to need one of them does so before it is looked at.
             connection.execute(_LOCK, {"numbers": [number for (number,) in rows]})
         write_many(connection, _SWEEP, rows)
+
+
+LOOKED_THROUGH = 20_000
+"""Deliveries that wait, and dead letters, that are looked through for the id of a delivery."""
+
+
+def waiting_of(connection: Connection, ids: Sequence[str], limit: int) -> Sequence[Row[Any]]:
+    """Deliveries that wait of the messages with these ids, with what names their messages."""
+    query: Select[Any] = (
+        select(
+            messages.c.id,
+            messages.c.source,
+            messages.c.topic,
+            held.c.subscription,
+            held.c.since,
+            held.c.attempts,
+            held.c.due,
+        )
+        .join(held, held.c.message == messages.c.number)
+        .where(messages.c.id.in_(ids))
+        .order_by(messages.c.number, held.c.subscription)
+        .limit(limit)
+    )
+    return connection.execute(query).all()
+
+
+def ids_delivered_as(connection: Connection, delivery: str) -> list[str]:
+    """The ids of messages in the store of which a delivery with the id *delivery* waits or died,
+    among the last `LOOKED_THROUGH` of each."""
+    found: dict[str, None] = {}
+    for table in (held, dead_letters):
+        query = (
+            select(messages.c.source, messages.c.id, table.c.subscription)
+            .join(table, table.c.message == messages.c.number)
+            .order_by(messages.c.number.desc())
+            .limit(LOOKED_THROUGH)
+        )
+        for source, id_, subscription in connection.execute(query):
+            if delivery_id_of(source, id_, subscription) == delivery:
+                found[id_] = None
+    return list(found)

@@ -1,12 +1,13 @@
 """Registrations of publishers as rows."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
 from filters import Expression, View
+from gateway.model.moments import moment_of
 from gateway.model.registrations import Registration
 from gateway.store import sources
 from gateway.store.references import (
@@ -118,6 +119,6 @@ def _read(row: Row[Any]) -> Registration:
         row.owner,
         read_spec(value),
         RegisterPublisher(publisher, topics, value["demand"]),
-        datetime.fromtimestamp(row.created, UTC),
-        None if row.expires is None else datetime.fromtimestamp(row.expires, UTC),
+        moment_of(row.created),
+        None if row.expires is None else moment_of(row.expires),
     )

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -76,6 +77,7 @@ messages = Table(
     Column("properties", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
     UniqueConstraint("source", "id"),
+    Index("messages_by_id", "id"),
 )
 """Notifications that somebody waits for, or that lie in the dead letters: each once. The body comes
 last, for SQLite reads through a large one to reach the columns behind it."""
@@ -189,11 +191,14 @@ spool = Table(
     Column("octets", Integer, nullable=False),
     Column("since", Float, nullable=False),
     Column("refused", Text),
+    Column("refused_at", Float),
+    Column("retried", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("source", "id"),
     Index("spool_by_topic", "topic", "refused", "number"),
 )
 """Messages that the messaging system could not take when they were published, in the order of
-``number``; ``refused`` says why it never will."""
+``number``; ``refused`` says why it never will, and ``refused_at`` since when that is known.
+``retried``: an operator has had it tried again."""
 
 spool_size = Table(
     "spool_size",
@@ -236,14 +241,17 @@ mailbox_messages = Table(
     Column("until", Float),
     Column("takes", Integer, nullable=False, default=0),
     Column("handed", Float),
+    Column("expires", Float),
     UniqueConstraint("mailbox", "id"),
     Index("mailbox_messages_by_age", "since"),
     Index("mailbox_messages_handed", "handed"),
+    Index("mailbox_messages_expiring", "expires"),
     Index("mailbox_messages_waiting", "mailbox", "handed", "position", "until", "octets"),
     Index("mailbox_messages_leased", "mailbox", "lease"),
 )
 """Messages in mailboxes. A ``lease`` hides a message ``until`` then; one that was ``handed`` over
-a stream is kept for a while, should the stream have broken. The last indexes spare who looks into a
+a stream is kept for a while, should the stream have broken. One that ``expires`` is handed to
+nobody from then on. The last indexes spare who looks into a
 full mailbox to read through all of its envelopes."""
 
 channels = Table(

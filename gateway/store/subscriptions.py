@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -11,6 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from filters import Expression, Filter, View
 from gateway.interning import shared
+from gateway.model.moments import moment_of
 from gateway.store import held, replicas
 from gateway.store.references import (
     read_reference,
@@ -180,8 +180,8 @@ def _read(row: Any) -> Subscription:
         spec=shared(read_spec(row)),
         consumer=read_reference(row["consumer"]),
         lease=Lease(
-            datetime.fromtimestamp(row["created"], UTC),
-            None if expires is None else datetime.fromtimestamp(expires, UTC),
+            moment_of(row["created"]),
+            None if expires is None else moment_of(expires),
             bool(row["as_duration"]),
         ),
         filter=shared(_read_filter(row["filter"])),
@@ -263,4 +263,4 @@ def _write_rights(rights: Rights | None) -> dict[str, object]:
 
 
 def _read_rights(value: Any) -> Rights | None:
-    return None if value is None else Rights(value[0], datetime.fromtimestamp(value[1], UTC))
+    return None if value is None else Rights(value[0], moment_of(value[1]))

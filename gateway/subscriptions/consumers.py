@@ -36,7 +36,8 @@ class Consumers:
         """
         address = epr.address
         if is_anonymous(address) or address == WSA_NONE:
-            raise AddressRefused(address)  # There is no connection to answer events on.
+            # There is no connection to answer events on.
+            raise AddressRefused(address, text="This address names no host to send to.")
         if is_fetched(address):
             mailbox = await self._mailboxes.named(address)
             return None if mailbox is None else mailbox_target(mailbox, address)
@@ -110,5 +111,6 @@ def is_fetched(address: str) -> bool:
         return False
     name = address.removeprefix(MAKE_CONNECTION_ANONYMOUS)
     if not name or len(address) > LONGEST_NAME or not (name.isascii() and name.isprintable()):
-        raise AddressRefused(address[:MAX_ADDRESS_OCTETS])
+        text = "An address of WS-MakeConnection has an id behind it, of printable ASCII."
+        raise AddressRefused(address[:MAX_ADDRESS_OCTETS], text=text)
     return True

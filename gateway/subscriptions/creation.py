@@ -20,6 +20,7 @@ from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded, SubscriptionQuotas
 from gateway.security.resource_addresses import shown
 from gateway.store import StoreUnavailable
+from gateway.store.owner_bytes import OwnerBytes
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.leases import LeaseTerms, grant, within
 from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
@@ -71,6 +72,7 @@ class SubscriptionCreation:
         *,
         terms: LeaseTerms,
         quotas: SubscriptionQuotas,
+        owner_bytes: OwnerBytes | None = None,
     ) -> None:
         self._table = table
         self._adapter = adapter
@@ -84,6 +86,7 @@ class SubscriptionCreation:
         self._replication = replication
         self._terms = terms
         self._quotas = quotas
+        self._owner_bytes = owner_bytes
         self._rate = PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many Subscribe requests.")
 
     async def subscribe(
@@ -107,6 +110,8 @@ class SubscriptionCreation:
             Refused: as the specification says; nothing was created.
         """
         self._rate.take(principal)
+        if self._owner_bytes is not None:
+            self._owner_bytes.check(principal.owner)
         rights = None if prove is None else await prove()
         target = None
         if isinstance(request, Subscribe):

@@ -7,7 +7,7 @@ import contextlib
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,12 +16,13 @@ import structlog
 
 from filters import Event, Expression, Filter, Reason, Refused, compile, parse_clark
 from filters.dialects import TOPIC_FULL
-from gateway.delivery import AUTHORS, WorkSharing, author, next_position
+from gateway.delivery import AUTHORS, Entry, WorkSharing, author, next_position
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.deaths import OF_MAILBOXES, DeadLetter
 from gateway.store import Store, dead_letter_counts
 from gateway.store import dead_letters as rows
 from gateway.store.dead_letters import SLICE, Selection, Slice
+from gateway.store.owner_bytes import OwnerBytes
 from gateway.store.replicas import HOUSE
 from gateway.subscriptions.subscriptions import Subscriptions
 from mediation import Notification, Recipient, minimal_form, render
@@ -110,8 +111,12 @@ class DeadLetters:
         sharing: WorkSharing,
         *,
         producer: str,
+        owner_bytes: OwnerBytes | None = None,
+        shrink: Callable[[Iterable[Entry], int], None] = lambda _, __: None,
     ) -> None:
+        self._shrink = shrink
         self._store = store
+        self._owner_bytes = owner_bytes
         self._subscriptions = subscriptions
         self._mailboxes = mailboxes
         self._sharing = sharing
@@ -119,14 +124,17 @@ class DeadLetters:
         self._position = 0
         """The last position that was given to a letter."""
 
-    async def listed(self, subscription: str | None, *, after: int, limit: int) -> list[DeadLetter]:
-        """The *limit* first dead letters behind number *after*: of *subscription*, or all.
+    async def selected(
+        self, selection: Selection, *, after: int, limit: int
+    ) -> tuple[list[DeadLetter], int | None]:
+        """The *limit* first dead letters of *selection* behind number *after*, and the number to go
+        on behind; None at the end.
 
         Raises:
             StoreUnavailable: The store cannot be read.
         """
         return await self._store.submit(
-            partial(rows.listed, subscription=subscription, after=after, limit=limit)
+            partial(rows.selected, selection=selection, after=after, limit=limit)
         )
 
     async def show(self, number: int) -> Shown | None:
@@ -298,14 +306,35 @@ class DeadLetters:
             gone += number
             _log.warning("deadletters.purged", owner=owner, number=number, bytes=octets)
 
+    async def bound_owners(self, *, keeps_house: bool) -> None:
+        """Let the oldest letters go of owners that keep too much, here and elsewhere, and have
+        shrunk what waits for their subscriptions."""
+        if self._owner_bytes is None:
+            return
+        for owner, over in self._owner_bytes.exceeding():
+            if keeps_house:
+                number, octets = await self._store.submit(
+                    partial(rows.purge_oldest, owner=owner, octets=over)
+                )
+                if number:
+                    self._owner_bytes.freed(owner, octets)
+                    _log.warning("deadletters.purged", owner=owner, number=number, bytes=octets)
+            entries = [e for e in self._subscriptions.entries if e.subscription.owner == owner]
+            self._shrink(entries, self._owner_bytes.over(owner))
+
     async def run(self, *, most: int, most_of_owner: int, keeps_house: Callable[[], bool]) -> None:
-        """Keep dead letters within their bounds, for ever."""
+        """Count what owners keep, and keep dead letters within their bounds, for ever."""
         seen = -1
         while True:
-            if keeps_house() and (self._store.may_be_shared or self._store.commits != seen):
+            if self._store.may_be_shared or self._store.commits != seen:
+                counted = True
                 with contextlib.suppress(Refused):
-                    await self.bound(most=most, most_of_owner=most_of_owner)
-                seen = self._store.commits
+                    if self._owner_bytes is not None:
+                        counted = await self._owner_bytes.count_again()
+                    if keeps_house():
+                        await self.bound(most=most, most_of_owner=most_of_owner)
+                    await self.bound_owners(keeps_house=keeps_house())
+                seen = self._store.commits if counted else -1
             await asyncio.sleep(LOOK)
 
 

@@ -18,6 +18,7 @@ from gateway.egress import AddressPolicy, AddressRefused, Target
 from gateway.egress.addresses import DEFAULT_PORTS, IPAddress
 from gateway.egress.resolver import SystemResolver
 from gateway.mailboxes.transport import SCHEME
+from gateway.model.moments import moment_of
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import shown
@@ -77,6 +78,14 @@ class Message:
             time=datetime.now(UTC),
             topic=topic,
         )
+
+
+_FORBIDDEN = {
+    "egress_allow": "is, or resolves to, an inside address",
+    "deliver_to_self": "is this gateway",
+    "egress_schemes": "has a scheme that is not sent to",
+}
+"""What the policy has against an address, by the setting that would allow it."""
 
 
 class Explainer:
@@ -179,13 +188,10 @@ class Explainer:
             addresses = await _resolve(target.host)
             for address in addresses:
                 self._policy.check_ip(address, target)
-        except AddressRefused:
-            return Step(
-                "address",
-                False,
-                f"{place} is, or resolves to, an inside address or this gateway: nothing is sent "
-                "there unless egress_allow (or deliver_to_self) says so",
-            )
+        except AddressRefused as refused:
+            what = _FORBIDDEN.get(refused.allowed_by or "", "is not sent to")
+            text = f"{place} {what}: nothing is sent there unless {refused.allowed_by} says so"
+            return Step("address", False, text)
         except (OSError, TimeoutError):
             return Step("address", False, f"the name {target.host} has no address")
         found = ", ".join(map(str, addresses[:5]))
@@ -233,6 +239,8 @@ def _matched(
         for one in filter_.expressions
     ]
     text = " and ".join(written) if written else "none: it gets everything"
+    if written:
+        text += "; whether a message passes it is said of one that is given: --message, `payload`"
     filtering = Step("filter", None if written else True, text)
     return [filtering] if topics is None else [filtering, _topics(filter_, topics)]
 
@@ -301,4 +309,4 @@ def _moment(moment: datetime) -> str:
 
 
 def _wall(at: float) -> str:
-    return _moment(datetime.fromtimestamp(at, UTC))
+    return _moment(moment_of(at))

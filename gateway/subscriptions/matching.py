@@ -88,6 +88,9 @@ class Matching:
         """Pump until the adapter is closed."""
         async for matched in self._adapter.deliveries():
             try:
+                if matched.unreadable:
+                    self._dispatchers.bury_unreadable(matched.delivery, matched.unreadable)
+                    continue
                 topic = matched.delivery.notification.topic
                 inside = self._inside.get(topic) if topic is not None else None
                 if CHANNEL_PROPERTY in matched.delivery.notification.properties:
@@ -200,3 +203,6 @@ class Matching:
         )
         yield counter("adapter_reconnects", "Connections opened again.", state.reconnects)
         yield counter("wrapped", "Native messages that were no XML.", state.wrapped)
+        yield counter(
+            "unreadable", "Native messages that could not be read: dead letters.", state.unreadable
+        )

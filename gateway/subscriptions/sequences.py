@@ -285,7 +285,7 @@ class SubscriberSequences:
             answer = await self._transport.send(request)
         except (Refused, SendFailed):
             return  # It is sent again when it is time.
-        said = await self._sending.read(answer.body)
+        said = await self._sending.read(answer.document)
         if said is None and not 200 <= answer.status < 300:
             return
         now = time.time()

@@ -12,6 +12,7 @@ from gateway.model.mailboxes import Mailbox
 from gateway.security.principals import Principal
 from gateway.security.quotas import SubscriptionQuotas
 from gateway.store import Store
+from gateway.store.owner_bytes import OwnerBytes
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.creation import Prove, SubscriptionCreation
 from gateway.subscriptions.leases import LeaseTerms
@@ -57,6 +58,7 @@ class Subscriptions:
         terms: LeaseTerms,
         quotas: SubscriptionQuotas,
         notify_end: Callable[[Subscription, End, str], None],
+        owner_bytes: OwnerBytes | None = None,
     ) -> None:
         self._table = table
         self._mailboxes = mailboxes
@@ -92,6 +94,7 @@ class Subscriptions:
             self._replication,
             terms=terms,
             quotas=quotas,
+            owner_bytes=owner_bytes,
         )
 
     def __len__(self) -> int:

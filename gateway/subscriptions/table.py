@@ -163,13 +163,8 @@ class SubscriptionTable:
         return self._identical.get(identity)
 
     def metrics(self) -> Iterator[Sample]:
-        """The number of subscriptions, and of those whose last attempt failed."""
+        """The number of subscriptions."""
         yield gauge("subscriptions", "Subscriptions.", len(self))
-        yield gauge(
-            "failing_subscriptions",
-            "Subscriptions whose last attempt, by this gateway, failed.",
-            sum(entry.trouble is not None and entry.trouble.failures > 0 for entry in self.entries),
-        )
 
 
 def identity_of(subscription: Subscription) -> str | None:

@@ -2,6 +2,7 @@
 Web Hooks for Event Delivery 1.0.2, section 4), before anything is sent to it."""
 
 import asyncio
+import re
 from enum import Enum
 
 import structlog
@@ -23,6 +24,7 @@ ASKED, ASKED_AT_ONCE = 1.0, 10.0
 """Handshakes that a network address may cause: a second, and at once."""
 MOST = 1_000_000
 """Requests a minute from which on a rate is none."""
+_NUMBER = re.compile(r"[0-9]{1,100}(\.[0-9]{0,100})?", re.ASCII)
 _log = structlog.get_logger("dragoman.webhooks")
 
 
@@ -117,7 +119,8 @@ class WebHooks:
             async with asyncio.timeout(PATIENCE):
                 answer = await self._transport.send(request)
         except (SendFailed, TimeoutError) as error:
-            why = error.kind.value if isinstance(error, SendFailed) else "timeout"
+            words = error.detail if isinstance(error, SendFailed) else ""
+            why = words or f"no answer within {PATIENCE:.0f} s"
             raise Refused(
                 Reason.CONSUMER_ADDRESS,
                 f"The consumer could not be asked whether it agrees: {why}.",
@@ -132,6 +135,14 @@ class WebHooks:
 
 
 def _rate(text: str) -> int:
-    """The rate that a header allows; 0 is any, also of what is no number."""
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    """The rate a minute that a header allows; 0 is any, which ``*`` means. What is no positive
+    number is the smallest: whoever writes 0 wants few (HTTP 1.1 Web Hooks for Event Delivery,
+    4.2.2)."""
+    text = text.strip()
+    if text == "*":
+        return 0
+    if _NUMBER.fullmatch(text) is None:
+        return 1
+    whole = text.partition(".")[0].lstrip("0")
+    number = MOST if len(whole) >= 10 else max(1, int(whole or "0"))
     return number if number < MOST else 0

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Reason, Refused
 from gateway.channels.relay import relay_routes
+from gateway.egress import AddressRefused
 from gateway.http import AliasMiddleware, HostMiddleware
 from gateway.security.resource_addresses import MESSENGER_PREFIX, MESSENGER_SERVICES
 from gateway.soap.http import describe_soap, soap_routes
@@ -145,7 +146,9 @@ class _Elsewhere:
         await JSONResponse(self._said, 404)(scope, receive, send)
 
 
-async def _refuse(_: Request, error: Exception) -> JSONResponse:
+async def _refuse(request: Request, error: Exception) -> JSONResponse:
     refused = error if isinstance(error, Refused) else Refused(Reason.INTERNAL, str(error))
-    said = {"detail": str(error), "reason": refused.reason.value}
+    if isinstance(refused, AddressRefused) and request.url.path.startswith("/api/"):
+        refused = refused.with_mend()  # Who administers the gateway is told what would allow it.
+    said = {"detail": str(refused), "reason": refused.reason.value}
     return JSONResponse(said, status_of(refused), headers_of(refused))

@@ -18,6 +18,7 @@ from gateway.http import client_certificate, public_base, until_gone, was_delive
 from gateway.mailboxes.leases import AT_A_TIME, LONGEST_WAIT, Batch
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.mailboxes import Mailbox, MailboxKind
+from gateway.model.moments import moment_of
 from gateway.security.authorise import authorise
 from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
@@ -57,8 +58,9 @@ Seconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE, allow_inf_nan=False)]
 
 class Wanted(Proving, extra="forbid"):
     """The messages that a new mailbox subscribes to. Without a topic and an XPath it subscribes to
-    none, and its address is for others to send to. ``{"topic": "*//."}`` subscribes to every
-    topic."""
+    none, and its address is for others to send to; ``{"all": true}`` subscribes to everything."""
+
+    all: bool = Field(False, strict=True, description="Everything, whatever its topic.")
 
     topic: Text | None = Field(None, description="A topic expression: a/b, a//., {urn:x}a.")
     xpath: Text | None = Field(None, description="XPath 1.0 that must hold for the payload.")
@@ -69,7 +71,7 @@ class Wanted(Proving, extra="forbid"):
 
     @property
     def subscribes(self) -> bool:
-        return self.topic is not None or self.xpath is not None
+        return self.all or self.topic is not None or self.xpath is not None
 
 
 class Made(BaseModel):
@@ -161,14 +163,17 @@ Named = Annotated[Mailbox, Depends(_named)]
 
 @router.post("", status_code=201)
 async def make_mailbox(wanted: Wanted, request: Request, web: Parts) -> Made:
-    """Make a mailbox; with a topic or an XPath, subscribed to what passes them."""
+    """Make a mailbox; with a topic or an XPath, subscribed to what passes them; with `all`, to
+    everything."""
     principal = principal_of(web, request)
     base = public_base(request.scope, web.http)
+    if wanted.all and wanted.topic is not None:
+        raise HTTPException(422, "all: true has no topic beside it: leave out one of the two.")
     if wanted.subscribes:
         shown = client_certificate(request.scope, web.http)
-        mailbox = await _make_subscribed(web, wanted, principal, base, shown)
+        mailbox = await _make_subscribed(web, wanted, principal, base, shown, await request.body())
     elif wanted.namespaces or wanted.expires is not None:
-        raise HTTPException(422, "namespaces and expires go with a topic or an xpath.")
+        raise HTTPException(422, "namespaces and expires go with a topic, an xpath or all.")
     else:
         authorise(principal, None, None)
         web.making.take(principal)
@@ -184,7 +189,7 @@ async def make_mailbox(wanted: Wanted, request: Request, web: Parts) -> Made:
 
 
 @router.get("/{key}")
-async def show_mailbox(mailbox: Named, web: Parts) -> Status:
+async def show_mailbox_by_key(mailbox: Named, web: Parts) -> Status:
     """What lies in a mailbox."""
     size = await web.mailboxes.size(mailbox)
     return Status(
@@ -192,14 +197,14 @@ async def show_mailbox(mailbox: Named, web: Parts) -> Status:
         messages=size.messages,
         octets=size.octets,
         dropped=size.dropped,
-        created=datetime.fromtimestamp(size.created, UTC),
-        used=datetime.fromtimestamp(size.used, UTC),
+        created=moment_of(size.created),
+        used=moment_of(size.used),
         expires=_end_of_subscription(web, mailbox),
     )
 
 
 @router.delete("/{key}", status_code=204)
-async def delete_mailbox(mailbox: Named, web: Parts) -> None:
+async def delete_mailbox_by_key(mailbox: Named, web: Parts) -> None:
     """Forget a mailbox with all that lies in it, and end what fills it."""
     await web.subscriptions.destroy_mailbox(mailbox)
 
@@ -214,7 +219,7 @@ async def renew_mailbox(mailbox: Named, renewal: Renewal, request: Request, web:
     asked = parse_expiry(text) if text is not None else UNSPECIFIED
     principal = principal_of(web, request)
     await web.subscriptions.renew(entry, asked, principal, now=datetime.now(UTC))
-    return await show_mailbox(mailbox, web)
+    return await show_mailbox_by_key(mailbox, web)
 
 
 @router.post("/{key}/receive")
@@ -241,7 +246,7 @@ async def receive(
         background.add_task(_release_if_lost, web.mailboxes, batch, request.scope, wanted.lease)
     return Leased(
         lease=batch.lease,
-        until=datetime.fromtimestamp(batch.until, UTC),
+        until=moment_of(batch.until),
         more=batch.more,
         messages=messages,
     )
@@ -260,7 +265,7 @@ async def release(mailbox: Named, under: Under, web: Parts) -> Affected:
 
 
 @router.post("/{key}/extend")
-async def extend(mailbox: Named, under: Longer, web: Parts) -> Affected:
+async def extend_lease(mailbox: Named, under: Longer, web: Parts) -> Affected:
     """Let a lease end so many seconds from now."""
     return _affected(
         await web.mailboxes.leases.extend(mailbox, under.lease, under.seconds, under.ids)
@@ -290,7 +295,12 @@ def _end_of_subscription(web: Web, mailbox: Mailbox) -> datetime | None:
 
 
 async def _make_subscribed(
-    web: Web, wanted: Wanted, principal: Principal, base: str, certificate: bytes | None
+    web: Web,
+    wanted: Wanted,
+    principal: Principal,
+    base: str,
+    certificate: bytes | None,
+    content: bytes,
 ) -> Mailbox:
     """Make a mailbox with the subscription that fills it: the Subscribe of WS-BaseNotification that
     *wanted* stands for is read, and refused, as if it had been sent.
@@ -313,7 +323,7 @@ async def _make_subscribed(
         principal=principal,
         base=base,
         certificate=certificate,
-        proof=wanted.proof(),
+        proof=wanted.proof(content),
     )
     try:
         incoming = await read_inbound(inbound, web.parsing)

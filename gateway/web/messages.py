@@ -1,12 +1,13 @@
 """Messages of mailboxes as JSON."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pydantic import BaseModel, Field
 
 from filters import Refused
 from gateway.model.mailboxes import MailboxMessage
+from gateway.model.moments import moment_of
 from gateway.parsing import SMALL, Parsing
 from mediation.client import Received, read_received
 from mediation.mailboxes import kept
@@ -66,7 +67,7 @@ def _view(held: MailboxMessage) -> MessageView:
         payload=_text(first.payload) if first else None,
         further=[EventView(topic=_topic(one), payload=_text(one.payload)) for one in others if one],
         envelope=_text(held.envelope),
-        since=datetime.fromtimestamp(held.since, UTC),
+        since=moment_of(held.since),
         takes=held.takes,
     )
 

@@ -15,6 +15,7 @@ from gateway.delivery.failures import FailureCounts
 from gateway.http import HttpSettings, client_address
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.parsing import Parsing
+from gateway.publishing.spool import Spool
 from gateway.security.identify import Identification
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
@@ -27,6 +28,7 @@ from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.sequences import SubscriberSequences
 from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.subscriptions.tracing import MessageTracing
 from gateway.subscriptions.webhooks import WebHooks
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.metrics import Metrics
@@ -51,6 +53,7 @@ class Web:
         readiness: The state that ``/readyz`` shows.
         draining: Whether the gateway stops.
         failures: Failed attempts by destination.
+        tracing: What became of messages.
         making: Limits how many mailboxes a stranger makes.
     """
 
@@ -69,7 +72,9 @@ class Web:
     management: SubscriptionManagement
     explainer: Explainer
     dead_letters: DeadLetters
+    spool: Spool
     failures: FailureCounts
+    tracing: MessageTracing
     mailboxes: Mailboxes
     sources: Sources
     channels: Channels

@@ -18,14 +18,17 @@ class Proving(BaseModel):
     tdn_authorization: Annotated[str, Field(max_length=MOST)] | None = Field(
         None,
         description="The right to a protected topic: a tdn:Authorization in base64, whose "
-        "possession names `tdn_request`. It counts once.",
+        "possession names `tdn_request`, and has the digest of the request. It counts once.",
     )
     tdn_request: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         None, description="The id of this request, in the possession: any that is new."
     )
 
-    def proof(self) -> Proof | None:
+    def proof(self, content: bytes) -> Proof | None:
         """What is brought, if anything.
+
+        Args:
+            content: The whole request, in JSON.
 
         Raises:
             HTTPException: 422: it cannot be read.
@@ -38,4 +41,4 @@ class Proving(BaseModel):
             octets = base64.b64decode("".join(self.tdn_authorization.split()), validate=True)
         except ValueError:
             raise HTTPException(422, "tdn_authorization is no base64.") from None
-        return Proof(octets, self.tdn_request)
+        return Proof(octets, self.tdn_request, content)

@@ -13,10 +13,12 @@ _STATUS = {
     Reason.RESOURCE_UNKNOWN: 404,
     Reason.TOO_LARGE: 413,
     Reason.MEDIA_TYPE: 415,
+    Reason.ENCODING: 415,
     Reason.RATE: 429,
     Reason.QUOTA: 403,
     Reason.NOT_ALLOWED: 403,
     Reason.MAILBOX_UNKNOWN: 404,
+    Reason.MAILBOX_FULL: 503,
     Reason.SOURCE_UNKNOWN: 404,
 }
 """All others are 400."""

@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from filters import Refused
 from gateway.http import HttpRefusal, content_type
 from gateway.settings.validation_texts import wanted
+from gateway.store import answered_in_time
 from mediation.packaging.json_text import read_json
 
 AT_ONCE = 5
@@ -24,7 +25,8 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 class JsonRoute(APIRoute):
     """A route whose body is JSON that has one reading, of the media type of JSON, and whose texts
-    are such as can be kept and shown: without U+0000 and halves of characters."""
+    are such as can be kept and shown: without U+0000 and halves of characters. One that waits for
+    the store too long is answered 503."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -34,7 +36,7 @@ class JsonRoute(APIRoute):
             if has_body:
                 request = _StrictRequest(request.scope, request.receive)
                 _check_media_type(request)
-            return await handle(request)
+            return await answered_in_time(handle(request))
 
         return strictly
 

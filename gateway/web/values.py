@@ -1,12 +1,14 @@
 """Values that several routes take and answer: texts, pages of lists, moments."""
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Annotated, TypeVar
 
 from fastapi import Query
 from pydantic import Field
+
+from gateway.model.moments import moment_of
 
 CHARACTERS = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+$"
 """The characters that XML has."""
@@ -34,4 +36,4 @@ def page_of(
 
 def at_moment(moment: float | None) -> datetime | None:
     """A POSIX time as answers have it."""
-    return None if moment is None else datetime.fromtimestamp(moment, UTC)
+    return None if moment is None else moment_of(moment)

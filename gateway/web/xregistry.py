@@ -1,21 +1,42 @@
 """``/xregistry``: the topics as a read-only endpoint registry of xRegistry 1.0
 (https://github.com/xregistry/spec, release candidate 4, the last that there was)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from gateway.web.catalogue import KnownTopic
 from gateway.web.catalogue.asyncapi import title_of
 from gateway.web.parts import Parts
-from gateway.web.validation import JsonRoute
+from gateway.web.validation import JsonRoute, explain
 from gateway.web.values import PAGE
 
-router = APIRouter(prefix="/xregistry", tags=["topics"], route_class=JsonRoute)
 
+class RegistryRoute(JsonRoute):
+    """A route that refuses a request in the registry's own form of an error."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def in_its_form(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except RequestValidationError as error:
+                title = f"The request cannot be processed as provided: {explain(error.errors())}"
+                subject = request.url.path.removeprefix(router.prefix) or "/"
+                return _error(400, "spec.md#bad_request", title, subject)
+
+        return in_its_form
+
+
+router = APIRouter(prefix="/xregistry", tags=["topics"], route_class=RegistryRoute)
+
+LARGEST_PAGE = 500
+"""Endpoints of one answer, however many were asked for."""
 SPECVERSION = "1.0-rc4"
 _ERRORS = "https://github.com/xregistry/spec/blob/main/core"
 _APIS = frozenset({"/capabilitiesoffered", "/export", "/model", "/modelsource"})
@@ -35,19 +56,18 @@ Root = Annotated[str, Depends(_find_root)]
 @router.get("")
 async def registry(web: Parts, root: Root) -> dict[str, Any]:
     """The registry."""
-    count, revision = await web.topics.extent()
-    started = _text(web.topics.started)
+    extent = await web.topics.extent()
     return {
         "specversion": SPECVERSION,
         "registryid": "dragoman",
         "self": root,
         "xid": "/",
-        "epoch": max(revision, 1),
+        "epoch": extent.epoch,
         "name": "Topics at Dragoman",
-        "createdat": started,
-        "modifiedat": started,
+        "createdat": _text(web.topics.started),
+        "modifiedat": _text(extent.changed),
         "endpointsurl": f"{root}/endpoints",
-        "endpointscount": count,
+        "endpointscount": extent.count,
     }
 
 
@@ -71,10 +91,11 @@ async def endpoints(
     root: Root,
     response: Response,
     after: Annotated[str, Query(pattern="^[0-9a-t-]{0,64}$")] = "",
-    limit: Annotated[int, Query(ge=1, le=500)] = PAGE,
+    limit: Annotated[int, Query(ge=1)] = PAGE,
 ) -> dict[str, Any]:
-    """Topics in the order of their ids; the header ``Link`` has the next page."""
-    page = await web.topics.page(after, limit)
+    """Topics in the order of their ids, *limit* of them at most; the header ``Link`` has the next
+    page."""
+    page = await web.topics.page(after, min(limit, LARGEST_PAGE))
     if page.next is not None:
         url = f"{root}/endpoints?limit={limit}&after={page.next}"
         response.headers["Link"] += f", <{url}>;rel=next"
@@ -112,7 +133,7 @@ async def nothing(path: str, request: Request) -> JSONResponse:
 async def unchangeable(path: str, request: Request) -> JSONResponse:
     """Whatever would change something."""
     action = request.method
-    title = f"The specified action ({action}) is not supported for: {{}}."
+    title = "The specified action (" + action + ") is not supported for: {}."
     args = {"args": {"action": action}}
     return _error(405, "spec.md#action_not_supported", title, path or "/", args)
 
@@ -125,7 +146,7 @@ def _not_found(xid: str) -> JSONResponse:
 def _error(
     status: int, type: str, title: str, subject: str, more: Mapping[str, Any] | None = None
 ) -> JSONResponse:
-    said = {"type": f"{_ERRORS}/{type}", "title": title.format(subject), "subject": subject}
+    said = {"type": f"{_ERRORS}/{type}", "title": title.replace("{}", subject), "subject": subject}
     headers = {"Allow": "GET"} if status == 405 else None
     return JSONResponse({**said, **(more or {})}, status, headers)
 

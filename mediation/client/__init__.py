@@ -2,6 +2,15 @@
 they read. Sans-I/O, like all of this floor."""
 
 from mediation.client.fetching import read_made, read_pulled, write_fetching, write_pull
+from mediation.client.management import (
+    MANAGEMENT_SOAP,
+    ListedSubscription,
+    ManagedPage,
+    read_managed,
+    write_delete_subscriptions,
+    write_list_subscriptions,
+)
+from mediation.client.managers import manager_at
 from mediation.client.reading import (
     AnsweredFault,
     Ended,
@@ -35,27 +44,34 @@ from mediation.client.writing import (
 
 __all__ = [
     "LEASED",
+    "MANAGEMENT_SOAP",
     "SPECS",
     "AnsweredFault",
     "Ended",
     "Granted",
+    "ListedSubscription",
+    "ManagedPage",
     "Received",
     "ending_in",
     "expiry_text",
     "is_response",
     "leasing_in",
+    "manager_at",
     "read_answer",
     "read_events",
     "read_granted",
     "read_made",
+    "read_managed",
     "read_pulled",
     "read_received",
     "text_in",
+    "write_delete_subscriptions",
     "write_destroy",
     "write_fetching",
     "write_get_current_message",
     "write_get_resource_property",
     "write_get_status",
+    "write_list_subscriptions",
     "write_pause",
     "write_publish",
     "write_pull",

@@ -10,8 +10,7 @@ from mediation import names, profiles
 from mediation.cloudevents import read_message, topic_of
 from mediation.eventing.common import read_subscription_end
 from mediation.eventing.management import context_in
-from mediation.grid_events.events import write_payload
-from mediation.grid_events.rpc import HANDLE_EVENT, read_call
+from mediation.grid_events.rpc import HANDLE_EVENT, carried_by, read_call
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NO_TIME, parse_duration
 from mediation.model.messages import EndpointReference, Notification
@@ -20,6 +19,7 @@ from mediation.notification.topics import received_topic
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import read_epr
 from mediation.soap.answers import PeerFault, fault_in
+from mediation.soap.contents import body_content
 from mediation.soap.envelopes import (
     Envelope,
     elements,
@@ -29,7 +29,7 @@ from mediation.soap.envelopes import (
     text_of,
     whole_text,
 )
-from mediation.soap.payloads import is_ours, payload_of
+from mediation.soap.payloads import is_ours
 from mediation.specifications import SPECIFICATIONS
 
 _ENDINGS = frozenset(
@@ -104,7 +104,8 @@ def read_whole(octets: bytes) -> Envelope:
 
 
 def read_granted(octets: bytes) -> Granted:
-    """Read the answer to Subscribe, Renew, GetStatus or SetTerminationTime.
+    """Read the answer to Subscribe, Renew, GetStatus or SetTerminationTime. The address of a
+    manager may be empty: `manager_at` says where it is asked.
 
     Raises:
         AnsweredFault: It is a fault.
@@ -117,7 +118,7 @@ def read_granted(octets: bytes) -> Granted:
         for child in elements(response):
             match local_name(child):
                 case "SubscriptionManager" | "SubscriptionReference":
-                    manager = read_epr(child, forged="drop")
+                    manager = read_epr(child, forged="drop", addressed=False)
                 case "Expires" | "TerminationTime" | "NewTerminationTime":
                     expires = text_of(child) or None
                 case "GrantedExpires":
@@ -198,12 +199,8 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
         )
     if action is None and local_name(first) == HANDLE_EVENT:
         event = read_call(first)
-        return (Received(event.topic, write_payload(event), None, None),)
-    bare = (
-        Received(topic, payload_of(child, in_ours=ours), action, message_id)
-        for child in envelope.body
-    )
-    return _within(room, bare)
+        return (Received(*carried_by(first, event), None, None),)
+    return (Received(topic, body_content(envelope, in_ours=ours), action, message_id),)
 
 
 def ending_in(notification: Notification) -> str | None:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from filters import parse_document
 from mediation.eventing.management import request_headers
-from mediation.model.delivery_modes import SourceOptions
+from mediation.model.delivery_modes import DeliveryAssurance, SourceOptions
 from mediation.model.expiry import format_duration, format_seconds
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
@@ -88,6 +88,7 @@ def write_subscribe(
     topic_dialect: str | None = None,
     mode: str | None = None,
     reliable: str = "",
+    assurance: DeliveryAssurance | None = None,
     actions: tuple[str, ...] = (),
     source: SourceOptions | None = None,
     blocks: str = "",
@@ -105,6 +106,7 @@ def write_subscribe(
         mode: The URI of a delivery mode, which WS-Eventing 2004/08 alone has.
         reliable: The version of WS-ReliableMessaging, such as 1.1, in whose sequence the
             notifications are to come; WS-Eventing and WS-Notification 1.3 alone can say it.
+        assurance: How often an event is wanted; None leaves it to the gateway.
         actions: Events with one of these actions are wanted, by the action filter of DPWS, which
             WS-Eventing alone has, and which goes with no other: that of DPWS 1.0 where
             WS-Addressing 2004/08 is spoken, else that of 1.1.
@@ -126,6 +128,7 @@ def write_subscribe(
         topic_dialect,
         mode,
         reliable,
+        assurance,
         actions,
         source,
         spec.wsa,

@@ -51,9 +51,10 @@ class CloudEvent:
     data: bytes | None = None
 
     @property
-    def media_type(self) -> str:
-        """That of the data; JSON where the event says none (JSON Event Format, section 3.1)."""
-        return str(self.attributes.get("datacontenttype", "application/json"))
+    def media_type(self) -> str | None:
+        """That of the data; None where the event says none."""
+        said = self.attributes.get("datacontenttype")
+        return None if said is None else str(said)
 
 
 def read_attributes(attributes: Iterable[tuple[str, object]]) -> dict[str, Value]:
@@ -286,16 +287,25 @@ def _check_core(name: str, value: str) -> None:
 
 
 def _check_time(value: str) -> None:
-    """A leap second is a time (RFC 3339, section 5.6), which Python's has no room for."""
+    read_time("time", value)
+
+
+def read_time(name: str, value: Value) -> datetime:
+    """Read the attribute *name*, a time. A leap second is one (RFC 3339, section 5.6), which
+    Python's has no room for.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``.
+    """
     try:
-        if not _TIME.match(value):
+        if not isinstance(value, str) or not _TIME.match(value):
             raise ValueError
         time = value.upper()
         if ":60" in time:
             time = _LEAP_SECOND.sub(":59", time)
-        datetime.fromisoformat(time)
+        return datetime.fromisoformat(time)
     except ValueError:
-        raise _invalid('The attribute "time" is no time of RFC 3339.') from None
+        raise _invalid(f"The attribute {quoted(name)} is no time of RFC 3339.") from None
 
 
 def _invalid(text: str) -> MediationError:

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
-from filters import Reason
+from filters import Reason, in_utf_8
+from filters.charsets import charset_named
 from mediation.cloudevents.events import CloudEvent, read_attributes, text_of
 from mediation.cloudevents.json_format import read_batch, read_event
 from mediation.model.errors import MediationError
-from mediation.packaging.mime import MimeError, parse_media_type
+from mediation.packaging.mime import MimeError, charset_in, parse_media_type
 
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
@@ -40,8 +41,8 @@ def read_message(
         most: Events that a batch may have.
 
     Raises:
-        MediationError: ``MEDIA_TYPE``: a format that is not read here. ``MESSAGE_INVALID``,
-            ``TOO_LARGE``: it has no event, or one that breaks the rules.
+        Refused: ``MEDIA_TYPE``, ``ENCODING``: a format, or a charset, that is not read here.
+            ``MESSAGE_INVALID``, ``TOO_LARGE``: it has no event, or one that breaks the rules.
     """
     headers = list(headers)
     content_type = _content_type(headers)
@@ -49,9 +50,9 @@ def read_message(
     if mode is None:
         return (_read_binary(headers, content_type, body),)
     if mode not in (STRUCTURED, BATCH):
-        raise MediationError(
-            Reason.MEDIA_TYPE, f"Events are read as {STRUCTURED} and {BATCH}, in UTF-8."
-        )
+        raise MediationError(Reason.MEDIA_TYPE, f"Events are read as {STRUCTURED} and {BATCH}.")
+    if not (body.startswith((b"{", b"[")) and _is_utf_8(content_type or "")):
+        body = in_utf_8(body, charset_in(content_type or ""))
     return (read_event(body),) if mode == STRUCTURED else read_batch(body, most)
 
 
@@ -154,12 +155,13 @@ def _mode_of(content_type: str) -> str | None:
     None: it is in binary mode."""
     if not is_of_events(content_type):
         return None
-    return content_type.partition(";")[0].strip().lower() if _is_utf_8(content_type) else ""
-
-
-def _is_utf_8(content_type: str) -> bool:
     try:
-        charset = parse_media_type(content_type).charset
+        return parse_media_type(content_type).name
     except MimeError:
-        return False
-    return charset is None or charset.lower() in ("utf-8", "us-ascii")
+        return ""
+
+
+@lru_cache(maxsize=64)
+def _is_utf_8(content_type: str) -> bool:
+    charset = charset_in(content_type)
+    return charset is None or charset_named(charset) == "UTF-8"

@@ -61,7 +61,7 @@ def write_event(event: CloudEvent) -> bytes:
     return write_data(attributes, event.data, event.media_type)
 
 
-def write_data(attributes: str, data: bytes, media_type: str) -> bytes:
+def write_data(attributes: str, data: bytes, media_type: str | None) -> bytes:
     """Write an event with this object of JSON as its attributes, and these data, as `write_event`
     does."""
     return f"{attributes[:-1]},{_data_member(data, media_type)}}}".encode()
@@ -139,8 +139,17 @@ def _binary(text: object) -> bytes:
         raise MediationError(Reason.MESSAGE_INVALID, "`data_base64` is not base64.") from None
 
 
-def _data_member(data: bytes, media_type: str) -> str:
-    if is_json(media_type):
+def is_evidently_json(data: bytes) -> bool:
+    """Whether *data* of which no media type is said is JSON: an object or an array."""
+    return data.lstrip(b" \t\r\n")[:1] in (b"{", b"[") and is_json_text(data)
+
+
+def _data_member(data: bytes, media_type: str | None) -> str:
+    # For binary data no type means none, and not JSON (section 3.1.1); `data` without one is JSON.
+    if media_type is None:
+        if is_evidently_json(data):
+            return f'"data":{data.removeprefix(BOM_UTF8).decode()}'
+    elif is_json(media_type):
         if is_json_text(data):
             return f'"data":{data.removeprefix(BOM_UTF8).decode()}'
     elif is_text(media_type):

@@ -14,7 +14,9 @@
                       accepted
     topic             the topic in Clark notation, where there is one: ``{urn:w}storms/coast``
     expirytime        as it came                      when the event expires, where it does
-    datacontenttype   as it came                      application/xml, or that of `wrap`
+    contentencoding   as it came                      that of data which came from a broker in one
+                                                      that nobody knew
+    datacontenttype   as it came, or not at all       application/xml, or that of `wrap`
     dataschema        as it came, unless the data
                       is projected
     others            as they came, in their types    none
@@ -28,7 +30,9 @@ extension in a property of its own, where filters over properties find it.
     source            the publisher's own, then ``source``: nobody can use up another's ids
     action            ``type``, where that is an absolute URI
     topic             ``topic``, else that of the URL
-    payload           the data if it is XML, else wrapped (`mediation.packaging.data`)
+    expires           ``expirytime``
+    payload           the data if it is XML, else wrapped (`mediation.packaging.data`); if no type
+                      is said, it is XML if it is an element, JSON if it is an object or an array
 """
 
 import json
@@ -38,7 +42,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import quote
 
-from filters import Reason, Topic, parse_clark, quoted
+from filters import Reason, Refused, Topic, parse_clark, quoted
 from filters.topics import is_namespace
 from mediation.cloudevents.events import (
     SPECVERSION,
@@ -51,8 +55,10 @@ from mediation.cloudevents.events import (
     json_member,
     json_object,
     read_attributes,
+    read_time,
     text_of,
 )
+from mediation.cloudevents.json_format import is_evidently_json
 from mediation.cloudevents.projection import may_project, write_projection
 from mediation.model.errors import MediationError
 from mediation.model.messages import Notification
@@ -66,11 +72,17 @@ ATTRIBUTES = "ce_attributes"
 """The property with all attributes that a publisher gave its CloudEvent, as JSON."""
 GATEWAY = "urn:dragoman:gateway"
 """The source of events whose publisher named none: who that was is told to nobody."""
+EXPIRY = "expirytime"
+"""The extension attribute that says when the event's life is over."""
+ENCODING = "contentencoding"
+"""The one that names the codings of the data, where they could not be undone."""
 TOPIC = "topic"
 """The extension attribute that holds the topic."""
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+\Z")
 _NOT_IN_URI = "-._~:/?#[]@!$&'()*+,;=%"
-_XML = "application/xml"
+_FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+_XML, _JSON = "application/xml", "application/json"
+_BEFORE_XML = b"\xef\xbb\xbf \t\r\n"
 _STEPS = 64
 _DATA = b"<data"
 """What `wrap` begins payloads with that are no XML, and some publishers theirs."""
@@ -95,7 +107,8 @@ def notification_of(
         learnt: Collects the names in the data, as in `mediation.read`.
 
     Raises:
-        Refused: ``TOPIC_INVALID``; what is wrong with data that says that it is XML.
+        Refused: ``TOPIC_INVALID``; ``MESSAGE_INVALID``: `EXPIRY` is no time; what is wrong with
+            data that says that it is XML.
     """
     attributes = event.attributes
     named = topic_of(event)
@@ -114,8 +127,20 @@ def notification_of(
         time,
         topic if named is None else named,
         type_ if _is_absolute(type_) else None,
+        expires=_expiry_of(attributes),
         properties=properties,
     )
+
+
+def _expiry_of(attributes: Mapping[str, Value]) -> datetime | None:
+    said = attributes.get(EXPIRY)
+    if said is None:
+        return None
+    time = read_time(EXPIRY, said)
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:  # On the first day of all, or the last.
+        return _FIRST if time.year == 1 else _LAST
 
 
 def topic_of(event: CloudEvent) -> Topic | None:
@@ -140,7 +165,7 @@ def event_of(notification: Notification, data: DataForm = DataForm.AS_PUBLISHED)
         attributes["datacontenttype"] = "application/json"
         attributes.pop("dataschema", None)
         return CloudEvent(attributes, write_projection(notification.payload))
-    _set_type(attributes, content, notification.payload)
+    _set_type(attributes, content, notification)
     return CloudEvent(attributes, notification.payload if content is None else content.content)
 
 
@@ -163,7 +188,7 @@ def attributes_of(notification: Notification) -> dict[str, Value]:
         if topic is not None:
             attributes["subject"] = _written_topic(topic)[0]
     if notification.expires is not None:
-        attributes.setdefault("expirytime", _written(notification.expires))
+        attributes.setdefault(EXPIRY, _written(notification.expires))
     if topic is not None:
         attributes[TOPIC] = _written_topic(topic)[1]
     return attributes
@@ -185,7 +210,7 @@ def _json_as_it_came(text: str, notification: Notification) -> tuple[str, str] |
     if (
         came is None
         or "time" not in came
-        or (notification.expires is not None and "expirytime" not in came)
+        or (notification.expires is not None and EXPIRY not in came)
     ):
         return None
     media_type = str(came.get("datacontenttype", ""))
@@ -235,14 +260,21 @@ def _written_topic(topic: Topic) -> tuple[str, str]:
 def write_attributes(notification: Notification) -> bytes:
     """The attributes that filters see: JSON, each as text."""
     attributes = attributes_of(notification)
-    _set_type(attributes, described(notification.payload), notification.payload)
+    _set_type(attributes, described(notification.payload), notification)
     return json.dumps({name: text_of(value) for name, value in attributes.items()}).encode()
 
 
-def _set_type(attributes: dict[str, Value], content: Data | None, payload: bytes) -> None:
-    """Set ``datacontenttype`` to that of data as it was published; None: *payload* itself, XML."""
+def _set_type(
+    attributes: dict[str, Value], content: Data | None, notification: Notification
+) -> None:
+    """Set ``datacontenttype`` to that of data as it was published; None: the payload itself, XML.
+    Where a publisher of CloudEvents said none, none is said."""
+    if content is not None and content.encoding:
+        attributes.setdefault(ENCODING, clean(content.encoding))
+    if "datacontenttype" not in attributes and ATTRIBUTES in notification.properties:
+        return
     if content is None:
-        if not _stays(str(attributes.get("datacontenttype", "")), payload):
+        if not _stays(str(attributes.get("datacontenttype", "")), notification.payload):
             attributes["datacontenttype"] = _XML
     elif content.media_type is not None and content.content is not None:
         known = content.media_type if is_media_type(content.media_type) else UNTYPED
@@ -319,9 +351,21 @@ def _is_absolute(type_: str) -> bool:
 def _payload(event: CloudEvent, learnt: set[str] | None) -> bytes:
     if event.data is None:
         return NO_DATA
+    if event.media_type is None:
+        return _untyped_payload(event.data, learnt)
     if is_xml(event.media_type):
         return xml_payload(event.data, event.media_type, learnt)
     return wrap(event.data, event.media_type)
+
+
+def _untyped_payload(data: bytes, learnt: set[str] | None) -> bytes:
+    """Make a payload of data of which no media type is said."""
+    if data.lstrip(_BEFORE_XML)[:1] == b"<":
+        try:
+            return xml_payload(data, None, learnt)
+        except Refused:
+            pass
+    return wrap(data, _JSON if is_evidently_json(data) else None)
 
 
 def _read_topic(text: str) -> Topic:

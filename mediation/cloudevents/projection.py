@@ -19,10 +19,9 @@ names in turn, and white space between children.
 
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from threading import Lock
+from functools import lru_cache
 from typing import Any, cast
 
 from lxml import etree
@@ -36,8 +35,8 @@ _DEEPEST = 200
 
 MOST_PARTS = 20_000
 """Elements and attributes of XML that becomes JSON; what has more stays XML."""
-REMEMBERED = 16 * 2**20
-"""Octets of payloads, and of the JSON made of them, that are remembered."""
+REMEMBERED = 8
+"""Payloads of which the JSON is remembered: each may be some megabytes."""
 
 
 def project(payload: bytes) -> Any:
@@ -88,45 +87,11 @@ def may_project(payload: bytes) -> bool:
     return elements + payload.count(b'="') + payload.count(b"='") <= MOST_PARTS
 
 
+@lru_cache(REMEMBERED)
 def write_projection(payload: bytes) -> bytes:
     """*payload* as JSON in UTF-8; what was made lately is not made again, for each of the three
     modes of an event has the same."""
-    made = _remembered.get(payload)
-    if made is None:
-        value = json.dumps(project(payload), ensure_ascii=False, separators=(",", ":"))
-        made = value.encode()
-        _remembered.put(payload, made)
-    return made
-
-
-class _Remembered:
-    """What was made of payloads lately, within a bound of octets; for several threads."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._made: OrderedDict[bytes, bytes] = OrderedDict()
-        self._octets = 0
-        self._lock = Lock()
-
-    def get(self, payload: bytes) -> bytes | None:
-        with self._lock:
-            return self._made.get(payload)
-
-    def put(self, payload: bytes, made: bytes) -> None:
-        octets = len(payload) + len(made)
-        if octets > self._most:
-            return
-        with self._lock:
-            if payload in self._made:
-                return
-            self._made[payload] = made
-            self._octets += octets
-            while self._octets > self._most:
-                old, gone = self._made.popitem(last=False)
-                self._octets -= len(old) + len(gone)
-
-
-_remembered = _Remembered(REMEMBERED)
+    return json.dumps(project(payload), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _name(element: etree._Element) -> str:

@@ -35,6 +35,7 @@ from mediation.discovery.checks import (
     receive,
     standing,
 )
+from mediation.discovery.content_digests import body_digest, event_digest, json_digest
 from mediation.discovery.credentials import Credentials, read_credentials
 from mediation.discovery.encryption import (
     MAX_ENCRYPTED,
@@ -207,6 +208,7 @@ __all__ = [
     "XmlSignature",
     "admit",
     "admit_decision",
+    "body_digest",
     "can_receive",
     "canonical_document",
     "check_advertisement",
@@ -222,12 +224,14 @@ __all__ = [
     "decrypt",
     "encrypt",
     "encrypt_advertisement",
+    "event_digest",
     "fingerprint_of",
     "hand_on",
     "identifier_of",
     "integer_topic",
     "is_encrypted",
     "is_stranger",
+    "json_digest",
     "level_of",
     "open_advertisement",
     "path_of",

@@ -38,6 +38,8 @@ class Denial(Enum):
     OTHER_RIGHT = "what the request brings is for another right"
     OTHER_REQUEST = "the proof of possession was made for another request"
     OTHER_AUDIENCE = "the proof of possession was made for another address"
+    OTHER_CONTENT = "the proof of possession was made for other content than it came with"
+    NO_DIGEST = "the proof of possession has no digest of the content, which is asked for here"
     UNTIMELY = "the proof of possession is over, not yet issued, or lives too long"
     REPLAYED = "the proof of possession came before"
     CROWDED = "too many proofs of possession came lately"
@@ -49,6 +51,8 @@ class Denial(Enum):
     TOO_LONG = "the delegation outlives the topic"
     REVOKED = "the delegation is revoked"
     EXPIRED = "the topic has expired"
+    WITHDRAWN = "the topic was withdrawn by its creator"
+    UNKNOWN = "no advertisement of the topic is known here"
     FORGED = "the seal is for another message, or not by this gateway"
 
 
@@ -77,11 +81,15 @@ class Access:
     Attributes:
         request: The message id of the request.
         audiences: The addresses that this gateway is known by; a request is sent to one of them.
+        digest: That of what the proof came with; None where nobody could tell.
+        needs_digest: A Possession without a digest is not enough.
     """
 
     right: Right
     request: str
     audiences: frozenset[str]
+    digest: str | None = None
+    needs_digest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +248,11 @@ def _misfit(topic_id: UUID, access: Access, claim: Possession, now: datetime) ->
         return Denial.OTHER_REQUEST
     if claim.audience not in access.audiences:
         return Denial.OTHER_AUDIENCE
+    if claim.digest is None:
+        if access.needs_digest:
+            return Denial.NO_DIGEST
+    elif claim.digest != access.digest:
+        return Denial.OTHER_CONTENT
     try:
         check_times(claim.issued, claim.expires, now=now)
     except Untimely:

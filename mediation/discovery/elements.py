@@ -338,10 +338,11 @@ def _possession(element: etree._Element) -> Possession:
     right = choice(Right, parts.one("Right"))
     request = uri(parts.one("Request"))
     audience = uri(parts.one("Audience"))
+    digest = read_if(text, parts.maybe("Digest"))
     issued = instant(parts.one("Issued"))
     expires = instant(parts.one("Expires"))
     parts.end()
-    return Possession(_id(element), topic_id, right, request, audience, issued, expires)
+    return Possession(_id(element), topic_id, right, request, audience, issued, expires, digest)
 
 
 def _authorization(element: etree._Element) -> Authorization:

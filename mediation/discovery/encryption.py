@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from lxml import etree
 
 from filters import DocumentLimits, Refused, parse_document
+from filters.charsets import require_utf_8
 from filters.documents import parse_own
 from mediation import names
 from mediation.discovery.credentials import SMALLEST_RSA, Credentials, usage_of
@@ -163,8 +164,9 @@ def _open(
 ) -> tuple[bytes, bytes]:
     """The key of *octets*, and what it decrypts."""
     try:
-        data = _read_data(parse_document(octets, charset="utf-8", limits=_LIMITS, names=learnt))
-        wrapped = _read_key(parse_document(key, charset="utf-8")) if key else data.key
+        require_utf_8(octets)
+        data = _read_data(parse_document(octets, limits=_LIMITS, names=learnt))
+        wrapped = _read_key(parse_document(key)) if key else data.key
     except Refused:
         raise DecryptionFailed from None
     secret = _unwrap(wrapped, credentials)

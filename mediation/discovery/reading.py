@@ -17,6 +17,7 @@ from uuid import UUID
 from lxml import etree
 
 from filters import DocumentLimits, parse_document
+from filters.charsets import require_utf_8
 from filters.documents import parse_own
 from mediation import names
 from mediation.discovery.elements import CARRIERS, ELEMENTS
@@ -67,7 +68,8 @@ def read(octets: bytes, *, learnt: set[str] | None = None) -> Received[Element]:
         SignatureRefused: Its signature has another shape than the one that there is.
         Malformed: It is none, or breaks the schema or a bound.
     """
-    return _read(parse_document(octets, charset="utf-8", limits=_LIMITS, names=learnt), octets)
+    require_utf_8(octets)
+    return _read(parse_document(octets, limits=_LIMITS, names=learnt), octets)
 
 
 def _read(root: etree._Element, octets: bytes) -> Received[Element]:

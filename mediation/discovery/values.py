@@ -331,6 +331,8 @@ class Possession:
     Attributes:
         request: The message id of the request that it comes with.
         audience: The address that the request is sent to.
+        digest: SHA-256, in base64, of what it is sent with (`content_digests`); None: it says
+            nothing of that.
     """
 
     id: str
@@ -340,6 +342,7 @@ class Possession:
     audience: str
     issued: datetime
     expires: datetime
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

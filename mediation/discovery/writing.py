@@ -237,6 +237,7 @@ def _possession(value: Possession) -> tuple[str, str]:
             leaf("Right", value.right.value),
             leaf("Request", value.request),
             leaf("Audience", value.audience),
+            "" if value.digest is None else leaf("Digest", value.digest),
             leaf("Issued", instant_text(value.issued)),
             leaf("Expires", instant_text(value.expires)),
         )

@@ -35,7 +35,13 @@ from mediation.model.specification import (
 )
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.topics import topic_element
-from mediation.reliable_messaging import Rm, read_wanted_rm, write_wanted_rm
+from mediation.reliable_messaging import (
+    Rm,
+    read_assurance,
+    read_wanted_rm,
+    write_assurance,
+    write_wanted_rm,
+)
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import read_epr, write_epr
 from mediation.soap.envelopes import elements, local_name, text_of, xml_attribute, xml_text
@@ -89,18 +95,20 @@ def read_delivery(
 def read_wanted_delivery(
     subscribe: etree._Element, delivery: etree._Element, mode: DeliveryMode = PUSH
 ) -> DeliveryMode:
-    """*mode*, in sequences where Subscribe asks for them.
+    """*mode*, in sequences where Subscribe asks for them, and with the assurance that it asks for.
 
     Raises:
-        MediationError: ``POLICY_UNSUPPORTED``: it asks for another mode, too.
+        MediationError: ``POLICY_UNSUPPORTED``: it asks for another mode, too, or for an assurance
+            that this one cannot have.
     """
-    rm = read_wanted_rm((*elements(delivery), *elements(subscribe)))
+    parts = (*elements(delivery), *elements(subscribe))
+    rm = read_wanted_rm(parts)
     if rm is None:
-        return mode
+        return read_assurance(parts, mode)
     if mode != PUSH:
         text = "Sequences go with deliveries that are pushed, and with no option of WS-Management."
         raise MediationError(Reason.POLICY_UNSUPPORTED, text)
-    return DeliveryMode(reliable=rm.number)
+    return read_assurance(parts, DeliveryMode(reliable=rm.number))
 
 
 def at_topic(filter_: Filter, arrival: Arrival) -> Filter:
@@ -255,6 +263,8 @@ class EventingClient:
             notify_to = ""  # Nobody sends.
         if wanted.reliable:
             notify_to += write_wanted_rm(Rm.of(wanted.reliable))
+        if wanted.assurance is not None:
+            notify_to += write_assurance(wanted.assurance)
         notify_to += self._delivery_options(wanted)
         parts.append(f"<wse:Delivery{mode}>{notify_to}</wse:Delivery>")
         parts.append(self._format(wanted))

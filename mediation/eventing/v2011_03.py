@@ -70,6 +70,7 @@ from mediation.model.versions import Family, Soap, Version, Wsa
 from mediation.notification.notify import check_number, numbered, read_payload
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import MAX_URI, key_parameter, write_epr
+from mediation.soap.contents import check_nothing_else
 from mediation.soap.envelopes import elements, text_of, xml_attribute, xml_text
 from mediation.soap.payloads import payload_of
 
@@ -223,6 +224,10 @@ def _write_granted(subscription: Subscription, now: datetime, *, exactly: bool) 
 # Notifications.
 
 
+_ACTION_URI = frozenset({"actionURI"})
+"""The attributes of Notify that are read."""
+
+
 def _read_notify(element: etree._Element, context: Context, arrival: Arrival) -> Publish:
     """Read a wrapped notification: each child is an event with the action of ``actionURI``."""
     action = (element.get("actionURI") or "").strip()
@@ -234,7 +239,8 @@ def _read_notify(element: etree._Element, context: Context, arrival: Arrival) ->
     check_number(len(found))
     if not found and not text_of(element):
         raise MediationError(Reason.MESSAGE_INVALID, "Notify is empty.")
-    payloads = [payload_of(each) for each in found] or [read_payload(element)]
+    check_nothing_else(element, _ACTION_URI, text=not found)
+    payloads = [payload_of(each) for each in found] or [read_payload(element, _ACTION_URI)]
     events = [(arrival.url_topic, payload, None) for payload in payloads]
     return Publish(numbered(list(events), action or None, context, arrival))
 

@@ -366,9 +366,11 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def topic_namespace(namespace: str | None) -> str:
+def topic_namespace(namespace: str | None) -> str | None:
     """The namespace of the topics of events with this ``eventNamespace``: what stands before a
-    ``#``, as a URI."""
+    ``#``, as a URI; an empty one is none, and where it is left out it is that of the type."""
+    if namespace == "":
+        return None
     before = (namespace or "").partition("#")[0]
     if not before:
         return names.GRID_EVENT

@@ -42,7 +42,7 @@ def _topics(pattern: Event) -> tuple[Expression, ...]:
     path = "/".join(steps_of(pattern.type))
     if not pattern.namespace:
         return (Expression(path, dialects.TOPIC_SYNAPSE),)
-    namespace = topic_namespace(pattern.namespace)
+    namespace = topic_namespace(pattern.namespace) or ""
     return (Expression(f"t:{path}//.", dialects.TOPIC_FULL, (("t", namespace),)),)
 
 

@@ -3,9 +3,11 @@
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from mediation import names
 from mediation.grid_events.events import Event, milliseconds, type_of_topic
 from mediation.model.messages import Notification
 from mediation.soap.actions import payload_name
+from mediation.soap.envelopes import xml_attribute
 
 
 def made_event(notification: Notification, producer: str) -> Event:
@@ -16,16 +18,22 @@ def made_event(notification: Notification, producer: str) -> Event:
 
 
 def made_names(notification: Notification, producer: str) -> tuple[str | None, str, str]:
-    """The namespace, the type and the source of the event that a notification becomes."""
+    """The namespace, the type and the source of the event that a notification becomes. The
+    namespace is empty where its topic has none."""
     topic, named = notification.topic, notification.producer
-    own_namespace, own_name = payload_name(notification.payload)
-    namespace = None if topic is None else topic.steps[0].namespace
-    host = None if named is None else _host(named.address)
-    return (
-        namespace or own_namespace or None,
-        own_name if topic is None else type_of_topic(topic),
-        host or producer,
-    )
+    host = (None if named is None else _host(named.address)) or producer
+    if topic is None:
+        namespace, name = payload_name(notification.payload)
+        return namespace or None, name, host
+    return topic.steps[0].namespace or "", type_of_topic(topic), host
+
+
+def made_header(notification: Notification) -> str:
+    """The header block that says that an event was made of a notification of another specification,
+    whose payload is its message, and on which topic that was. A gateway that gets it has the
+    notification as it was."""
+    topic = "" if notification.topic is None else f" topic={xml_attribute(str(notification.topic))}"
+    return f'<d:made xmlns:d="{names.GRID_EVENTS}"{topic}/>'
 
 
 def text_of_payload(payload: bytes) -> bytes:

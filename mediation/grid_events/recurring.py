@@ -133,6 +133,8 @@ class CallMoulds:
         """A mould that was tried; None where none can be made of this call."""
         if incoming.context.version is not Version.GRID_EVENTS or b"<!" in octets:
             return None
+        if b"made" in octets:  # Its payload may be that of another specification (`made_header`).
+            return None
         values = [found for found in _VALUE.finditer(octets, at) if not _may_be_null(found["said"])]
         names = [found["name"] for found in values]
         if not values or len(set(names)) != len(names):

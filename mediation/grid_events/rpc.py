@@ -9,12 +9,13 @@ place. Names of methods count without their namespace, which the answer repeats.
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 
 from lxml import etree
 
-from filters import Reason, quoted
+from filters import Reason, Refused, Topic, parse_clark, quoted
 from mediation import names
 from mediation.grid_events.encoding import (
     Encoded,
@@ -45,6 +46,12 @@ from mediation.model.requests import (
 )
 from mediation.model.specification import Answer
 from mediation.model.versions import Soap
+from mediation.packaging.data import xml_payload
+from mediation.soap.contents import (
+    attributes_told,
+    check_nothing_else,
+    refuse_attributes,
+)
 from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
 HANDLE_EVENT = "handleEvent"
@@ -56,6 +63,8 @@ CALLS: Mapping[str, Operation] = {
 """The operations by the names of their methods."""
 VIA = f"{{{names.GRID_EVENTS}}}via"
 """The header block with the addresses that an event has passed, the first one first."""
+MADE = f"{{{names.GRID_EVENTS}}}made"
+"""The header block of an event that was made of a notification of another specification."""
 VIA_PROPERTY = "dragoman_via"
 """The property of a notification with these addresses."""
 MOST_VIA = 8
@@ -173,18 +182,55 @@ def _related(context: Context) -> str:
 
 
 def _read_publish(call: Call, method: etree._Element, arrival: Arrival) -> Publish:
+    check_call(method, call.parameter(0))
     known_only = arrival.rules.calls.known_types
     event = read_event(call.encoded, call.needed(0), known_only=known_only)
     via = read_via(method)
+    topic, payload = carried_by(method, event, arrival.learnt)
     notification = Notification(
         id=event.identity or arrival.fresh_id,
         source=arrival.source,
-        payload=write_payload(event),
+        payload=payload,
         time=event.time or arrival.time,
-        topic=event.topic or arrival.url_topic,
+        topic=topic or arrival.url_topic,
         properties={VIA_PROPERTY: " ".join(via)} if via else {},
     )
     return Publish((notification,), answered=True)
+
+
+def check_call(method: etree._Element, event: etree._Element | None) -> None:
+    """Refuse a call of handleEvent with something that nobody would be told: a further parameter,
+    a field that is there twice, text, attributes, what stands behind the call without being
+    referred to.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``.
+    """
+    body = method.getparent()
+    behind = [] if body is None else [one for one in elements(body) if one is not method]
+    if behind:
+        assert body is not None, "they stand in it"
+        referred = {str(one.get("href")).strip() for one in body.iter(etree.Element)}
+        if any(f"#{one.get('id')}" not in referred for one in behind):
+            raise MediationError(
+                Reason.MESSAGE_INVALID, "There is something behind the call that is not its event."
+            )
+    parameters = elements(method)
+    if len(parameters) > 1:
+        raise MediationError(Reason.MESSAGE_INVALID, f"{HANDLE_EVENT} has one parameter.")
+    fields = [] if event is None else elements(event)
+    if len({local_name(field) for field in fields}) < len(fields):
+        raise MediationError(Reason.MESSAGE_INVALID, "A field of the event is there twice.")
+    for each in (body, method, *parameters, event):
+        if each is not None:
+            check_nothing_else(each, OF_ENCODING)
+    for field in fields:
+        if told := attributes_told(field, OF_ENCODING):
+            refuse_attributes(field, told)
+
+
+OF_ENCODING = frozenset({"id", "href"})
+"""Attributes that refer to what stands elsewhere."""
 
 
 def read_call(method: etree._Element) -> Event:
@@ -197,17 +243,36 @@ def read_call(method: etree._Element) -> Event:
     return read_event(call.encoded, call.needed(0))
 
 
+def carried_by(
+    method: etree._Element, event: Event, learnt: set[str] | None = None
+) -> tuple[Topic | None, bytes]:
+    """The topic and payload of the event of a call: those of the notification of which a gateway
+    of ours made it, where it did. The names in such a payload go to *learnt*."""
+    block = _block(method, MADE)
+    if block is not None and event.message is not None:
+        with suppress(Refused):
+            topic = block.get("topic")
+            payload = xml_payload(event.message.encode(), None, learnt)
+            return None if topic is None else parse_clark(topic), payload
+    return event.topic, write_payload(event)
+
+
+def _block(method: etree._Element, name: str) -> etree._Element | None:
+    """The first header block of a name in the message of a call."""
+    body = method.getparent()
+    envelope = None if body is None else body.getparent()
+    # Quicker than `find`, for every event.
+    header = None if envelope is None else next(envelope.iterchildren(_HEADER), None)
+    return None if header is None else next(header.iterchildren(name), None)
+
+
 def read_via(method: etree._Element) -> tuple[str, ...]:
     """The addresses that the event of a call has passed.
 
     Raises:
         MediationError: ``LOOP``: they are too many; ``MESSAGE_INVALID``.
     """
-    body = method.getparent()
-    envelope = None if body is None else body.getparent()
-    # Quicker than `find`, for every event.
-    header = None if envelope is None else next(envelope.iterchildren(_HEADER), None)
-    block = None if header is None else next(header.iterchildren(VIA), None)
+    block = _block(method, VIA)
     if block is None:
         return ()
     addresses = tuple(text_of(block).split())

@@ -24,7 +24,11 @@ from mediation.grid_events.events import (
     write_handback,
 )
 from mediation.grid_events.leasing import GridLeasing
-from mediation.grid_events.making import made_event, made_names, text_of_payload
+from mediation.grid_events.making import (
+    made_header,
+    made_names,
+    text_of_payload,
+)
 from mediation.grid_events.references import port_of
 from mediation.grid_events.rewriting import rewrite_payload
 from mediation.grid_events.rpc import (
@@ -126,7 +130,7 @@ class CallShape:
     _made_start: Callable[[str | None, str, str], bytes] = field(
         init=False, repr=False, compare=False
     )
-    _before: Callable[[str, str], bytes] = field(init=False, repr=False, compare=False)
+    _before: Callable[[str, str, str], bytes] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Remembered by shape: to look for one in a table for all shapes is dearer.
@@ -143,18 +147,21 @@ class CallShape:
         return _TELLS
 
     def topic_of(self, notification: Notification) -> Topic | None:
-        event = read_payload(notification.payload) or made_event(notification, "")
-        return event.topic
+        event = read_payload(notification.payload)
+        return notification.topic if event is None else event.topic
 
     def render(self, notification: Notification, producer: str) -> CallRendering:
-        first = self._before(notification.properties.get(VIA_PROPERTY, ""), producer)
+        via = notification.properties.get(VIA_PROPERTY, "")
+        first = self._before(via, producer, "")
         rewritten = rewrite_payload(notification.payload, self.generation)
         if rewritten is not None:
             event, before, behind = rewritten
         else:
             read = read_payload(notification.payload)
             if read is None:
-                return self._render_made(notification, producer, first)
+                # Who publishes is no gateway, and says nothing of other specifications.
+                made = made_header(notification) if producer else ""
+                return self._render_made(notification, producer, self._before(via, producer, made))
             event = read
             before, behind = map(str.encode, write_fields(event, self.generation))
         start = b"".join((b"<p1 ", type_attributes(event, self.types).encode(), b">", before))
@@ -179,10 +186,11 @@ class CallShape:
         raise ValueError("a call has one event")
 
 
-def _before(types: TypeNames, generation: Generation, via: str, producer: str) -> bytes:
-    """What stands before the method element; it says which addresses the event has passed."""
+def _before(types: TypeNames, generation: Generation, via: str, producer: str, made: str) -> bytes:
+    """What stands before the method element; it says which addresses the event has passed, and,
+    `made_header`, what it was made of."""
     passed = xml_text(f"{via} {producer}".strip())
-    header = f"<d:via xmlns:d='{names.GRID_EVENTS}'>{passed}</d:via>" if passed else ""
+    header = f"<d:via xmlns:d='{names.GRID_EVENTS}'>{passed}</d:via>{made}" if passed else ""
     return envelope_start(generation, header).encode()
 
 

@@ -5,20 +5,21 @@ rendered from), so it is parsed here without the limits for strangers: rendering
 deeper since.
 """
 
-import codecs
 import re
 from collections.abc import Iterator
 
 from lxml import etree
 
-from filters import DEFAULT_TOPIC, DocumentLimits, Reason, dialects, parse_document
+from filters import DEFAULT_TOPIC, DocumentLimits, Reason, dialects, in_utf_8, parse_document
 from mediation import names, profiles
 from mediation.filtering import dialect_of
 from mediation.model.errors import MediationError
 from mediation.model.versions import Soap, Wsa
 from mediation.soap.addressing import read_epr, write_epr
+from mediation.soap.contents import body_content
 from mediation.soap.envelopes import (
     Envelope,
+    children_of,
     elements,
     local_name,
     namespace_of,
@@ -27,7 +28,6 @@ from mediation.soap.envelopes import (
     text_of,
 )
 from mediation.soap.layout import layout_of
-from mediation.soap.payloads import payload_of
 
 MAX_MOST = 1000
 """The most messages that one request takes, even if it asks for more."""
@@ -79,20 +79,15 @@ _ORDER = ("SubscriptionReference", "Topic", "ProducerReference", "Message")
 _NUMBER = re.compile(r"\+?\d{1,20}", re.ASCII)
 
 
-def convert_envelope(
-    octets: bytes, charset: str | None = None, *, limits: DocumentLimits | None = None
-) -> bytes:
+def convert_envelope(octets: bytes, *, limits: DocumentLimits | None = None) -> bytes:
     """Convert an envelope into the form that a mailbox keeps: UTF-8 without an XML declaration. All
     else is unchanged, for the envelope may be signed.
 
     Raises:
         Refused: It is no envelope, or beyond the limits.
     """
-    root = parse_document(octets, charset=charset, limits=limits or DocumentLimits())
-    read_envelope(root)
-    if b"\0" in octets[:4]:  # UTF-16: the parser takes no other.
-        return octets_of(root)
-    octets = octets.removeprefix(codecs.BOM_UTF8)
+    octets = in_utf_8(octets)
+    read_envelope(parse_document(octets, limits=limits or DocumentLimits()))
     if re.match(rb"<\?xml\s", octets):
         octets = octets[octets.index(b"?>") + 2 :]
     return octets.strip()
@@ -131,24 +126,23 @@ def _messages(parts: Envelope) -> Iterator[bytes]:
             yield octets_of(message)
         return
     topic = _header_topic(parts)
-    for child in parts.body:
-        if namespace_of(child) not in SPECIFICATION_NAMESPACES:
-            yield (
-                f'<wsnt:NotificationMessage xmlns:wsnt="{WSNT}">{topic}<wsnt:Message>'
-                f"{payload_of(child).decode()}</wsnt:Message></wsnt:NotificationMessage>"
-            ).encode()
+    if parts.body and namespace_of(parts.body[0]) not in SPECIFICATION_NAMESPACES:
+        yield (
+            f'<wsnt:NotificationMessage xmlns:wsnt="{WSNT}">{topic}<wsnt:Message>'
+            f"{body_content(parts).decode()}</wsnt:Message></wsnt:NotificationMessage>"
+        ).encode()
 
 
 def split_envelope(envelope: bytes) -> tuple[bytes, ...]:
-    """Split an envelope of several events, in a Notify or bare, into one for each. As with
-    published events, each gets ``#n`` behind the message id. Any other envelope stays whole.
+    """Split an envelope with a Notify of several events into one for each. As with published
+    events, each gets ``#n`` behind the message id. Any other envelope stays whole.
 
     Raises:
         MediationError: ``MESSAGE_INVALID``: the parts together exceed `MAX_SPLIT_OCTETS`.
     """
     parts = read_kept(envelope)
     notify = _notify_of(parts)
-    events = list(parts.body) if notify is None else _messages_of(notify)
+    events = [] if notify is None else _messages_of(notify)
     if len(events) < 2:
         return (envelope,)
     (parent,) = {event.getparent() for event in events}
@@ -174,10 +168,10 @@ def split_envelope(envelope: bytes) -> tuple[bytes, ...]:
     return tuple(made)
 
 
-def body_child(envelope: bytes) -> bytes:
-    """The first child of the body, as `payload_of`; nothing where the body is empty."""
-    body = read_kept(envelope).body
-    return payload_of(body[0]) if body else b""
+def payload_in(envelope: bytes) -> bytes:
+    """What stands in the body, as `body_content`; nothing where the body is empty."""
+    kept = read_kept(envelope)
+    return body_content(kept) if kept.body else b""
 
 
 def message_id(envelope: bytes) -> str | None:
@@ -243,30 +237,40 @@ def _messages_of(notify: etree._Element) -> list[etree._Element]:
 def _modernise(message: etree._Element) -> None:
     """Convert a message of a draft to the names, the order and the dialects of 1.3."""
     message.tag = f"{{{WSNT}}}NotificationMessage"
-    found = {
-        local_name(child): child
-        for child in elements(message)
-        if namespace_of(child) in _NOTIFY_NAMESPACES
-    }
-    for child in list(message):
+    children = elements(message)
+    for child in children_of(message):
         message.remove(child)
-    for name in _ORDER:
-        part = found.get(name)
-        if part is not None and name.endswith("Reference"):
-            part = _modern_reference(part)
-        if part is None:
-            continue
-        part.tag = f"{{{WSNT}}}{name}"
-        if name == "Topic":
-            dialect = dialect_of(part) or dialects.TOPIC_SIMPLE
-            part.attrib.clear()
-            part.set("Dialect", dialect)
-        message.append(part)
+    for child in sorted(children, key=_place_in_message):
+        if (part := _modern(child)) is not None:
+            message.append(part)
+
+
+def _place_in_message(child: etree._Element) -> int:
+    """Where a part stands in a message of 1.3; what is none stands at its end."""
+    known = namespace_of(child) in _NOTIFY_NAMESPACES and local_name(child) in _ORDER
+    return _ORDER.index(local_name(child)) if known else len(_ORDER)
+
+
+def _modern(child: etree._Element) -> etree._Element | None:
+    """A part of a message of a draft as 1.3 writes it; what is none, and a producer's reference
+    that cannot be read, stays as it is. None for the reference of a subscription that cannot be
+    read, for it says nothing of the event."""
+    name = local_name(child)
+    if _place_in_message(child) == len(_ORDER):
+        return child
+    part = _modern_reference(child) if name.endswith("Reference") else child
+    if part is None:
+        return child if name == "ProducerReference" else None
+    part.tag = f"{{{WSNT}}}{name}"
+    if name == "Topic":
+        dialect = dialect_of(part) or dialects.TOPIC_SIMPLE
+        part.attrib.pop("dialect", "")
+        part.set("Dialect", dialect)
+    return part
 
 
 def _modern_reference(element: etree._Element) -> etree._Element | None:
-    """Convert an endpoint reference to WS-Addressing 1.0; a broken one is left out, because it
-    decides nothing."""
+    """Convert an endpoint reference to WS-Addressing 1.0; None where it is broken."""
     try:
         epr = read_epr(element, forged="drop")
     except MediationError:

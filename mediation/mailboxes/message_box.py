@@ -10,7 +10,7 @@ from lxml import etree
 
 from filters.documents import parse_own
 from mediation import names
-from mediation.mailboxes.kept import body_child
+from mediation.mailboxes.kept import payload_in
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import (
     Arrival,
@@ -62,7 +62,7 @@ def _named(namespaces: frozenset[str], form: str) -> Mapping[str, Operation]:
 
 
 class Requests2011:
-    """The requests of WS-Messenger's message box; it hands over the first child of a body."""
+    """The requests of WS-Messenger's message box; it hands over what is in a body."""
 
     namespaces = _NAMESPACES_2011
     elements = _named(_NAMESPACES_2011, "{%s}%s")
@@ -81,7 +81,7 @@ class Requests2011:
             case MailboxMade(key):
                 inner = f"<msgbox:MsgBoxId>{key}</msgbox:MsgBoxId>"
             case Taken(envelopes):
-                messages = b"".join(map(body_child, envelopes)).decode()
+                messages = b"".join(map(payload_in, envelopes)).decode()
                 inner = f"<msgbox:messages>{messages}</msgbox:messages>"
             case _:
                 inner = "<msgbox:status>true</msgbox:status>"

@@ -99,10 +99,10 @@ _BATCH = Wrapping(
 )
 """What a batch of WS-Management says of each of its events."""
 _SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
-_EVENT = BARE | {Fact.ID, Fact.SEVERAL}
+_EVENT = BARE | {Fact.ID}
 _NOTIFY = (WRAPPED | {Fact.ID, Fact.SEVERAL}) - {Fact.SUBSCRIPTION}
 _OLD_SOAP_FIRST = (Soap.V1_2, Soap.V1_1)
-_IN_NOTIFY = WRAPPED - {Fact.HEADERS, Fact.ATTACHMENTS}
+_IN_NOTIFY = WRAPPED - {Fact.HEADERS, Fact.ATTACHMENTS, Fact.EXPIRY}
 
 _ROWS = (
     Dialect(
@@ -130,7 +130,7 @@ _ROWS = (
         (Soap.V1_2,),
         raw=True,
         delivery=DeliveryMode(Mode.EVENTS, max_elements=10),
-        says=_EVENT - TOPICS,
+        says=(_EVENT - TOPICS) | {Fact.SEVERAL},
     ),
     Dialect(
         "wse-2011-03",
@@ -145,7 +145,7 @@ _ROWS = (
         "WS-Eventing 2011/03, wrapped",
         Version.WSE_2011_03,
         Wsa.V2005_08,
-        says=_EVENT,
+        says=_EVENT | {Fact.SEVERAL},
     ),
     Dialect(
         "ws-messenger",
@@ -181,7 +181,7 @@ _ROWS = (
             (form,),
             says=(
                 TOPICS
-                | {Fact.ACTION, Fact.ID, Fact.ATTRIBUTES}
+                | {Fact.ACTION, Fact.ID, Fact.ATTRIBUTES, Fact.EXPIRY}
                 | ({Fact.SEVERAL} if form is EventForm.BATCHED else frozenset())
             ),
         )
@@ -193,7 +193,7 @@ _ROWS = (
         Version.GRID_EVENTS,
         Wsa.V2004_08,
         (Soap.V1_1,),
-        says=TOPICS | {Fact.HEADERS, Fact.ID},
+        says=TOPICS | {Fact.HEADERS, Fact.ID, Fact.EXPIRY},
     ),
     Dialect(
         "wsn-1.2",

@@ -22,6 +22,17 @@ class Mode(Enum):
     """The sink fetches."""
 
 
+class DeliveryAssurance(Enum):
+    """How often a consumer gets an event, whatever fails; the value is its name for subscribers."""
+
+    AT_MOST_ONCE = "at-most-once"
+    """One attempt, and nothing is stored."""
+    AT_LEAST_ONCE = "at-least-once"
+    """It is tried until it is taken, is too old, or nobody is there any more."""
+    EXACTLY_ONCE = "exactly-once"
+    """In a sequence of WS-ReliableMessaging, in order."""
+
+
 class Oversize(Enum):
     """What becomes of an event that is too large for the sink; the value is the word of
     ``wsman:MaxEnvelopeSize/@Policy``."""
@@ -50,6 +61,7 @@ class DeliveryMode:
             then the subscription ends. None: by the gateway's own schedule.
         reliable: The version of WS-ReliableMessaging, ``1.0`` or ``1.1``, in whose sequence the
             deliveries go, each once and in order; empty: they go in none.
+        at_most_once: An event is tried once, and never stored.
     """
 
     mode: Mode = Mode.PUSH
@@ -63,6 +75,14 @@ class DeliveryMode:
     retry_every: float | None = None
     retries: int | None = None
     reliable: str = ""
+    at_most_once: bool = False
+
+    @property
+    def assurance(self) -> DeliveryAssurance:
+        """How often the consumer gets an event."""
+        if self.at_most_once:
+            return DeliveryAssurance.AT_MOST_ONCE
+        return DeliveryAssurance.EXACTLY_ONCE if self.reliable else DeliveryAssurance.AT_LEAST_ONCE
 
     @property
     def acknowledged(self) -> bool:

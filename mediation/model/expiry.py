@@ -145,7 +145,7 @@ def parse_expiry(text: str, *, milliseconds: bool = False) -> Expiry:
     for never, as WS-Messenger's clients write it, and ``*`` is never, as Synapse does.
 
     Raises:
-        MediationError: ``EXPIRY_INVALID``.
+        MediationError: ``EXPIRY_INVALID``; ``EXPIRY_IN_THE_PAST``: it is a negative duration.
     """
     try:
         if milliseconds and (text == "*" or _MILLISECONDS.fullmatch(text)):
@@ -160,6 +160,10 @@ def parse_expiry(text: str, *, milliseconds: bool = False) -> Expiry:
             return Expiry(duration=parse_duration(text))
         return Expiry(instant=parse_date_time(text), as_duration=False)
     except (ValueError, OverflowError) as error:
+        if text.startswith("-P") and _DURATION.fullmatch(text) and not text.endswith(("P", "T")):
+            raise MediationError(
+                Reason.EXPIRY_IN_THE_PAST, "The duration is negative.", value=text[:100]
+            ) from error
         raise MediationError(
             Reason.EXPIRY_INVALID,
             "The expiration is neither an xsd:dateTime nor an xsd:duration.",

@@ -29,13 +29,14 @@ class Fact(Enum):
 
 TOPICS = frozenset({Fact.TOPIC, Fact.LEVELS, Fact.NAMESPACES})
 """All of a topic but the way in which it was written."""
-BARE = TOPICS | {Fact.ACTION, Fact.HEADERS, Fact.ATTACHMENTS}
+BARE = TOPICS | {Fact.ACTION, Fact.HEADERS, Fact.ATTACHMENTS, Fact.EXPIRY}
 """What an envelope with the bare payload and a topic header says."""
 WRAPPED = TOPICS | {
     Fact.PRODUCER,
     Fact.PRODUCER_REFERENCE,
     Fact.HEADERS,
     Fact.ATTACHMENTS,
+    Fact.EXPIRY,
     Fact.SUBSCRIPTION,
 }
 """What an envelope with a wrapped notification says."""

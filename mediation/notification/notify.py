@@ -1,6 +1,7 @@
 """Notify as publishers write it, in every version of WS-BaseNotification, as notifications."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from mediation.model.specification import UnwrappedEvent
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.topics import read_topics, received_topic, unsaid_topics
 from mediation.soap.addressing import id_to_keep, read_epr, write_epr
+from mediation.soap.contents import attributes_told, content_of, what_else
 from mediation.soap.envelopes import (
     attributes_of,
     children_of,
@@ -47,6 +49,11 @@ _PARTS = {
     for name in ("Topic", "ProducerReference", "Message")
 }
 """The parts of a NotificationMessage that are read, by expanded name."""
+_SUBSCRIPTIONS = frozenset(f"{{{namespace}}}SubscriptionReference" for namespace in _NOTIFYING)
+"""Names of the reference of the sender's subscription, which is nobody else's."""
+_DIALECT = frozenset({"Dialect", "dialect"})
+_ADDRESSINGS = frozenset(wsa.value for wsa in Wsa)
+_OF_REFERENCES = frozenset({"Address", "ReferenceProperties", "ReferenceParameters", "Metadata"})
 
 
 def read_notify(
@@ -61,25 +68,83 @@ def read_notify(
     if not messages:
         raise MediationError(Reason.MESSAGE_INVALID, "Notify has no NotificationMessage.")
     check_number(len(messages))
-    events, written = [], []
+    events, written, headers = [], [], []
+    around = what_else(element, read=messages)
     for message in messages:
-        parts: dict[str, etree._Element] = {}
-        for child in children_of(message):
-            if (part := _PARTS.get(child.tag)) is not None:
-                parts.setdefault(part, child)
-        content = parts.get("Message")
-        if content is None:
-            raise MediationError(Reason.MESSAGE_INVALID, "A NotificationMessage has no Message.")
+        parts = _parts_of(message)
+        content = parts["Message"]
         payload = read_payload(content)
         producer = _read_producer(parts.get("ProducerReference"))
         topics = read_topics(parts.get("Topic"))
         if topics == (None,) and arrival.url_topic is None:
             topics = unsaid_topics(content)
+        further = _further(message, parts, producer, around)
         for topic in topics:
             events.append((topic or arrival.url_topic, payload, producer))
             written.append(written_topic_header(parts.get("Topic"), topics))
+            headers.append(further)
     check_number(len(events))
-    return numbered(events, None, context, arrival, written=written)
+    notifications = numbered(events, None, context, arrival, written=written)
+    if not any(headers):
+        return notifications
+    return tuple(
+        replace(one, headers=further) for one, further in zip(notifications, headers, strict=True)
+    )
+
+
+def _parts_of(message: etree._Element) -> dict[str, etree._Element]:
+    """The parts of a NotificationMessage that are read.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``: one is there twice, or there is no Message.
+    """
+    parts: dict[str, etree._Element] = {}
+    for child in children_of(message):
+        if (part := _PARTS.get(child.tag)) is not None:
+            if part in parts:
+                raise MediationError(
+                    Reason.MESSAGE_INVALID,
+                    f"A NotificationMessage has more than one {part}: send one for each.",
+                )
+            parts[part] = child
+    if "Message" not in parts:
+        raise MediationError(Reason.MESSAGE_INVALID, "A NotificationMessage has no Message.")
+    return parts
+
+
+def _further(
+    message: etree._Element,
+    parts: Mapping[str, etree._Element],
+    producer: EndpointReference | None,
+    around: bytes | None,
+) -> tuple[bytes, ...]:
+    """What a NotificationMessage says besides its parts, as header blocks that go with its events.
+
+    Args:
+        producer: What was read of its reference.
+        around: What Notify says.
+    """
+    reference = parts.get("ProducerReference")
+    whole = reference is None or (producer is not None and _is_plain_reference(reference))
+    read = [part for part in parts.values() if whole or part is not reference]
+    read += [one for one in elements(message) if one.tag in _SUBSCRIPTIONS]
+    topic = parts.get("Topic")
+    said = None if topic is None else what_else(topic, _DIALECT, text=True)
+    return tuple(filter(None, (around, what_else(message, read=read), said)))
+
+
+def _is_plain_reference(element: etree._Element) -> bool:
+    """Whether an endpoint reference has nothing but what `read_epr` keeps."""
+    children = elements(element)
+    for child in children:
+        if local_name(child) == "EndpointReference":
+            return len(children) == 1 and _is_plain_reference(child)
+    return not attributes_told(element) and all(
+        namespace_of(child) in _ADDRESSINGS
+        and local_name(child) in _OF_REFERENCES
+        and not attributes_told(child)
+        for child in children
+    )
 
 
 def written_topic_header(
@@ -189,15 +254,13 @@ def written_notify(
 def unwrapped_events(notify: etree._Element, *, in_ours: bool) -> Iterable[UnwrappedEvent]:
     """The events of a Notify as a consumer reads it; *in_ours* as in `payload_of`."""
     for message in elements(notify):
-        event = _unwrapped(message, in_ours)
-        if event is not None:
-            yield event
+        yield from _unwrapped(message, in_ours)
 
 
-def _unwrapped(message: etree._Element, in_ours: bool) -> UnwrappedEvent | None:
-    """The event of one NotificationMessage; None where it has no Message. A topic or a reference
+def _unwrapped(message: etree._Element, in_ours: bool) -> Iterable[UnwrappedEvent]:
+    """The event of one NotificationMessage, or those of each Message in it. A topic or a reference
     that cannot be read is no reason to lose an event."""
-    topic, reference, payload = None, None, None
+    topic, reference, payloads = None, None, []
     for child in elements(message):
         match local_name(child):
             case "Topic":
@@ -208,21 +271,21 @@ def _unwrapped(message: etree._Element, in_ours: bool) -> UnwrappedEvent | None:
                 except Refused:
                     reference = None
             case "Message":
-                payload = read_payload(child, in_ours=in_ours)
-    return None if payload is None else UnwrappedEvent(topic, payload, reference)
+                payloads.append(read_payload(child, in_ours=in_ours))
+    return [UnwrappedEvent(topic, payload, reference) for payload in payloads]
 
 
-def read_payload(content: etree._Element, *, in_ours: bool = False) -> bytes:
-    """Read the one element of ``Message``, as `payload_of`; text, several or no elements are
-    wrapped in one. Text of a draft, which allows it, gets the element that WS-Messenger has for
-    it."""
-    children = elements(content)
-    if len(children) == 1:
-        return payload_of(children[0], in_ours=in_ours)
-    if children:
-        # With a prefix: a default namespace would become that of children without one.
-        inner = b"".join(map(payload_of, children)).decode()
-        return f'<d:data xmlns:d="{names.DRAGOMAN_DATA}">{inner}</d:data>'.encode()
+def read_payload(
+    content: etree._Element, known: Collection[str] = (), *, in_ours: bool = False
+) -> bytes:
+    """Read what stands in ``Message``, as `content_of`; text alone, or nothing, is wrapped in an
+    element. Text of a draft, which allows it, gets the element that WS-Messenger has for it.
+
+    Args:
+        known: Attributes that are read elsewhere.
+    """
+    if elements(content) or attributes_told(content, known):
+        return content_of(content, known, in_ours=in_ours)
     text = xml_text(whole_text(content))
     if namespace_of(content) in _DRAFTS:
         name, declared = "wsmg:plainTextWrapper", f'xmlns:wsmg="{names.MESSENGER_TEXT}"'

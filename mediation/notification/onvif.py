@@ -30,6 +30,7 @@ from mediation.model.specification import Answer, Code, Fault, Faults, Offer
 from mediation.model.versions import Wsa
 from mediation.notification.properties import producer_properties
 from mediation.notification.subscribing import USE_RAW, child_of, read_policy, read_time
+from mediation.reliable_messaging import ASSURANCE, Rm
 from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
 TEV, WSNT = names.ONVIF_EVENTS, names.WSN_1_3
@@ -109,13 +110,17 @@ class EventRequests:
 
 
 def _read_subscribe(element: etree._Element) -> SubscribePulling:
-    raw, changed_only, rm = read_policy(child_of(element, "SubscriptionPolicy", _CHILDREN))
+    raw, changed_only, delivery = read_policy(child_of(element, "SubscriptionPolicy", _CHILDREN))
     if raw:  # PullMessagesResponse has a place for wrapped messages alone.
         raise MediationError(
             Reason.POLICY_UNSUPPORTED, "Messages are not pulled raw.", names=(USE_RAW,)
         )
-    if rm is not None:
-        assertion = f"{{{rm.rules.policy}}}RMAssertion"
+    if delivery.at_most_once:
+        raise MediationError(
+            Reason.POLICY_UNSUPPORTED, "What is pulled is stored until then.", names=(ASSURANCE,)
+        )
+    if delivery.reliable:
+        assertion = f"{{{Rm.of(delivery.reliable).rules.policy}}}RMAssertion"
         raise MediationError(
             Reason.POLICY_UNSUPPORTED, "Messages are not pulled in sequences.", names=(assertion,)
         )

@@ -8,9 +8,10 @@ from lxml import etree
 
 from filters import Reason
 from mediation import names, profiles
+from mediation.model.delivery_modes import PUSH, DeliveryMode
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry, parse_expiry
-from mediation.reliable_messaging import RM_ASSERTIONS, Rm, read_wanted_rm
+from mediation.reliable_messaging import ASSURANCE, RM_ASSERTIONS, read_assurance, read_wanted_rm
 from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
 
 USE_RAW = f"{{{names.WSN_1_3}}}UseRaw"
@@ -39,12 +40,12 @@ def read_time(element: etree._Element | None) -> Expiry:
 
 
 class WantedPolicy(NamedTuple):
-    """What a ``SubscriptionPolicy`` asks for: ``UseRaw``, ONVIF's ``ChangedOnly``, sequences of a
-    version of WS-ReliableMessaging."""
+    """What a ``SubscriptionPolicy`` asks for: ``UseRaw``, ONVIF's ``ChangedOnly``, and how it is
+    delivered: in sequences of a version of WS-ReliableMessaging, or at most once."""
 
     raw: bool
     changed_only: bool
-    rm: Rm | None
+    delivery: DeliveryMode
 
 
 def read_policy(element: etree._Element | None) -> WantedPolicy:
@@ -56,11 +57,13 @@ def read_policy(element: etree._Element | None) -> WantedPolicy:
     asked = [] if element is None else elements(element)
     raw = {f"{{{namespace}}}UseRaw" for namespace in profiles.WSN_1_3_SPELLINGS}
     changed_only = f"{{{names.ONVIF_EVENTS}}}ChangedOnly"
-    known = {*raw, changed_only, *RM_ASSERTIONS}
+    known = {*raw, changed_only, *RM_ASSERTIONS, ASSURANCE}
     unknown = tuple(str(policy.tag) for policy in asked if policy.tag not in known)
     if unknown:
         raise MediationError(
             Reason.POLICY_UNRECOGNIZED, "A subscription policy is not known.", names=unknown
         )
     tags = {policy.tag for policy in asked}
-    return WantedPolicy(bool(tags & raw), changed_only in tags, read_wanted_rm(asked))
+    rm = read_wanted_rm(asked)
+    delivery = read_assurance(asked, PUSH if rm is None else DeliveryMode(reliable=rm.number))
+    return WantedPolicy(bool(tags & raw), changed_only in tags, delivery)

@@ -5,27 +5,30 @@ of one, so that it can be stored, matched and sent like any other, and be had ba
 
     <data xmlns="urn:dragoman:data:1" content-type="application/json">{"n": 1}</data>
     <data xmlns="urn:dragoman:data:1" content-type="image/png" encoding="base64">iVBORw0K</data>
+    <data xmlns="urn:dragoman:data:1" content-type="text/csv" content-encoding="br"
+          encoding="base64">...</data>             data in an encoding that nobody knew here
     <data xmlns="urn:dragoman:data:1"/>            an event that has no data
 """
 
 import re
 from base64 import b64decode, b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 from lxml import etree
 
-from filters import Refused, parse_document
+from filters import Refused, in_utf_8, parse_document
 from filters.documents import parse_own
 from mediation.names import DRAGOMAN_DATA
+from mediation.packaging.mime import charset_in
 
 MAX_MEDIA_TYPE = 255
 UNTYPED = "application/octet-stream"
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_CHARSET = re.compile(r';\s*charset="?([A-Za-z0-9._-]{1,40})', re.IGNORECASE)
 _TAG = f"{{{DRAGOMAN_DATA}}}data"
 _START = re.compile(
-    rb'<data xmlns="%b"(?: content-type="([^"<&\x00-\x1f]*+)"(?: encoding="base64")?)?(?:/>|>)'
+    rb'<data xmlns="%b"(?: content-type="([^"<&\x00-\x1f]*+)"'
+    rb'(?: content-encoding="([^"<&\x00-\x1f]*+)")?(?: encoding="base64")?)?(?:/>|>)'
     % DRAGOMAN_DATA.encode()
 )
 NO_DATA = f'<data xmlns="{DRAGOMAN_DATA}"/>'.encode()
@@ -33,10 +36,12 @@ NO_DATA = f'<data xmlns="{DRAGOMAN_DATA}"/>'.encode()
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Data of a media type; both None where an event has none."""
+    """Data of a media type; both None where an event has none. ``encoding`` names the codings that
+    its content is in, "" where it is in none."""
 
     media_type: str | None
     content: bytes | None
+    encoding: str = ""
 
 
 def is_plain(body: bytes, names: set[str] | None = None) -> bool:
@@ -58,8 +63,6 @@ def payload_of(body: bytes, media_type: str | None) -> tuple[bytes, bool]:
 
     XML with a declaration, comments around the root element or another encoding is not wrapped.
     """
-    if is_plain(body):
-        return body, False
     try:
         return xml_payload(body, media_type), False
     except Refused:
@@ -72,17 +75,20 @@ def xml_payload(body: bytes, media_type: str | None, names: set[str] | None = No
     Raises:
         Refused: It is none.
     """
-    if is_plain(body, names):
-        return body
-    charset = _CHARSET.search(media_type or "")
-    root = parse_document(body, charset=charset[1] if charset else None, names=names)
+    octets = in_utf_8(body, charset_in(media_type) if media_type else None)
+    if is_plain(octets, names):
+        return octets
+    root = parse_document(octets, names=names)
     return etree.tostring(root, encoding="unicode", with_tail=False).encode()
 
 
-def wrap(body: bytes, media_type: str | None) -> bytes:
-    """Make a payload of data of *media_type*; in base64 if XML cannot hold it as text."""
+def wrap(body: bytes, media_type: str | None, coded: str = "") -> bytes:
+    """Make a payload of data of *media_type*, which is in the codings *coded*, "" for none; in
+    base64 if XML cannot hold it as text."""
     encoding = ""
     try:
+        if coded:
+            raise ValueError
         text = body.decode()
         if _NOT_IN_XML.search(text) or "\r" in text:  # XML reads a carriage return as a line end.
             raise ValueError
@@ -90,6 +96,9 @@ def wrap(body: bytes, media_type: str | None) -> bytes:
         text = b64encode(body).decode()
         encoding = ' encoding="base64"'
     named = escape(_NOT_IN_XML.sub("", media_type or UNTYPED)[:MAX_MEDIA_TYPE])
+    if coded:
+        coded = escape(_NOT_IN_XML.sub("", coded)[:MAX_MEDIA_TYPE])
+        encoding = f' content-encoding="{coded}"{encoding}'
     start = f'<data xmlns="{DRAGOMAN_DATA}" content-type="{named}"{encoding}>'
     return f"{start}{escape(text, False)}</data>".encode()
 
@@ -99,8 +108,10 @@ def described(payload: bytes) -> Data | None:
     start = _START.match(payload)
     if start is None or not payload.startswith(b"</data>", payload.find(b"<", start.end())):
         found = unwrap(payload)
-        return found if found is None or not found.content else Data(found.media_type, b"")
-    return Data(None, None) if start[1] is None else Data(start[1].decode(), b"")
+        return found if found is None or not found.content else replace(found, content=b"")
+    if start[1] is None:
+        return Data(None, None)
+    return Data(start[1].decode(), b"", (start[2] or b"").decode())
 
 
 def unwrap(payload: bytes) -> Data | None:
@@ -114,8 +125,9 @@ def unwrap(payload: bytes) -> Data | None:
         media_type, text = root.get("content-type"), root.text or ""
         if media_type is None:
             return Data(None, None)
+        coded = root.get("content-encoding", "")
         if root.get("encoding") == "base64":
-            return Data(media_type, b64decode(text, validate=True))
-        return Data(media_type, text.encode())
+            return Data(media_type, b64decode(text, validate=True), coded)
+        return Data(media_type, text.encode(), coded)
     except (ValueError, etree.XMLSyntaxError):
         return None

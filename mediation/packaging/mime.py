@@ -22,6 +22,7 @@ _PARAMETER = re.compile(
     rf";[ \t]*(?:({_TOKEN})=(?:\"((?:[^\"\\\x00-\x08\x0a-\x1f\x7f]|\\[\t\x20-\x7e])*)\""
     r"|([^\s;\",\x00-\x1f\x7f]+))[ \t]*)?"
 )
+_CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]{1,80})"?', re.IGNORECASE)
 _MAX_OCTETS = 4096
 _MAX_PARAMETERS = 16
 
@@ -53,6 +54,18 @@ class MediaType:
     def action(self) -> str | None:
         """SOAP 1.2's action parameter (RFC 3902)."""
         return self.parameters.get("action")
+
+
+def charset_in(content_type: str) -> str | None:
+    """The charset that a content type names, however the rest of it is written; None: it names
+    none."""
+    found = _CHARSET.search(content_type)
+    return found[1] if found is not None else None
+
+
+def with_charset(content_type: str, charset: str) -> str:
+    """*content_type* with *charset* in place of the one that it names, if it names one."""
+    return _CHARSET.sub(f"; charset={charset}", content_type, count=1)
 
 
 def parse_media_type(text: str) -> MediaType:

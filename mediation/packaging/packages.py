@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from urllib.parse import quote, unquote
 
-from filters import Reason
+from filters import DocumentLimits, Reason, in_utf_8
+from filters.documents import DEFAULT_LIMITS as DEFAULT_DOCUMENT
 from mediation.model.errors import MediationError
 from mediation.model.messages import Attachment, Packaging
 from mediation.model.versions import Soap
@@ -71,6 +72,8 @@ class PackageLimits:
     envelope: int = 2 * 2**20
     """The most octets of an envelope with the parts that XOP includes."""
     parts: int = MAX_PARTS
+    documents: DocumentLimits = DEFAULT_DOCUMENT
+    """A root that XOP must be resolved in, beside its octets."""
 
 
 DEFAULT_LIMITS = PackageLimits()
@@ -78,11 +81,10 @@ DEFAULT_LIMITS = PackageLimits()
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package, read. ``soap`` is the version that its media types say, None where they say none;
-    ``action`` is that of SOAP 1.2's media type."""
+    """A package, read. ``envelope`` is in UTF-8; ``soap`` is the version that its media types say,
+    None where they say none; ``action`` is that of SOAP 1.2's media type."""
 
     envelope: bytes
-    charset: str | None
     soap: Soap | None
     action: str | None
     attachments: tuple[Attachment, ...]
@@ -128,17 +130,22 @@ def read_package(
         for number, part in enumerate(parts)
         if number != root
     }
-    envelope, charset = _decode(parts[root]), outer.charset
+    envelope = _decode(parts[root])
     if len(envelope) > limits.envelope:
         raise MediationError(Reason.TOO_LARGE, "The envelope is too large.")
+    envelope = in_utf_8(envelope, outer.charset, most=limits.envelope)
     if outer.name == XOP:
-        resolved = resolve(envelope, charset, attachments, most=limits.envelope, learnt=learnt)
-        if resolved is not None:
-            envelope, charset = resolved, "utf-8"
+        resolved = resolve(
+            envelope,
+            attachments,
+            most=limits.envelope,
+            documents=limits.documents,
+            learnt=learnt,
+        )
+        envelope = envelope if resolved is None else resolved
     locations = {id_: _location(part) for id_, part in zip(ids, parts, strict=True)}
     return Package(
         envelope,
-        charset,
         SOAP_OF.get(inner.name),
         outer.action or inner.action or parameters.get("action"),
         _as_referred(envelope, attachments, locations),

@@ -129,9 +129,11 @@ def decode(
     source: str | None = None,
     time: datetime | None = None,
     topic: Topic | None = None,
+    expires: datetime | None = None,
     max_parts: int = MAX_PARTS + 1,
 ) -> Notification:
-    """Read a record. *id*, *source*, *time* and *topic* stand in for properties that are missing.
+    """Read a record. *id*, *source*, *time*, *topic* and *expires* stand in for properties that are
+    missing.
 
     A property that is not one of ours becomes one of the notification's: the caller leaves out
     what the system itself adds to its messages.
@@ -148,7 +150,7 @@ def decode(
             body, attachments = _read_multipart(body, media_type, max_parts)
         clark = get("ws_topic")
         stamp = get("cloudEvents_time")
-        expires = get("ws_expires")
+        life = get("ws_expires")
         producer = get("ws_producer")
         headers = get("ws_headers")
         topic_header = get("ws_topic_header")
@@ -160,7 +162,7 @@ def decode(
             topic=topic if clark is None else parse_clark(clark),
             action=get("ws_action"),
             producer=None if producer is None else _read_producer(producer),
-            expires=None if expires is None else _read_time(expires),
+            expires=expires if life is None else _read_time(life),
             properties=_read_own(properties),
             headers=() if headers is None else _octets(json.loads(headers)),
             attachments=attachments,

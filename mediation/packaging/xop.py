@@ -3,11 +3,13 @@ package, named by an ``xop:Include`` that is all they hold."""
 
 import binascii
 from collections.abc import Iterable
+from dataclasses import replace
 from urllib.parse import unquote
 
 from lxml import etree
 
 from filters import DocumentLimits, Reason, parse_document
+from filters.documents import DEFAULT_LIMITS
 from mediation import names
 from mediation.model.errors import MediationError
 from mediation.model.messages import Attachment
@@ -17,10 +19,10 @@ _INCLUDE = f"{{{names.XOP}}}Include"
 
 def resolve(
     root: bytes,
-    charset: str | None,
     attachments: dict[str, Attachment],
     *,
     most: int,
+    documents: DocumentLimits = DEFAULT_LIMITS,
     learnt: set[str] | None = None,
 ) -> bytes | None:
     """Put the base64 of the included parts into *root*, and return it in UTF-8 ("Interpreting XOP
@@ -29,6 +31,7 @@ def resolve(
     Args:
         attachments: By Content-ID; those that are included are taken out.
         most: Octets that the result may have, but for what lxml writes differently.
+        documents: Its other limits.
         learnt: Collects the names in it; see `parse_document`.
 
     Raises:
@@ -36,9 +39,7 @@ def resolve(
         MediationError: ``MESSAGE_INVALID``: an ``xop:Include`` is not alone in its element, or
             names what is no part, or one that another has named. ``TOO_LARGE``.
     """
-    document = parse_document(
-        root, charset=charset, limits=DocumentLimits(octets=most), names=learnt
-    )
+    document = parse_document(root, limits=replace(documents, octets=most), names=learnt)
     includes = list(document.iter(_INCLUDE))
     if not includes:
         return None

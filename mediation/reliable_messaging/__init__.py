@@ -5,8 +5,12 @@ Public are the names below, and the module `machines` (the states of a sequence)
 """
 
 from mediation.reliable_messaging.asking import (
+    ASSURANCE,
     RM_ASSERTIONS,
+    read_assurance,
     read_wanted_rm,
+    with_assurance,
+    write_assurance,
     write_wanted_rm,
 )
 from mediation.reliable_messaging.assertions import (
@@ -74,6 +78,7 @@ from mediation.reliable_messaging.writing import (
 )
 
 __all__ = [
+    "ASSURANCE",
     "CONNECTION_LIMIT_REACHED",
     "EMPTY",
     "FAULTS",
@@ -120,13 +125,16 @@ __all__ = [
     "ack_requested_block",
     "acknowledgement_block",
     "make_connection_address",
+    "read_assurance",
     "read_message",
     "read_parts",
     "read_wanted_rm",
     "sequence_block",
     "status_of",
+    "with_assurance",
     "with_blocks",
     "write_acknowledgement",
+    "write_assurance",
     "write_make_connection",
     "write_message",
     "write_rm_assertion",

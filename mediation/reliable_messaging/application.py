@@ -16,6 +16,7 @@ from mediation.soap.addressing import (
     write_epr,
     write_headers,
 )
+from mediation.soap.body_elements import BodyContent, body_element, detail_content
 from mediation.soap.envelopes import (
     ENVELOPE_END,
     ENVELOPE_MIDDLE,
@@ -35,7 +36,7 @@ def write_application_message(
     wsa: Wsa,
     *,
     action: str,
-    body: bytes,
+    body: BodyContent,
     to: EndpointReference,
     message_id: str,
     relates_to: str | None = None,
@@ -47,11 +48,15 @@ def write_application_message(
         body: The content of the body: one element that declares every namespace it uses, or
             nothing.
         to: Where it goes; its reference parameters are header blocks.
+
+    Raises:
+        InvalidBody: *body* is not one element.
     """
+    content = body_element(body).decode()
     start, middle, end = _around_ids(soap, wsa, action, to, reply_to)
     related = "" if relates_to is None else f"<wsa:RelatesTo>{xml_text(relates_to)}</wsa:RelatesTo>"
     ids = f"{xml_text(message_id)}{middle}{related}"
-    return f"{start}{ids}{end}{body.decode()}{ENVELOPE_END}".encode()
+    return f"{start}{ids}{end}{content}{ENVELOPE_END}".encode()
 
 
 @lru_cache(512)
@@ -73,24 +78,28 @@ def application_fault_action(wsa: Wsa) -> str:
 
 
 def write_application_fault(
-    soap: Soap, text: str, *, receiver: bool = False, detail: bytes = b""
+    soap: Soap, text: str, *, receiver: bool = False, detail: BodyContent = b""
 ) -> bytes:
     """Write the fault element that an application answers.
 
     Args:
         receiver: The receiver is at fault, not the sender.
         detail: The content of the detail: elements that declare every namespace they use.
+
+    Raises:
+        InvalidBody: *detail* is not well-formed.
     """
+    details = detail_content(detail).decode()
     code = Code.RECEIVER if receiver else Code.SENDER
     name, said = f"s:{code.name_in(soap)}", xml_text(text)
     declared = f'xmlns:s="{soap.value}"'
     if soap is Soap.V1_1:
         inner = f"<faultcode>{name}</faultcode><faultstring>{said}</faultstring>"
-        inner += f"<detail>{detail.decode()}</detail>" if detail else ""
+        inner += f"<detail>{details}</detail>" if details else ""
     else:
         inner = f"<s:Code><s:Value>{name}</s:Value></s:Code>"
         inner += f'<s:Reason><s:Text xml:lang="en">{said}</s:Text></s:Reason>'
-        inner += f"<s:Detail>{detail.decode()}</s:Detail>" if detail else ""
+        inner += f"<s:Detail>{details}</s:Detail>" if details else ""
     return f"<s:Fault {declared}>{inner}</s:Fault>".encode()
 
 

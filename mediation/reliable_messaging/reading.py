@@ -92,7 +92,6 @@ class ReliableMessage(SequenceParts):
 def read_message(
     octets: bytes,
     *,
-    charset: str | None = None,
     http_action: str | None = None,
     limits: DocumentLimits = DEFAULT_LIMITS,
     learnt: set[str] | None = None,
@@ -109,11 +108,11 @@ def read_message(
             reliable messaging that are none.
     """
     heading = None
-    if charset is None and limits is DEFAULT_LIMITS and learnt is None:
+    if limits is DEFAULT_LIMITS and learnt is None:
         heading = heading_of(octets)
         if heading is not None and heading.acknowledgement is not None:
             return _headed(heading, AcknowledgementAlone())
-    root = parse_document(octets, charset=charset, limits=limits, names=learnt)
+    root = parse_document(octets, limits=limits, names=learnt)
     if heading is not None and _is_of_application(root, heading.soap):
         return _headed(heading, None)
     envelope = read_envelope(root)

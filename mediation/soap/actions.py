@@ -6,6 +6,9 @@ from typing import cast
 
 from lxml import etree
 
+from mediation.names import DRAGOMAN_DATA
+
+_DATA = f"{{{DRAGOMAN_DATA}}}data"
 _NAME = rb"[^\s:=<>\"'/&]+"
 _START_TAG = re.compile(
     rb"<(?:(?P<prefix>%b):)?(?P<local>%b)"
@@ -17,14 +20,16 @@ _ATTRIBUTE = re.compile(rb"([^\s=<>\"'/&]+)\s*=\s*(?:\"([^\"<]*)\"|'([^'<]*)')")
 
 
 def payload_action(payload: bytes) -> str:
-    """Make the action of an event from its root's name: ``namespace/local``."""
+    """Make the action of an event from the name of its root, or of its first part:
+    ``namespace/local``."""
     end = payload.find(b">") + 1
     action = _tag_action(payload[:end]) if end <= _LONGEST_TAG else _tag_action.__wrapped__(payload)
     return action or _named_action(*_parsed_name(payload))
 
 
 def payload_name(payload: bytes) -> tuple[str, str]:
-    """The namespace and the local name of the root of *payload*.
+    """The namespace and the local name of the root of *payload*, or of the first of its parts
+    (`mediation.soap.contents`).
 
     Raises:
         ValueError: It is no element; or lxml's XMLSyntaxError.
@@ -52,7 +57,9 @@ def _tag_name(start: bytes) -> tuple[str, str] | None:
     declaration = b"xmlns:" + prefix if prefix else b"xmlns"
     for name, double, single in _ATTRIBUTE.findall(tag["attributes"]):
         if name == declaration:
-            return (double or single).decode(), local
+            namespace = (double or single).decode()
+            # Of several parts the first names the event.
+            return None if prefix and f"{{{namespace}}}{local}" == _DATA else (namespace, local)
     return None if prefix else ("", local)  # The prefix xml needs no declaration.
 
 
@@ -67,7 +74,7 @@ def _named_action(namespace: str, local: str) -> str:
 
 def _parsed_name(payload: bytes) -> tuple[str, str]:
     parser = etree.XMLPullParser(("start",), resolve_entities=False, no_network=True)
-    end = 0
+    end, wrapper = 0, None
     while end < len(payload):  # Tag by tag: a parser keeps every name that it meets.
         start, end = end, payload.find(b">", end) + 1 or len(payload)
         parser.feed(payload[start:end])
@@ -75,5 +82,10 @@ def _parsed_name(payload: bytes) -> tuple[str, str]:
             parser.close()
         for _, element in parser.read_events():
             name = etree.QName(cast(etree._Element, element))
+            if name.text == _DATA and wrapper is None:
+                wrapper = name.namespace or "", name.localname
+                continue
             return name.namespace or "", name.localname
+    if wrapper is not None:
+        return wrapper
     raise ValueError("a payload is one element")

@@ -137,7 +137,9 @@ def _reply(block: etree._Element, name: str) -> EndpointReference:
         raise MediationError(Reason.HEADER_INVALID, error.text, names=(f"wsa:{name}",)) from error
 
 
-def read_epr(element: etree._Element, *, forged: Literal["drop", "refuse"]) -> EndpointReference:
+def read_epr(
+    element: etree._Element, *, forged: Literal["drop", "refuse"], addressed: bool = True
+) -> EndpointReference:
     """Read an endpoint reference in the version of its own ``Address``.
 
     Takes children in any order, a nested ``EndpointReference`` (Layer 7), and reference
@@ -146,6 +148,7 @@ def read_epr(element: etree._Element, *, forged: Literal["drop", "refuse"]) -> E
     Args:
         forged: What to do with reference parameters that would forge headers of SOAP, addressing,
             security or reliable messaging.
+        addressed: Without an address it is none; else its address is empty then.
 
     Raises:
         MediationError: ``EPR_INVALID``: no address, or more than the limits allow.
@@ -167,7 +170,9 @@ def read_epr(element: etree._Element, *, forged: Literal["drop", "refuse"]) -> E
             groups.setdefault(name, []).extend(
                 elements(child) if name.startswith("Reference") else [child]
             )
-    if not address or wsa is None:
+    if not addressed:
+        wsa = wsa or Wsa.V2005_08
+    if wsa is None or (addressed and not address):
         raise MediationError(Reason.EPR_INVALID, "An endpoint reference has no address.")
     if _is_too_long(address):
         raise MediationError(Reason.EPR_INVALID, "An address is too long.")

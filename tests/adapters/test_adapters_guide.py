@@ -33,19 +33,20 @@ def test_the_adapter_of_the_guide(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]
-    assert re.search(r"^\d+ passed, 8 skipped in ", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^\d+ passed, 11 skipped in ", done.stdout, re.MULTILINE), done.stdout
 
 
 TEST_CRATE = """
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest_asyncio
 from crate import CrateAdapter
-from crates import Crate
+from crates import FATAL, REFUSED, Crate
 
 from adapters import Adapter
 from adapters.testing import AdapterContract
+from mediation import Notification
 
 
 class TestCrate(AdapterContract):
@@ -67,6 +68,9 @@ class TestCrate(AdapterContract):
 
     async def resume(self) -> None:
         await self.crate.open()
+
+    def unacceptable(self) -> Sequence[Notification]:
+        return [self.notification(payload=f"<a>{word}</a>") for word in (REFUSED, FATAL)]
 """
 
 

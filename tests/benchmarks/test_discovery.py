@@ -60,3 +60,24 @@ def test_many_topics_are_searched(tmp_path: Path) -> None:
     said = run("catalogue", "--known 250 --most 2 --dialects words", tmp_path)
     assert re.search(r"^words, a phrase: median [0-9.]+ ms", said, re.MULTILINE), said
     assert re.search(r"^words: p95 [0-9.]+ ms, asked 50 ms$", said, re.MULTILINE), said
+
+
+BLOCKED = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pytest", "hypothesis"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+import benchmarks.discovery.__main__
+from benchmarks.discovery import catalogue, exchange, intake, setting, shares
+"""
+
+
+def test_it_needs_no_library_of_tests() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert said.returncode == 0, said.stderr[-3000:]

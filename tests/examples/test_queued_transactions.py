@@ -87,8 +87,8 @@ def test_a_program(way: str, pattern: str, tmp_path: Path) -> None:
 
 
 def experiment(*options: str) -> dict[str, tuple[int, ...]]:
-    """The rows of the table that the experiment prints: sent, arrived, lost, twice, and, where
-    orders are answered, open."""
+    """The rows of the table that the experiment prints: sent, arrived, waiting, lost, twice, and,
+    where orders are answered, open."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLE / "run.py"), *options],
         capture_output=True, text=True, timeout=2 * END,
@@ -100,7 +100,7 @@ def experiment(*options: str) -> dict[str, tuple[int, ...]]:
 
 def test_in_one_transaction_nothing_is_lost_or_doubled() -> None:
     found = experiment("--ways", "database", "--orders", "8", "--kills", "1")
-    assert found == {"in a database, one transaction": (8, 8, 0, 0)}
+    assert found == {"in a database, one transaction": (8, 8, 0, 0, 0)}
 
 
 def test_with_two_phase_commits_nothing_is_lost_or_doubled() -> None:
@@ -109,18 +109,19 @@ def test_with_two_phase_commits_nothing_is_lost_or_doubled() -> None:
         found = experiment(
             "--ways", "two_phase", "--orders", "8", "--kills", "1", "--postgresql", url
         )
-    assert found == {"in two databases, two-phase commit": (8, 8, 0, 0)}
+    assert found == {"in two databases, two-phase commit": (8, 8, 0, 0, 0)}
 
 
 def test_requests_are_answered_though_both_programs_are_killed() -> None:
     options = ("--ways", "database", "--pattern", "request_reply", "--orders", "8", "--kills", "1")
-    assert experiment(*options) == {"in a database, one transaction": (8, 8, 0, 0, 0)}
+    assert experiment(*options) == {"in a database, one transaction": (8, 8, 0, 0, 0, 0)}
 
 
 def test_in_memory_something_is_lost() -> None:
     found = experiment("--ways", "memory", "--orders", "8", "--kills", "1")
-    [(sent, arrived, lost, _)] = found.values()
+    [(sent, arrived, waiting, lost, _)] = found.values()
     assert sent == 8 == arrived + lost
+    assert waiting == 0
     assert lost > 0
 
 
@@ -135,17 +136,19 @@ def test_twenty_orders_and_three_kills(way: str, pattern: str, seed: int) -> Non
         options = ("--ways", way, "--pattern", pattern, "--seed", str(seed), "--postgresql", url)
         [row] = experiment(*options).values()
     if way == "memory":
-        assert sum(row[2:]) > 0, "something is lost, taken twice, or never answered"
+        assert sum(row[3:]) > 0, "something is lost, taken twice, or never answered"
     else:
         arrived = 16 if pattern == "fault" else 20
-        assert row == ((20, 20, 0, 0) if pattern == "one_way" else (20, arrived, 0, 0, 0))
+        done = (20, 20, 0, 0, 0) if pattern == "one_way" else (20, arrived, 0, 0, 0, 0)
+        assert row == done
 
 
 def test_without_a_common_transaction_something_is() -> None:
     """The experiment would tell."""
     found = experiment("--ways", "apart", "--orders", "10", "--kills", "2", "--work", "0.6")
-    [(sent, arrived, lost, doubled)] = found.values()
+    [(sent, arrived, waiting, lost, doubled)] = found.values()
     assert sent == 10 == arrived + lost
+    assert waiting == 0
     assert lost + doubled > 0
 
 

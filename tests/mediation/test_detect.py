@@ -75,9 +75,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize("soap", Soap)
-@pytest.mark.parametrize(
-    "said", ["", action(""), action("urn:wrong"), action(f"{WSE}/Subscribe"), action(f"{BW}/x")]
-)
+@pytest.mark.parametrize("said", ["", action(""), action("urn:wrong"), action(f"{BW}/x")])
 @pytest.mark.parametrize(("body", "version", "request_"), BODIES)
 def test_the_body_decides(
     body: str, version: Version, request_: object, said: str, soap: Soap
@@ -153,7 +151,8 @@ class TestBareEvents:
 
     def test_without_a_message_id(self) -> None:
         assert [event.id for event in events(envelope(EVENT))] == ["urn:uuid:fresh"]
-        numbered = [event.id for event in events(envelope(EVENT * 3))]
+        block = f'<wsnt:Topic Dialect="{FULL}">a | b | c</wsnt:Topic>'
+        numbered = [event.id for event in events(envelope(EVENT, block))]
         assert numbered == [f"urn:uuid:fresh#{n}" for n in (1, 2, 3)]
 
     @pytest.mark.parametrize(
@@ -224,9 +223,9 @@ class TestBareEvents:
 
     def test_a_union_is_an_event_on_each(self) -> None:
         block = f'<wsnt:Topic Dialect="{FULL}">a | b//.</wsnt:Topic>'
-        found = events(envelope(EVENT * 2, block))
-        assert [clark(event.topic) for event in found] == ["a", "b", "a", "b"]
-        assert [event.id[-2:] for event in found] == ["#1", "#2", "#3", "#4"]
+        found = events(envelope(EVENT, block))
+        assert [clark(event.topic) for event in found] == ["a", "b"]
+        assert [event.id[-2:] for event in found] == ["#1", "#2"]
 
     @pytest.mark.parametrize("text", ["a/*", "*", "a//b", "a b", "/"])
     def test_topics_that_are_none(self, text: str) -> None:
@@ -259,12 +258,9 @@ class TestBareEvents:
         assert refused(envelope(EVENT, block)).refused.reason is Reason.MESSAGE_INVALID
 
     def test_the_number_has_a_limit(self) -> None:
-        assert len(events(envelope(EVENT * MAX_MESSAGES))) == MAX_MESSAGES
-        too_many = envelope(EVENT * (MAX_MESSAGES + 1))
-        assert refused(too_many).refused.reason is Reason.MESSAGE_INVALID
-        union = "|".join(f"t{n}" for n in range(60))
+        union = "|".join(f"t{n}" for n in range(MAX_MESSAGES + 1))
         block = f'<wsnt:Topic Dialect="{FULL}">{union}</wsnt:Topic>'
-        assert refused(envelope(EVENT * 5, block)).refused.reason is Reason.MESSAGE_INVALID
+        assert refused(envelope(EVENT, block)).refused.reason is Reason.TOPIC_INVALID
 
 
 def message(inner: str, topic: str = "") -> str:

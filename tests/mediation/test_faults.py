@@ -423,7 +423,7 @@ def test_every_reason_has_an_envelope(validator: Validator) -> None:
 PLAIN = {
     Reason.NOT_XML, Reason.DTD, Reason.PROCESSING_INSTRUCTION, Reason.ENCODING,
     Reason.TOO_COMPLEX, Reason.TOO_LARGE, Reason.MEDIA_TYPE, Reason.ENVELOPE, Reason.RATE,
-    Reason.LOOP, Reason.SOURCE_UNKNOWN,
+    Reason.LOOP, Reason.SOURCE_UNKNOWN, Reason.PUBLICATION_REFUSED,
 }  # fmt: skip
 """Reasons that no specification has words for: they are the sender's fault, and nothing else."""
 GENERAL = set(FAULTS) | set(ADDRESSING)

@@ -55,7 +55,7 @@ _BROKER = """<beans xmlns="http://www.springframework.org/schema/beans"
     <tempUsage><tempUsage limit="50 mb"/></tempUsage>
   </systemUsage></systemUsage>
   <transportConnectors>
-    <transportConnector name="stomp" uri="stomp+nio://127.0.0.1:{port}"/>
+    <transportConnector name="stomp" uri="stomp+nio://127.0.0.1:{port}{query}"/>
     <transportConnector name="tls" uri="stomp+ssl://127.0.0.1:{tls_port}"/>
     <transportConnector name="jms" uri="tcp://127.0.0.1:{jms_port}"/>
   </transportConnectors>
@@ -83,6 +83,7 @@ class ActiveMQ(Node):
         authorization: An ``<authorizationPlugin>``; without one a user may do everything.
         memory: Of ``<memoryUsage>``.
         elements: More of ``<broker>``.
+        query: Of the URI of the connector for STOMP.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class ActiveMQ(Node):
         authorization: str = "",
         memory: str = "64 mb",
         elements: str = "",
+        query: str = "",
     ) -> None:
         ports = free_ports(3)
         super().__init__(folder, "stomp", ports)
@@ -104,6 +106,7 @@ class ActiveMQ(Node):
                 authorization=authorization,
                 memory=memory,
                 elements=elements,
+                query=query,
                 port=self.port,
                 tls_port=self.tls_port,
                 jms_port=self.jms_port,
@@ -173,11 +176,13 @@ def needs_activemq() -> None:
 
 @contextlib.contextmanager
 def activemq_broker(
-    *, authorization: str = "", memory: str = "64 mb", elements: str = ""
+    *, authorization: str = "", memory: str = "64 mb", elements: str = "", query: str = ""
 ) -> Iterator[ActiveMQ]:
     """A broker of one's own."""
     folder = Path(tempfile.mkdtemp(prefix="dragoman-activemq-"))
-    broker = ActiveMQ(folder, authorization=authorization, memory=memory, elements=elements)
+    broker = ActiveMQ(
+        folder, authorization=authorization, memory=memory, elements=elements, query=query
+    )
     try:
         broker.start()
         yield broker

@@ -19,8 +19,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.rigs.certificates import server_context
 from tests.rigs.waiting import wait_until
 
@@ -224,6 +222,8 @@ def _missing() -> str | None:
 def needs_rabbitmq() -> None:
     """Skip the module that says this, in one line, where there is no RabbitMQ."""
     if (missing := _missing()) is not None:
+        import pytest  # Benchmarks start a broker without it.
+
         pytest.skip(
             f"needs a RabbitMQ server: {missing} is not installed (rabbitmq-server)",
             allow_module_level=True,

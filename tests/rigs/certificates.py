@@ -1,4 +1,6 @@
-"""Certificates for a test's own servers and clients."""
+"""Certificates for a test's own servers and clients, as private authorities issue them: without
+identifiers of the authority's key.
+"""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -9,6 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from gateway.security.tls import client_context
 
 
 class Authority:
@@ -24,17 +28,22 @@ class Authority:
         )
 
     def issue(
-        self, *names: str, file: str = "", days: float = 20, password: str = ""
+        self, *names: str, file: str = "", days: float = 20, password: str = "", since: float = -60
     ) -> tuple[Path, Path]:
         """The files of a certificate for *names*, which are hosts or addresses, and of its key.
 
         Args:
             days: Until it expires; below zero it has.
+            since: Days until it begins to be valid.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._folder / f"{file or names[0]}.pem"
         certificate.write_bytes(
-            _pem(self._sign(_named(names[0]), key.public_key(), timedelta(days=days), names))
+            _pem(
+                self._sign(
+                    _named(names[0]), key.public_key(), timedelta(days=days), names, since=since
+                )
+            )
         )
         locked: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if password:
@@ -53,6 +62,7 @@ class Authority:
         hosts: tuple[str, ...] = (),
         *,
         authority: bool = False,
+        since: float = -60,
     ) -> x509.Certificate:
         now = datetime.now(UTC)
         builder = (
@@ -61,7 +71,7 @@ class Authority:
             .issuer_name(self._name)
             .public_key(key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=60))
+            .not_valid_before(now + timedelta(days=since))
             .not_valid_after(now + lifetime)
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         )
@@ -102,8 +112,7 @@ def server_context(folder: Path, host: str) -> tuple[ssl.SSLContext, ssl.SSLCont
     )
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(chain)
-    client = ssl.create_default_context(cadata=_pem(certificate).decode("ascii"))
-    return server, client
+    return server, client_context(ca=chain)
 
 
 def _named(name: str) -> x509.Name:

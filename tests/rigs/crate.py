@@ -1,7 +1,9 @@
 """Crate, the system of the skeleton in the guide: one queue, lines of JSON over TCP.
 
 It keeps what it confirmed as long as the object lives, with or without a connection. What was sent
-and not done comes again, first and in order, when the connection has ended.
+and not done comes again, first and in order, when the connection has ended. A message that says
+`REFUSED` it never takes, and tells; over one that says `FATAL` it ends the connection, without a
+word.
 """
 
 import asyncio
@@ -11,6 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 LIMIT = 64 * 2**20
+REFUSED, FATAL = "refused", "fatal"
+"""Words in the bodies of messages that are not taken."""
 
 
 class Crate:
@@ -46,12 +50,18 @@ class Crate:
                 if "take" in frame:
                     sending = asyncio.create_task(self._send(writer, sent, frame["take"]))
                 elif "put" in frame:
-                    for message in frame["put"]:
+                    message = frame["put"]
+                    if FATAL in message["body"]:
+                        return
+                    answer: dict[str, Any] = {"answer": frame["number"]}
+                    if REFUSED in message["body"]:
+                        answer["refused"] = "it says refused"
+                    else:
                         self._number += 1
                         self._queue.append(
                             {"key": self._number, "again": False, "message": message}
                         )
-                    writer.write(json.dumps({"confirmed": frame["number"]}).encode() + b"\n")
+                    writer.write(json.dumps(answer).encode() + b"\n")
                 else:
                     sent.pop(frame["done"], None)
                 self._changed.set()

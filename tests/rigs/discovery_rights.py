@@ -73,7 +73,7 @@ class Rig:
         issued = now()
         claim = Possession(
             f"pos-{uuid4()}", topic_id, right, request, audience, issued,  # type: ignore[arg-type]
-            issued + timedelta(seconds=30),
+            issued + timedelta(seconds=30), more.get("digest"),  # type: ignore[arg-type]
         )  # fmt: skip
         assert speaker.credentials is not None
         return sign(claim, speaker.credentials)
@@ -140,9 +140,10 @@ class Rig:
         )
         await self.run.gateway.adapter.publish([message])
 
-    def proof(self, request: str) -> str:
+    def proof(self, request: str, digest: str | None = None) -> str:
         """The property of a native message by the owner."""
-        possession = self.possession(OWNER, Right.PUBLISH, request, self.run.url + "/soap")
+        to = self.run.url + "/soap"
+        possession = self.possession(OWNER, Right.PUBLISH, request, to, digest=digest)
         return base64.b64encode(write(Authorization(possession))).decode()
 
     async def owner_subscribes(self) -> Consumer:

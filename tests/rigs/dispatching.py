@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +91,19 @@ class Engine:
         self.entries.append(entry)
         return entry
 
-    def publish(self, *numbers: str | int, to: list[Entry] | None = None, filling: int = 0) -> None:
+    def publish(
+        self,
+        *numbers: str | int,
+        to: list[Entry] | None = None,
+        filling: int = 0,
+        life: float | None = None,
+    ) -> None:
+        """Publish events, whose *life* is so many seconds; None: without end."""
         for number in numbers:
-            delivery = FakeDelivery(notification(str(number), filling))
+            event = notification(str(number), filling)
+            if life is not None:
+                event = replace(event, expires=event.time + timedelta(seconds=life))
+            delivery = FakeDelivery(event)
             self.deliveries.append(delivery)
             self.dispatcher.accept(delivery, self.entries if to is None else to)
 

@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
+from lxml import etree
+
 from mediation import Arrival, Publish, Subscribe
 from mediation.grid_events import Event, read_payload
+from mediation.grid_events.rpc import read_call
 from tests.rigs.mediation import ARRIVAL, incoming, stored
 
 XSD, XSI = "http://www.w3.org/2001/XMLSchema", "http://www.w3.org/2001/XMLSchema-instance"
@@ -58,12 +61,14 @@ SPELLINGS: Mapping[str, Callable[[bytes], bytes]] = {
 
 
 def event_in(octets: bytes, arrival: Arrival = ARRIVAL) -> Event:
-    """The event of a call of handleEvent, as it is carried on."""
+    """The event of a call of handleEvent, as it is carried on; what was made of others' as it is
+    in the call."""
     request = incoming(octets, arrival).request
     assert isinstance(request, Publish)
     (notification,) = request.notifications
     event = read_payload(notification.payload)
-    assert event is not None
+    if event is None:
+        event = read_call(etree.fromstring(octets)[-1][0])
     return event
 
 

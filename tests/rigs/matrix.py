@@ -64,7 +64,7 @@ def source(dialect: Dialect, message: str, form: Form | None = None) -> tuple[No
     form = form or dialect.forms[-1]
     if not isinstance(form, Soap):
         return posted(
-            *_cloud_event((SOURCES / "cloudevents" / f"{message}.json").read_bytes(), form)
+            *cloud_message((SOURCES / "cloudevents" / f"{message}.json").read_bytes(), form)
         )
     octets = (SOURCES / dialect.name / f"{message}.xml").read_bytes()
     called = SPECIFICATIONS[dialect.version].calls
@@ -73,7 +73,7 @@ def source(dialect: Dialect, message: str, form: Form | None = None) -> tuple[No
     )
 
 
-def _cloud_event(octets: bytes, form: EventForm) -> tuple[tuple[tuple[str, str], ...], bytes]:
+def cloud_message(octets: bytes, form: EventForm) -> tuple[tuple[tuple[str, str], ...], bytes]:
     """A stored CloudEvent in one of its modes."""
     if form is EventForm.STRUCTURED:
         return (("Content-Type", "application/cloudevents+json"),), octets
@@ -207,19 +207,19 @@ def _decoded_event(delivery: Delivery) -> Decoded:
 
 
 def _decoded_call(delivery: Delivery) -> Decoded:
-    """Read a call. What was made an event is its message: so a program gets the payload."""
+    """Read a call. What a gateway made an event of is read as it was; of what came as an event the
+    message counts."""
     arrival = replace(ARRIVAL, fresh_id="urn:uuid:of-the-consumer")
     (notification,) = published(delivery.octets, arrival)
     received = read_received(delivery.octets)
     assert isinstance(received, tuple)
     (one,) = received
     assert (one.payload, one.topic) == (notification.payload, notification.topic)
-    event = read_payload(notification.payload)
-    assert event is not None
     assert notification.properties == {"dragoman_via": GATEWAY}
-    payload = (event.message or "").encode()
-    if not payload.startswith(b"<"):
-        payload = notification.payload
+    payload = notification.payload
+    event = read_payload(payload)
+    if event is not None and (event.message or "").startswith("<"):
+        payload = (event.message or "").encode()
     notification = replace(notification, payload=payload, properties={})
     return Decoded(notification, replace(one, payload=payload))
 

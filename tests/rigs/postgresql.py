@@ -13,13 +13,13 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psycopg
-import pytest
 from psycopg import sql
 
 from tests.rigs.brokers import free_ports
@@ -134,17 +134,60 @@ class PostgreSQL:
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", name
             )
 
+    @contextlib.contextmanager
+    def frozen(self, name: str) -> Iterator[None]:
+        """Meanwhile the server, and what it does for the connections to database *name*, stands
+        still; the kernel still accepts connections."""
+        assert self._server is not None
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            query = "SELECT pid FROM pg_stat_activity WHERE datname = %s"
+            pids = [pid for (pid,) in connection.execute(query, (name,)).fetchall()]
+        pids.append(self._server.pid)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Meanwhile somebody has all tables of database *name* to himself."""
+        with psycopg.connect(self.url(name)) as connection:
+            query = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+            tables = [sql.Identifier(table) for (table,) in connection.execute(query).fetchall()]
+            names = sql.SQL(", ").join(tables)
+            lock = sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names)
+
+            def locks() -> bool:
+                try:
+                    connection.execute(lock)
+                except psycopg.errors.DeadlockDetected:  # With a transaction of who has tables.
+                    connection.rollback()
+                    return False
+                return True
+
+            wait_until(locks)
+            yield
+            connection.rollback()
+
     def _ask(self, statement: str, *values: str) -> None:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(statement.encode(), values)
 
     def _run(self, program: str, *words: str) -> subprocess.Popen[bytes]:
-        """Start a process that does not outlive this one, however this one ends."""
+        return self.run(str(self._programs / program), *words)
+
+    def run(self, program: str, *words: str) -> subprocess.Popen[bytes]:
+        """Start a process as the server's user, that does not outlive this one, however this one
+        ends."""
         with (self.folder / "output.log").open("ab") as log:
             return subprocess.Popen(
                 [
                     "setpriv", *self._as_user, "--pdeathsig", "QUIT",
-                    str(self._programs / program), *words,
+                    program, *words,
                 ],
                 env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}, cwd=self.folder,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -174,6 +217,8 @@ def _programs() -> Path | None:
 def needs_postgresql(*, allow_module_level: bool = False) -> None:
     """Skip who says this, in one line, where there is no PostgreSQL server."""
     if _programs() is None:
+        import pytest  # Benchmarks start a server without it.
+
         pytest.skip(
             "needs a PostgreSQL server: it is not installed (postgresql)",
             allow_module_level=allow_module_level,
@@ -195,6 +240,40 @@ def postgresql_cluster(prepared: int = 20) -> Iterator[PostgreSQL]:
         if cluster is not None:
             cluster.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def pgbouncer(cluster: PostgreSQL, mode: str) -> Iterator[int]:
+    """The port of PgBouncer in front of *cluster*, with *mode* as its ``pool_mode``."""
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        import pytest  # Benchmarks start servers with this module, and have no library of tests.
+
+        pytest.skip("needs PgBouncer: it is not installed (pgbouncer)")
+    (port,) = free_ports(1)
+    settings, users = cluster.folder / f"pgbouncer-{port}.ini", cluster.folder / f"users-{port}"
+    users.write_text(f'"{USER}" ""\n')
+    settings.write_text(
+        f"[databases]\n* = host=127.0.0.1 port={cluster.port}\n[pgbouncer]\n"
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\n"
+        f"auth_file = {users}\npool_mode = {mode}\ndefault_pool_size = 8\n"
+    )
+    for path in (settings, users):
+        path.chmod(0o644)
+    pooler = cluster.run(program, str(settings))
+
+    def answers() -> bool:
+        assert pooler.poll() is None
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return True
+        return False
+
+    try:
+        wait_until(answers, START)
+        yield port
+    finally:
+        pooler.kill()
+        pooler.wait()
 
 
 @functools.cache

@@ -94,6 +94,13 @@ def silent(*_: object) -> None:
     """No answer."""
 
 
+def http_answer(code: int, type: str, body: bytes) -> bytes:
+    """An answer as HTTP wants it."""
+    return (
+        f"HTTP/1.1 {code} Said\r\nContent-Type: {type}\r\nContent-Length: {len(body)}\r\n\r\n"
+    ).encode() + body
+
+
 @dataclass(eq=False)
 class Producer:
     """One producer.
@@ -103,6 +110,8 @@ class Producer:
         clock: Seconds that its clock is ahead of ours.
         tells_time: Whether it says what its clock shows.
         meanwhile: What it does, by operation, before it sends the answer.
+        manager: What it says that the address of a subscription's manager is; None: the true one.
+        wire: Writes an answer of a status, of a media type and with a body, as octets.
     """
 
     url: str
@@ -115,6 +124,8 @@ class Producer:
     held: dict[str, Held] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    manager: str | None = None
+    wire: "Callable[[int, str, bytes], bytes]" = http_answer
 
     def count(self, operation: str) -> int:
         """How many requests of that operation came."""
@@ -218,7 +229,7 @@ class Producer:
     def _do(self, told: Told) -> tuple[int, bytes]:
         if told.operation == "Subscribe":
             return 200, self._envelope(told, self._subscribe(told))
-        held = self.held.get(told.path.rpartition("/")[2])
+        held = self.held.get(told.path.rpartition("/")[2]) or self._named_in(told)
         if held is None or (held.parameters and held.parameters not in str(told.message.octets)):
             return fault("Unknown subscription.")(self, told) or (500, b"")
         name = f"{told.operation}Response"
@@ -244,6 +255,13 @@ class Producer:
             told, f'<p:{name} xmlns:p="{self._namespace}">{inner}</p:{name}>'
         )
 
+    def _named_in(self, told: Told) -> Held | None:
+        """The subscription whose parameter the request has, wherever it was sent."""
+        if self.manager is None:
+            return None
+        octets = str(told.message.octets)
+        return next((one for one in self.held.values() if one.parameters in octets), None)
+
     def _subscribe(self, told: Told) -> str:
         id_ = f"s{next_number()}"
         addresses = [
@@ -258,8 +276,9 @@ class Producer:
         parameter = f"parameter-{id_}"
         self.held[id_] = Held(id_, consumer, end_to, parameter, topic)
         wsa = WSA04 if self.wse else WSA10
+        manager = f"{self.url}/{id_}" if self.manager is None else self.manager
         reference = (
-            f'<a:Address xmlns:a="{wsa}">{self.url}/{id_}</a:Address>'
+            f'<a:Address xmlns:a="{wsa}">{manager}</a:Address>'
             f'<a:ReferenceParameters xmlns:a="{wsa}"><x:Id xmlns:x="urn:rig">{parameter}</x:Id>'
             "</a:ReferenceParameters>"
         )
@@ -356,11 +375,10 @@ class Producers:
                     await asyncio.Event().wait()  # Until the connection is given up.
                     return
                 code, octets = answered
-                writer.write(
-                    f"HTTP/1.1 {code} Said\r\nContent-Type: {message.soap.media_type}\r\n"
-                    f"Content-Length: {len(octets)}\r\n\r\n".encode()
-                    + octets
-                )
+                wire = producer.wire(code, message.soap.media_type, octets)
+                writer.write(wire)
+                if not any(word in wire.lower() for word in (b"content-length", b"chunked")):
+                    return  # The answer ends with its connection.
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:

@@ -1,11 +1,19 @@
-"""An adapter of RabbitMQ that runs."""
+"""An adapter of RabbitMQ that runs, and what a broker refuses one."""
 
+import contextlib
 import uuid
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pika
+
 from adapters import Adapter, Interest, load
+from filters import Step, Topic
+from mediation import Notification
 from tests.rigs.adapters import started
+from tests.rigs.brokers import PASSWORD, RabbitMQ
 
 
 def running(
@@ -21,3 +29,35 @@ def environment_of(url: str, name: str | None = None, *settings: str) -> dict[st
     name = name or f"test-{uuid.uuid4().hex[:12]}"
     query = "&".join([f"name={name}", f"exchange={name}", *settings])
     return {"DRAGOMAN_ADAPTER": f"{url}?{query}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusing:
+    """What a RabbitMQ refuses a user for good. ``octets``: a message that is larger;
+    ``exchanges``: one that may only be read, one that is internal, one that is missing."""
+
+    url: str
+    octets: int
+    exchanges: tuple[str, ...]
+
+    def on(self, notification: Notification, exchange: str) -> Notification:
+        """Return *notification* on a topic that is at *exchange*."""
+        topic = Topic((Step(f"urn:{exchange}", "orders"), Step(None, "new")))
+        return replace(notification, topic=topic)
+
+
+@contextlib.contextmanager
+def refusing(node: RabbitMQ, name: str, octets: int = 3 * 2**20) -> Iterator[Refusing]:
+    """Have *node* refuse some of what a gateway of *name* publishes."""
+    read = f"read.{name}"
+    with contextlib.closing(pika.BlockingConnection(pika.URLParameters(node.url))) as program:
+        program.channel().exchange_declare(read, "topic", durable=True)
+    node.control("eval", f"application:set_env(rabbit, max_message_size, {octets}).")
+    node.control("add_user", name, PASSWORD)
+    node.control("set_permissions", name, f"^{name}", f"^({name}|amq.rabbitmq|missing)", ".*")
+    try:
+        exchanges = read, "amq.rabbitmq.trace", f"missing.{name}"
+        yield Refusing(node.at(node.port, user=name), octets, exchanges)
+    finally:
+        node.control("delete_user", name)
+        node.control("eval", "application:unset_env(rabbit, max_message_size).")

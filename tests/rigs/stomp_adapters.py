@@ -6,6 +6,16 @@ from pathlib import Path
 
 from adapters import Adapter, Interest, load
 from tests.rigs.adapters import started
+from tests.rigs.brokers import USER
+
+AUTHORIZATION = f"""<authorizationPlugin><map><authorizationMap><authorizationEntries>
+<authorizationEntry topic="&gt;" read="others" write="others" admin="others"/>
+<authorizationEntry queue="&gt;" read="{USER}" write="{USER}" admin="{USER}"/>
+<authorizationEntry topic="VirtualTopic.&gt;" read="{USER}" write="{USER}" admin="{USER}"/>
+<authorizationEntry topic="ActiveMQ.Advisory.&gt;" read="{USER}" write="{USER}" admin="{USER}"/>
+<authorizationEntry topic="orders.&gt;" read="{USER}" write="others" admin="{USER}"/>
+</authorizationEntries></authorizationMap></map></authorizationPlugin>"""
+"""An ActiveMQ's, whose topics below ``orders`` the gateway may only read."""
 
 
 def running(

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
 
 from gateway.reliability.stores import unnested, work
-from gateway.store import engine
+from gateway.store import opening
 from gateway.store.migrations import upgrade
 from tests.rigs.postgresql import postgresql
 
@@ -57,7 +57,7 @@ def migrated_once() -> Iterator[None]:
         upgrade(opened)
 
     with contextlib.closing(template), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "upgrade", prepared)
+        patch.setattr(opening, "upgrade", prepared)
         yield
 
 

@@ -58,6 +58,8 @@ LONG = (
     "tests/gateway/web/test_json.py",
     "tests/gateway/http/test_upgrade.py",
     "tests/gateway/publishing/test_spool.py",
+    "tests/gateway/publishing/test_refusals_brokers.py",
+    "tests/gateway/publishing/test_spool_refusals.py",
     "tests/adapters/filtering/test_slow_filters.py",
     "tests/mediation/matrix/test_round_trips.py",
     "tests/mediation/matrix/test_corpus.py",

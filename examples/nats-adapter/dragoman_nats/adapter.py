@@ -25,12 +25,18 @@ from nats.errors import NotJSMessageError
 from nats.js.api import AckPolicy, ConsumerConfig, ConsumerInfo, RetentionPolicy, StreamConfig
 from nats.js.errors import NoStreamResponseError, NotFoundError
 
-from adapters import AdapterUnavailable, Capabilities, Interest
+from adapters import (
+    AdapterUnavailable,
+    Capabilities,
+    Interest,
+    PublicationRefused,
+    Refusal,
+)
 from adapters.broker.destinations import Destination
 from adapters.broker.reconnecting import POLITE, Lost, Reconnector, start_all
 from adapters.interests import Interests
 from dragoman_nats.connection import ANSWER, FAILURES, Connection, why
-from dragoman_nats.messages import read, write
+from dragoman_nats.messages import NeverTaken, read, write
 from dragoman_nats.settings import Setup, read_setup
 from dragoman_nats.subjects import Patterns, patterns_of, subjects_of
 from filters import DEFAULT_TOPIC
@@ -114,21 +120,46 @@ class NatsAdapter:
 
     async def publish(self, notifications: Sequence[Notification]) -> None:
         connection = self._connected()
-        most = connection.client.max_payload
-        messages = [(one.topic, *write(one, max_octets=most)) for one in notifications]
+        refusals = []
         try:
-            for topic, headers, body in messages:
-                subject = self._setup.destinations.destination(topic).name
-                if self._interests.cover(topic):
-                    await connection.stream.publish(subject, body, ANSWER, headers=headers)
-                else:  # No stream answers for it, but programs may listen.
-                    await connection.client.publish(subject, body, headers=headers)
-                    await connection.client.flush(int(ANSWER))
+            for one in notifications:
+                try:
+                    await self._publish(connection, one)
+                except NeverTaken as never:
+                    refusals.append(Refusal(one, str(never)))
         except NoStreamResponseError as exc:
             connection.end("the stream has not the subjects that it should have")
             raise AdapterUnavailable("the stream is being set up again") from exc
         except FAILURES as exc:
             raise AdapterUnavailable(f"the server did not confirm: {why(exc)}") from exc
+        if refusals:
+            raise PublicationRefused(refusals)
+
+    async def _publish(self, connection: Connection, notification: Notification) -> None:
+        """Return when the server has *notification*.
+
+        Raises:
+            NeverTaken: It will never take it.
+        """
+        headers, body = write(notification, max_octets=connection.client.max_payload)
+        subject = self._setup.destinations.destination(notification.topic).name
+        forbidden = connection.forbidden(subject)
+        try:
+            if self._interests.cover(notification.topic):
+                stream = connection.stream.publish(subject, body, ANSWER, headers=headers)
+                confirmed = asyncio.ensure_future(stream)
+                await asyncio.wait((confirmed, forbidden), return_when=asyncio.FIRST_COMPLETED)
+                if not forbidden.done():
+                    confirmed.result()
+                confirmed.cancel()
+            else:  # No stream answers for it, but programs may listen.
+                await connection.client.publish(subject, body, headers=headers)
+                for _ in range(2):  # nats-py writes the first PING before what it has yet to send.
+                    await connection.client.flush(int(ANSWER))
+            if forbidden.done():
+                raise NeverTaken(forbidden.result())
+        finally:
+            connection.allowed(subject)
 
     async def want(self, interest: Interest) -> None:
         patterns = patterns_of(interest, self._setup.destinations)

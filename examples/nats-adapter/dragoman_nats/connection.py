@@ -1,6 +1,7 @@
 """A connection to the server, and the acknowledgements that wait for their turn on it."""
 
 import asyncio
+import re
 from contextlib import suppress
 
 import nats
@@ -16,6 +17,9 @@ FAILURES = (OSError, TimeoutError, nats.errors.Error)
 """The errors that nats-py raises."""
 
 
+FORBIDDEN = re.compile(r'permissions violation for publish to "([^"]*)"', re.IGNORECASE)
+
+
 class Connection:
     """A connection until it ends: nats-py opens no other, `Reconnector` does.
 
@@ -29,6 +33,8 @@ class Connection:
         self._replies: asyncio.Queue[str] = asyncio.Queue()
         self._last = ""
         self._why = ""
+        self._publishing: dict[str, asyncio.Future[str]] = {}
+        """By subject, what is done with the server's words when it forbids to publish there."""
 
     @classmethod
     async def to(cls, setup: Setup) -> "Connection":
@@ -46,6 +52,7 @@ class Connection:
 
         async def note(error: Exception) -> None:
             errors[:] = [error]
+            connection.forbid(str(error))
 
         try:
             async with asyncio.timeout(ANSWER):
@@ -66,6 +73,24 @@ class Connection:
                 raise Lost(why(errors[0] if errors else exc)) from exc
             raise
         return connection
+
+    def forbidden(self, subject: str) -> "asyncio.Future[str]":
+        """What is done with the server's words when it forbids to publish to *subject*: it says so
+        beside the publication, which it never answers."""
+        if subject not in self._publishing:
+            self._publishing[subject] = asyncio.get_running_loop().create_future()
+        return self._publishing[subject]
+
+    def allowed(self, subject: str) -> None:
+        """Forget the future of `forbidden`: nobody waits for it any more."""
+        self._publishing.pop(subject, None)
+
+    def forbid(self, words: str) -> None:
+        """Take an error of the server, which may be about a subject that is published to."""
+        found = FORBIDDEN.search(words)
+        forbidden = self._publishing.get(found[1]) if found else None
+        if forbidden is not None and not forbidden.done():
+            forbidden.set_result(words)
 
     def acknowledge(self, reply: str) -> None:
         """Acknowledge the message with the reply subject *reply*, soon."""

@@ -14,9 +14,8 @@ from datetime import datetime
 from hashlib import blake2b
 from urllib.parse import quote, unquote
 
-from adapters import AdapterError
 from adapters.broker.native import notification_of
-from filters import Reason, Topic
+from filters import Topic
 from mediation import Notification
 from mediation.packaging.records import CONTENT_TYPE, encode
 
@@ -28,11 +27,16 @@ _PRINTABLE = "".join(set(string.punctuation) - set('"%'))
 """Characters that a value has unescaped, beside letters and digits."""
 
 
+class NeverTaken(Exception):
+    """The server will never take a message."""
+
+
 def write(notification: Notification, *, max_octets: int) -> tuple[dict[str, str], bytes]:
     """*notification* as headers and body.
 
     Raises:
-        Refused: Together they exceed *max_octets*, or its references are too large.
+        NeverTaken: Together they exceed *max_octets*.
+        Refused: Its references are too large.
     """
     record = encode(notification, reserved=_OF_NATS)
     headers = {name: quote(value, _PRINTABLE) for name, value in record.properties.items()}
@@ -43,9 +47,7 @@ def write(notification: Notification, *, max_octets: int) -> tuple[dict[str, str
         len(f"{name}: {value}\r\n") for name, value in headers.items()
     )
     if octets + len(record.body) > max_octets:
-        raise AdapterError(
-            Reason.TOO_LARGE, f"the notification exceeds the server's max_payload, {max_octets}"
-        )
+        raise NeverTaken(f"the notification exceeds the server's max_payload, {max_octets}")
     return headers, record.body
 
 

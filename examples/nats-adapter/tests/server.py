@@ -11,6 +11,12 @@ from urllib.parse import quote
 
 START = STOP = 20.0
 MAX_PAYLOAD = 2 * 2**20
+FORBIDDEN = "forbidden"
+"""The first word of subjects that nobody may publish to."""
+
+
+OPEN = "open"
+"""The user, and password, of who says no name where no user is asked for."""
 
 
 class Server:
@@ -26,7 +32,9 @@ class Server:
             f'listen: "127.0.0.1:{self.port}"\n'
             f"max_payload: {MAX_PAYLOAD}\n"
             f'jetstream {{ store_dir: "{folder}" }}\n'
-            + (f'authorization {{ user: "{user}", password: "{password}" }}\n' if user else "")
+            + f'authorization {{ default_permissions: {{ publish: {{ deny: "{FORBIDDEN}.>" }} }}\n'
+            + f'  users: [{{ user: "{user or OPEN}", password: "{password or OPEN}" }}] }}\n'
+            + ("" if user else f'no_auth_user: "{OPEN}"\n')
         )
         self._login = f"{quote(user, '')}:{quote(password, '')}@" if user else ""
         self._process: subprocess.Popen[bytes] | None = None

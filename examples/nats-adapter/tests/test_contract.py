@@ -1,13 +1,18 @@
 """The contract of an adapter, proved with a real NATS server."""
 
+import json
 import signal
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from server import Server
+from server import FORBIDDEN, MAX_PAYLOAD, Server
 
 from adapters import Adapter, load
 from adapters.testing import AdapterContract
+from filters import Step, Topic
+from mediation import Notification
 
 
 class TestNats(AdapterContract):
@@ -24,5 +29,14 @@ class TestNats(AdapterContract):
     async def resume(self) -> None:
         await self.server.start_meanwhile()
 
+    def unacceptable(self) -> Sequence[Notification]:
+        """Too large; on a subject that may not be published to."""
+        forbidden = Topic((Step("urn:" + FORBIDDEN, FORBIDDEN), Step(None, "orders")))
+        return [
+            self.notification(payload=f"<a>{'x' * MAX_PAYLOAD}</a>"),
+            replace(self.notification(), topic=forbidden),
+        ]
+
     def make_adapter(self, data: Path) -> Adapter:
-        return load(self.url, data=data, settings={})
+        rows = json.dumps({f"{FORBIDDEN}.>": "urn:" + FORBIDDEN})
+        return load(self.url, data=data, settings={"subjects": rows})

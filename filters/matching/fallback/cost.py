@@ -40,9 +40,9 @@ PAIRS = 8
 """Pairs of nodes that are compared in the time of a visit."""
 CHARACTERS = 8
 """Characters of text that are read in the time of a visit."""
-NAMESPACES = 64
+NAMESPACES = 128
 """The most namespaces in scope of one element (`DocumentLimits`)."""
-NAMESPACE_VISITS = 256
+NAMESPACE_VISITS = 512
 """The visits that listing the namespaces in scope of one element costs."""
 SMALL, LARGE = 32, 2**15
 """Nodes of a document whose depth and fan-out are worth measuring: of a smaller one they are small,

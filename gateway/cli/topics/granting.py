@@ -26,7 +26,7 @@ from gateway.cli.entities import (
     read_trust,
 )
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import GATEWAY, GatewayOption, SpecOption, read_spec, tls
+from gateway.cli.options import GATEWAY, GatewayOption, SpecOption, connecting, read_spec
 from gateway.cli.output import facts, line, moment
 from gateway.cli.topics.making import read_time
 from mediation import Version
@@ -208,7 +208,7 @@ def publish(
     events = [(name, read_document(name, name)) for name in files]
 
     async def run() -> None:
-        async with speaking(gateway, version, tls=tls(context)) as client:
+        async with speaking(gateway, version, **connecting(context)) as client:
             us = Entity(client, own, trust, Creator(own.identifier(Role.ENTITY)))
             for name, octets in events:
                 await us.publish(about, octets, delegation=right)

@@ -29,8 +29,8 @@ def keys(
     ] = 365,
     output: OutputOption = Form.TEXT,
 ) -> None:
-    r"""Make the key of an entity, and a certificate that it signs itself; print the identifier
-    that the key gives.
+    r"""Make the key of an entity or a node, and a certificate that it signs itself; print the
+    identifiers that the key gives to either.
 
     A node believes such a certificate by its fingerprint (`entity_fingerprints`). The identifier
     stays the same when the certificate is renewed for the same key.
@@ -54,6 +54,7 @@ def keys(
         file.write(certified.public_bytes(Encoding.PEM))
     made = {
         "identifier": identifier_of(certified, Role.ENTITY),
+        "identifier as a node": identifier_of(certified, Role.NODE),
         "fingerprint": fingerprint_of(certified),
         "key": str(key),
         "certificate": str(certificate),

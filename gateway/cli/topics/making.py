@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from gateway.client.discovery import Entity
     from mediation.discovery import Created, Property, Synopsis
 
-_AGO = re.compile(r"([1-9][0-9]{0,5})([mhd])")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+_AGO = re.compile(r"([1-9][0-9]{0,5})([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 TopicFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="Where the topic is kept; it must not be there.")
 ]
@@ -93,7 +93,9 @@ def create(
     ] = "path:",
     lifetime: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="How long it lives: 90m, 12h, 30d. [as the node lets]"),
+        typer.Option(
+            metavar="TIME", help="How long it lives: 40s, 90m, 12h, 30d. [as the node lets]"
+        ),
     ] = None,
     encrypted: Annotated[
         bool, typer.Option("--encrypted", help="Let nobody read what it is about.")
@@ -179,7 +181,7 @@ def advertise(
     ] = False,
     answer: Annotated[
         bool,
-        typer.Option("--answer", help="With --stay: answer for them where no node answers."),
+        typer.Option("--answer", help="Stay, and answer for them where no node answers."),
     ] = False,
     wait: WaitOption = WAIT,
     key: KeyOption = KEY,
@@ -193,16 +195,16 @@ def advertise(
     r"""Make topics known to all nodes, and say which node keeps them.
 
     Nodes that were away learn of them when they are advertised again: by hand, or every sixth of
-    their lifetime with --stay. With --answer, those of --entities are answered who ask for such
-    topics where no node answers.
+    their lifetime with --stay. With --answer, which stays, too, those of --entities are answered
+    who ask for such topics where no node answers. The command fails where no node keeps a topic (it
+    was withdrawn, has expired, or no node takes it), unless it stays.
 
     \b
     Examples:
       dragoman topics advertise wind.xml
       dragoman topics advertise wind.xml tide.xml --stay --answer
     """
-    if answer and not stay:
-        raise typer.BadParameter("goes with --stay", param_hint="--answer")
+    stay = stay or answer
     own = Files(key, certificate, nodes, entities)
     reaching = reach(context, gateway, spec, pull=pull)
 
@@ -214,10 +216,17 @@ def advertise(
                 await entity.advertise(topic)
                 id_ = topic.advertisement.topic_id
                 line(f"advertised {id_} ({file})")
+            homeless = []
             for _, topic in created:
                 id_ = topic.advertisement.topic_id
                 keeper = await _keeper(entity, id_, wait)
                 note(f"{keeper} keeps {id_}" if keeper else f"No node says that it keeps {id_}.")
+                homeless += [] if keeper else [str(id_)]
+            if homeless and not stay:
+                raise CommandFailed(
+                    f"No node keeps {', '.join(homeless)}: withdrawn, expired, or not taken by "
+                    "any node; see a node's log, or ask longer with --wait."
+                )
             if stay:
                 note("They are advertised again in time; Ctrl-C ends.")
                 await asyncio.Event().wait()
@@ -312,14 +321,16 @@ def take_up(entity: "Entity", file: Path, octets: bytes) -> "Created":
 
 
 def read_time(text: str, option: str) -> timedelta:
-    """Read a time such as ``90m``, ``12h``, ``30d``.
+    """Read a time such as ``40s``, ``90m``, ``12h``, ``30d``.
 
     Raises:
         typer.BadParameter: It is none.
     """
     found = _AGO.fullmatch(text)
     if found is None:
-        raise typer.BadParameter(f"{text!r} is no time, as 90m, 12h and 30d are", param_hint=option)
+        raise typer.BadParameter(
+            f"{text!r} is not a time, as 40s, 90m, 12h and 30d are", param_hint=option
+        )
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 

@@ -25,6 +25,7 @@ from gateway.client.events import AnyClient, EventClient
 from gateway.client.grid_events import GridClient
 from gateway.client.messaging import Authorize, Client
 from gateway.client.renewal import RenewedSubscription, subscribed
+from mediation import BodyContent, body_element
 from mediation.discovery import (
     TOPICS,
     Authorization,
@@ -254,7 +255,7 @@ class Entity:
     async def publish(
         self,
         topic: TopicAdvertisement | Found,
-        payload: bytes,
+        payload: BodyContent,
         *,
         delegation: bytes | None = None,
     ) -> str:
@@ -263,7 +264,9 @@ class Entity:
         Raises:
             GatewayError: Also where the client has no place for a mark or a proof, or *payload*
                 does not hold what tells the topic's events from others.
+            Refused: *payload* is not one acceptable XML element.
         """
+        payload = body_element(payload)
         about = advertisement_of(topic)
         where = selection_of(about.synopsis, about.topic_id).topic
         if where is not None:
@@ -291,10 +294,10 @@ class Entity:
             delegation: Its creator's; of topics of one's own there is none.
         """
 
-        def authorize(request: str, address: str) -> str:
+        def authorize(request: str, address: str, digest: str) -> str:
             issued = now()
             proof = Possession(
-                f"pos-{uuid4()}", topic_id, right, request, address, issued, issued + LIFE
+                f"pos-{uuid4()}", topic_id, right, request, address, issued, issued + LIFE, digest
             )
             return write(Authorization(sign(proof, self._credentials), delegation)).decode()
 

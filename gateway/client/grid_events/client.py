@@ -8,7 +8,14 @@ from gateway.client.errors import GatewayError
 from gateway.client.grid_events.publishing import call, obtain_lease, port_at
 from gateway.client.grid_events.serving import LISTENER
 from gateway.client.messaging import LEASE, SOURCE, Subscription, fresh_id, read_topic
-from mediation import EndpointReference, Notification, Wsa
+from mediation import (
+    BodyContent,
+    DeliveryAssurance,
+    EndpointReference,
+    Notification,
+    Wsa,
+    body_element,
+)
 from mediation.grid_events import Event, Port, made_event, read_payload, write_handle_event
 from mediation.packaging.data import xml_payload
 
@@ -23,25 +30,26 @@ class GridClient(Speaker):
         """Return: what was published was answered."""
 
     async def publish(
-        self, payload: bytes, *, topic: str | None = None, action: str | None = None
+        self, payload: BodyContent, *, topic: str | None = None, action: str | None = None
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. An id of ours.
 
         Args:
-            payload: One XML element, as a document: an event as it is, anything else as its
-                message.
+            payload: One XML element (bytes or text of a document, or an element of lxml): an
+                event as it is, anything else as its message.
             topic: A name, a path, or Clark notation; an event has its own.
             action: It says nothing here.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
-            Refused: *payload* is not one acceptable XML element.
+            Refused: *payload* is not one acceptable XML element (a `ValueError` with line and
+                column where it is not well-formed).
         """
-        payload, id_ = xml_payload(payload, None), fresh_id()
+        payload, id_ = xml_payload(body_element(payload), None), fresh_id()
         now = datetime.now(UTC)
         notification = Notification(id_, SOURCE, payload, now, read_topic(topic))
         event = read_payload(payload) or made_event(notification, SOURCE)
-        await call(self._caller, port_at(self._url), *write_handle_event(event))
+        await call(self._caller, port_at(self._address), *write_handle_event(event))
         return id_
 
     async def subscribe(
@@ -53,6 +61,7 @@ class GridClient(Speaker):
         namespaces: Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
         reliable: bool = False,
+        assurance: DeliveryAssurance | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
 
@@ -60,11 +69,14 @@ class GridClient(Speaker):
             topic: A path, or Clark notation, with or without ``//.``: it also takes what is below.
             xpath: None: filters are events.
             reliable: False: there are no sequences.
+            assurance: None, or at least once: a call that subscribes has no place for another.
         """
         if xpath is not None:
             raise GatewayError("the filters of Grid SOAP Events are events: there is no XPath")
         if reliable:
             raise GatewayError("Grid SOAP Events are sent in no sequence")
+        if assurance not in (None, DeliveryAssurance.AT_LEAST_ONCE):
+            raise GatewayError("Grid SOAP Events have no place to ask for another assurance")
         # It is all that a renewal needs: who subscribes so again, renews.
         manager = EndpointReference(consumer, Wsa.V2004_08, metadata=(_pattern(topic),))
         return await self.renew(Subscription(manager, None), lease)
@@ -75,7 +87,7 @@ class GridClient(Speaker):
         [topic] = manager.metadata
         granted = await obtain_lease(
             self._caller,
-            port_at(self._url),
+            port_at(self._address),
             Port(manager.address, LISTENER),
             lease,
             pattern=_example(topic.decode()),

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Self
 
 from filters import Refused
-from gateway.client.calling import HTTP, TIMEOUT, Answer, Caller, base_url, shown, stranger
+from gateway.client.calling import HTTP, TIMEOUT, Answer, Caller, endpoint_url, shown, stranger
 from gateway.client.errors import GatewayError
 from gateway.client.grid_events.events import TYPES, Event, EventTypes
 from mediation import fault_in
@@ -60,10 +60,11 @@ class Publisher:
         types: EventTypes = TYPES,
         timeout: float = TIMEOUT,
         tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
         self._port = port_at(to)
         self._types = types
-        self._caller = Caller(timeout=timeout, tls=tls)
+        self._caller = Caller(timeout=timeout, tls=tls, proxy=proxy)
         self._templates: dict[type[Event], tuple[Template, tuple[tuple[str, str], ...]]] = {}
 
     async def __aenter__(self) -> Self:
@@ -174,8 +175,8 @@ async def obtain_lease(
 
 
 def port_at(to: str | Port) -> Port:
-    """The reference of a gateway at a URL; a reference is itself."""
-    return to if isinstance(to, Port) else Port(f"{base_url(to, HTTP)}/soap", CHANNEL, CHANNEL)
+    """The reference of a gateway, or of a channel, at a URL; a reference is itself."""
+    return to if isinstance(to, Port) else Port(endpoint_url(to, HTTP), CHANNEL, CHANNEL)
 
 
 async def call(

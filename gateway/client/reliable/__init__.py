@@ -39,6 +39,7 @@ from gateway.reliability.stores.participants import (
 from gateway.reliability.stores.two_phase import TwoPhaseStore
 from gateway.reliability.values import Answer
 from gateway.reliability.values import ApplicationFault as Fault
+from mediation import Soap, Wsa
 from mediation.reliable_messaging import Rm
 from mediation.reliable_messaging.policy import Policy
 
@@ -61,8 +62,10 @@ __all__ = [
     "ReliableClient",
     "Replies",
     "Rm",
+    "Soap",
     "SourceFull",
     "StorageUnavailable",
     "TwoPhaseStore",
+    "Wsa",
     "load_store",
 ]

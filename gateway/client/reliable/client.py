@@ -13,6 +13,7 @@ from functools import partial
 from operator import attrgetter
 from weakref import WeakKeyDictionary
 
+from gateway.client.reliable.addresses import check_listener, check_target
 from gateway.client.reliable.deliveries import (
     Applications,
     Callback,
@@ -34,7 +35,8 @@ from gateway.client.reliable.ends import (
 )
 from gateway.client.reliable.gathering import TOGETHER, Gathering
 from gateway.client.reliable.intake import Intake
-from gateway.client.reliable.listener import listening, place_of
+from gateway.client.reliable.listener import listening
+from gateway.client.reliable.logs import log
 from gateway.client.reliable.pool import Pool
 from gateway.client.reliable.sharing import Sharing
 from gateway.client.reliable.transactions import (
@@ -66,7 +68,7 @@ from gateway.reliability.storage import (
     in_key_order,
 )
 from gateway.reliability.values import Dead, Notice, Outgoing
-from mediation import EndpointReference, Soap, Wsa
+from mediation import BodyContent, EndpointReference, Soap, Wsa
 from mediation.reliable_messaging import Rm, make_connection_address
 from mediation.reliable_messaging.policy import Policy
 
@@ -138,7 +140,7 @@ class ReliableClient(End):
         back = make_connection_address(str(uuid.uuid4())) if replies is Replies.FETCHED else None
         own = replies if isinstance(replies, str) else None
         if own is not None:
-            place_of(own)
+            check_listener(own)
             back = own
         super().__init__(store)
         self._wire = Wire(rm, wsa or rm.rules.wsa[0], soap)
@@ -177,6 +179,8 @@ class ReliableClient(End):
         )
         self._channels: dict[tuple[str | EndpointReference, str | None], Channel] = {}
         """By what a message is sent to, and the name of its callbacks; `KEPT` at most."""
+        self._missing: set[str] = set()
+        """Names of callbacks that were named and not registered; `KEPT` at most."""
         self._open: dict[str, str] = {}
         """The sequence that took a message, by the key of the first one of its name."""
         self._sharing = Sharing(self._store_shared, TOGETHER)
@@ -250,11 +254,11 @@ class ReliableClient(End):
     def send(
         self,
         address: str | EndpointReference,
-        body: bytes = b"",
+        body: BodyContent = b"",
         *,
         action: str = "",
         key: str = "",
-        envelope: bytes | None = None,
+        envelope: BodyContent | None = None,
         last: bool = False,
     ) -> str:
         """Send a message that nothing else is committed with: see `ClientTransaction.send`.
@@ -264,11 +268,11 @@ class ReliableClient(End):
     async def send_async(
         self,
         address: str | EndpointReference,
-        body: bytes = b"",
+        body: BodyContent = b"",
         *,
         action: str = "",
         key: str = "",
-        envelope: bytes | None = None,
+        envelope: BodyContent | None = None,
         last: bool = False,
     ) -> str:
         """As `send`, in any event loop, which goes on meanwhile: what its tasks send at the same
@@ -281,12 +285,12 @@ class ReliableClient(End):
     def request(
         self,
         address: str | EndpointReference,
-        body: bytes = b"",
+        body: BodyContent = b"",
         *,
         callbacks: str,
         action: str = "",
         key: str = "",
-        envelope: bytes | None = None,
+        envelope: BodyContent | None = None,
         last: bool = False,
     ) -> str:
         """Send a request that nothing else is committed with: see `ClientTransaction.request`."""
@@ -295,11 +299,11 @@ class ReliableClient(End):
     def _send(
         self,
         address: str | EndpointReference,
-        body: bytes,
+        body: BodyContent,
         callbacks: str | None,
         action: str,
         key: str,
-        envelope: bytes | None,
+        envelope: BodyContent | None,
         last: bool,
     ) -> str:
         pending = self._pending(address, body, callbacks, action, key, envelope, last)
@@ -309,11 +313,11 @@ class ReliableClient(End):
     def _pending(
         self,
         address: str | EndpointReference,
-        body: bytes,
+        body: BodyContent,
         callbacks: str | None,
         action: str,
         key: str,
-        envelope: bytes | None,
+        envelope: BodyContent | None,
         last: bool,
     ) -> Pending:
         return pending_message(
@@ -403,10 +407,28 @@ class ReliableClient(End):
 
     def _new_channel(self, address: str | EndpointReference, callbacks: str | None) -> Channel:
         wire = self._wire
+        check_target(address)
+        if callbacks is not None:
+            self._warn_of_missing(callbacks)
         if isinstance(address, str):
             address = EndpointReference(address, wire.wsa)
         acks_to = self._acks_to or anonymous(wire.wsa)
         return Channel(address, wire, acks_to, callbacks is not None, callbacks)
+
+    def _warn_of_missing(self, callbacks: str) -> None:
+        """Log, once for each name, that nothing in this process takes the replies of requests."""
+        if callbacks in self._applications or callbacks in self._missing:
+            return
+        if len(self._missing) < KEPT:
+            self._missing.add(callbacks)
+        known = ", ".join(sorted(map(repr, self._applications))) or "none"
+        log.warning(
+            "a request names the callbacks %r, which are not registered here (registered: %s): its "
+            "reply waits until a process that has client.callbacks(%r, ...) runs with this store",
+            callbacks,
+            known,
+            callbacks,
+        )
 
     def _store_pending(self, own: ClientTransaction) -> None:
         own.at_once = self._store_in(own.transaction, own.pending)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence
 from gateway.reliability.storage import Transaction
 from gateway.reliability.values import Answer, Application, ApplicationFault, Delivered, NotHere
-from mediation import PeerFault
+from mediation import BodyContent, PeerFault
 from mediation.reliable_messaging import RmFault
 from mediation.reliable_messaging.application import body_of
 
@@ -145,9 +145,10 @@ class Completed(InTransaction):
         self.count = count
 
 
-Returned: TypeAlias = Answer | bytes | None
+Returned: TypeAlias = Answer | BodyContent | None
 Service: TypeAlias = Callable[[Delivery], Awaitable[Returned] | Returned]
-"""What it returns is the reply: a body, an `Answer` with an action of its own, or nothing."""
+"""What it returns is the reply: a body (bytes, text or an element of lxml), an `Answer` with an
+action of its own, or nothing."""
 Callback: TypeAlias = Callable[[Delivery], Awaitable[None] | None]
 
 
@@ -254,11 +255,9 @@ def served(function: Service, calls: Calls, faults: tuple[type[Exception], ...])
             raise
         except faults as error:
             raise ApplicationFault(str(error) or type(error).__name__) from error
-        if isinstance(returned, bytes):
-            return Answer(f"{delivery.action}Response", returned)
-        if returned is not None and not isinstance(returned, Answer):
-            raise TypeError(f"a service returns bytes, an Answer or None, not {type(returned)}")
-        return returned
+        if returned is None or isinstance(returned, Answer):
+            return returned
+        return Answer(f"{delivery.action}Response", returned)
 
     return application
 

@@ -5,7 +5,8 @@ import contextlib
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from filters import Reason, Refused
+from filters import Reason, Refused, in_utf_8
+from filters.charsets import charset_named, charset_refused
 from gateway.client.reliable.ends import new_id
 from gateway.client.reliable.logs import log
 from gateway.client.reliable.workers import Workers
@@ -21,7 +22,7 @@ from mediation import (
     http_headers,
     write_fault,
 )
-from mediation.packaging.mime import MimeError, parse_media_type
+from mediation.packaging.mime import MimeError, charset_in, parse_media_type, with_charset
 from mediation.reliable_messaging.application import related_in
 
 AT_A_TIME = 128
@@ -62,13 +63,12 @@ def unreadable(content_type: str, content_encoding: str = "") -> HttpReply | Non
     if media_type.name not in _ENVELOPES and not media_type.name.endswith("+xml"):
         return plain(415, "Messages are application/soap+xml or text/xml, without attachments.")
     charset = media_type.charset
-    if charset is not None and charset not in _CHARSETS:
-        return plain(415, "Messages are in UTF-8 or UTF-16.")
+    if charset is not None and charset_named(charset) is None:
+        return plain(415, f"The message cannot be read: {charset_refused(charset)}.")
     return None
 
 
 _ENVELOPES = frozenset({"text/xml", "application/xml"})
-_CHARSETS = frozenset({"utf-8", "utf-16", "utf-16le", "utf-16be", "us-ascii"})
 
 
 class Intake:
@@ -98,6 +98,9 @@ class Intake:
             return LATER
         self._busy += 1
         try:
+            said, octets = octets, in_utf_8(octets, charset_in(content_type))
+            if octets is not said:
+                content_type = with_charset(content_type, "utf-8")
             arrived = Arrived(octets, owner, content_type, service, peer)
             reply = await self._workers.receive(arrived)
         except Refused as refused:

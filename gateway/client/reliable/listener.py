@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from gateway.client.errors import GatewayError
+from gateway.client.reliable.addresses import place_of
 from gateway.client.reliable.intake import (
     BODY_TIME,
     MAX_OCTETS,
@@ -17,26 +18,6 @@ from gateway.client.reliable.intake import (
     unreadable,
 )
 from gateway.client.reliable.logs import log
-
-PORTS = {"http": 80, "https": 443}
-
-
-def place_of(url: str) -> tuple[str, int]:
-    """The host and the port of the URL of a listener.
-
-    Raises:
-        ValueError: It is no such URL.
-    """
-    try:
-        parts = urlsplit(url)
-        port = parts.port or PORTS[parts.scheme]
-    except (ValueError, KeyError):
-        raise ValueError(
-            f"{url!r} is not the URL of a listener, such as http://here:9000/"
-        ) from None
-    if not parts.hostname or parts.port == 0 or parts.query or parts.fragment:
-        raise ValueError(f"{url!r} is not the URL of a listener, such as http://here:9000/")
-    return parts.hostname, port
 
 
 @asynccontextmanager

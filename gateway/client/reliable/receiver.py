@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from gateway.client.reliable.addresses import place_of
 from gateway.client.reliable.deliveries import Applications, GivenUp, Service, served
 from gateway.client.reliable.ends import End, Endings, dead, jitter, new_id, patient, say
 from gateway.client.reliable.intake import (
@@ -35,10 +36,10 @@ HOLD = 10.0
 class Receiver(End):
     """Receives the messages of sequences, and gives each to a function once, in order.
 
-    It is an ASGI app: served by itself it starts and stops with its server; mounted in another one
-    that one's lifespan has ``async with receiver``. Without that it starts with the first message;
-    once it is closed it takes none before it is started again. A message is acknowledged once it is
-    stored.
+    It is an ASGI app: served by itself (`serve`) it starts and stops with its server; mounted in
+    another one that one's lifespan has ``async with receiver``. Without that it starts with the
+    first message; once it is closed it takes none before it is started again. A message is
+    acknowledged once it is stored.
 
     Args:
         store: Where messages are kept: a store, or its URL. Several processes may share a database.
@@ -61,6 +62,7 @@ class Receiver(End):
 
     Raises:
         StorageUnavailable: The store cannot be opened.
+        ValueError: *address* is no URL of HTTP.
     """
 
     def __init__(
@@ -79,6 +81,8 @@ class Receiver(End):
         tls: ssl.SSLContext | None = None,
         on_notice: Callable[[Notice], None] = say,
     ) -> None:
+        if address is not None:
+            place_of(address)
         super().__init__(store)
         self._identify = identify or _nobody
         self._address_of = address_of or _client
@@ -115,8 +119,9 @@ class Receiver(End):
 
         It is called in the transaction that takes the message out of the store, on a thread, or
         in the program's event loop if it is a coroutine function. What it returns is the reply,
-        stored in the same transaction. `Fault` rolls that back, and is the reply; another exception
-        rolls it back, too, and the message comes again, later and later, ten times by default.
+        stored in the same transaction. `Fault` rolls that back, and is the reply. Another
+        exception, and a reply that is not one well-formed element, roll it back, too: *on_notice*
+        is told, and the message comes again, later and later, ten times by default.
 
         Args:
             path: Such as ``/orders``, below where the receiver is mounted.
@@ -128,6 +133,21 @@ class Receiver(End):
         outcomes = faults if isinstance(faults, tuple) else (faults,)
         self._applications.register(path, served(function, self._calls, outcomes))
         self._dead[path] = dead(on_dead, self._calls)
+
+    def serve(
+        self, port: int, *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Serve it until the process is told to end (SIGINT, SIGTERM), also to clients that offer
+        HTTP/2 with their first request, as Java's do.
+
+        Args:
+            host: Where to listen; ``0.0.0.0`` is every address of IPv4.
+            tls: With a certificate, for ``https``.
+        """
+        # Who mounts it in a server of his own needs no other.
+        from gateway.client.serving import Serving
+
+        Serving(port, host, tls).server(self).run()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or follow the lifespan of a server (ASGI 3)."""

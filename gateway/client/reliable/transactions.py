@@ -9,12 +9,13 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
+from filters import Refused
 from gateway.client.reliable.deliveries import InTransaction
 from gateway.reliability.party import Channel
 from gateway.reliability.source import Message, key_of
 from gateway.reliability.storage import Transaction
-from gateway.reliability.values import Outgoing
-from mediation import EndpointReference, checked_dataclass
+from gateway.reliability.values import Outgoing, check_action
+from mediation import BodyContent, EndpointReference, body_element, checked_dataclass
 from mediation.reliable_messaging import read_message
 
 
@@ -44,37 +45,50 @@ def pending_message(
     channel: Callable[[str | EndpointReference, str | None], Channel],
     message_id: str,
     address: str | EndpointReference,
-    body: bytes,
+    body: BodyContent,
     *,
     callbacks: str | None,
     action: str,
     key: str,
-    envelope: bytes | None,
+    envelope: BodyContent | None,
     last: bool,
 ) -> Pending:
     """A message as `ClientTransaction.send` and `ClientTransaction.request` are given it.
 
     Raises:
-        ValueError: It has no action, or the envelope cannot be sent.
+        ValueError: The address, the action, *body* or *envelope* cannot be sent.
+        TypeError: The address, *body* or *envelope* is of no type that can be sent.
     """
-    if envelope is not None:
-        headers = read_message(envelope).headers
-        if not headers.action or not headers.message_id:
-            raise ValueError("the envelope has no Action, or no MessageID")
-        action, message_id = headers.action, headers.message_id
-    if not action:
-        raise ValueError("a message needs an action, such as urn:example:orders/Order")
+    finished = None if envelope is None else body_element(envelope)
+    if finished is not None:
+        action, message_id = _named_in(finished)
+    check_action(action)
     message = Message(
         action,
-        body,
+        body_element(body),
         message_id,
         wants_reply=callbacks is not None,
         last=last,
-        envelope=envelope,
+        envelope=finished,
     )
     name = sequence_name(key, callbacks)
     to = channel(address, callbacks)
     return Pending(name, key_of(name, to.target), to, message, message_id)
+
+
+def _named_in(envelope: bytes) -> tuple[str, str]:
+    """The action and the message id of a finished envelope.
+
+    Raises:
+        ValueError: It is no envelope, or lacks one of them.
+    """
+    try:
+        headers = read_message(envelope).headers
+    except Refused as error:
+        raise ValueError(f"the envelope cannot be sent: {error}") from error
+    if not headers.action or not headers.message_id:
+        raise ValueError("the envelope has no Action, or no MessageID")
+    return headers.action, headers.message_id
 
 
 class ClientTransaction(InTransaction):
@@ -97,17 +111,19 @@ class ClientTransaction(InTransaction):
     def send(
         self,
         address: str | EndpointReference,
-        body: bytes = b"",
+        body: BodyContent = b"",
         *,
         action: str = "",
         key: str = "",
-        envelope: bytes | None = None,
+        envelope: BodyContent | None = None,
         last: bool = False,
     ) -> str:
         """Send a message that nobody answers; it goes when the transaction is committed.
 
         Args:
-            body: The element in its body, which declares every namespace that it uses.
+            address: A URL of HTTP, or a reference with one.
+            body: The element in its body, which declares every namespace that it uses: bytes, text
+                or an element of lxml; nothing: the body is empty.
             key: Tells several sequences to one address apart; messages of one key come in order.
             envelope: The whole envelope, with Action and MessageID, instead of *body*.
             last: It ends the sequence.
@@ -116,35 +132,40 @@ class ClientTransaction(InTransaction):
             Its message id.
 
         Raises:
-            ValueError: It has no action, or the envelope cannot be sent.
+            ValueError: *address* is no URL of HTTP, *action* no URI, *envelope* cannot be sent, or
+                *body* is not one well-formed element (the text has the line and the column).
+                Nothing is stored.
         """
         return self._add(address, body, action, key, envelope, last, None)
 
     def request(
         self,
         address: str | EndpointReference,
-        body: bytes = b"",
+        body: BodyContent = b"",
         *,
         callbacks: str,
         action: str = "",
         key: str = "",
-        envelope: bytes | None = None,
+        envelope: BodyContent | None = None,
         last: bool = False,
     ) -> str:
         """Send a message that is answered: *callbacks* is the name of what gets the reply.
 
         Returns:
             Its message id, to which the reply relates.
+
+        Raises:
+            ValueError: As `send`.
         """
         return self._add(address, body, action, key, envelope, last, callbacks)
 
     def _add(
         self,
         address: str | EndpointReference,
-        body: bytes,
+        body: BodyContent,
         action: str,
         key: str,
-        envelope: bytes | None,
+        envelope: BodyContent | None,
         last: bool,
         callbacks: str | None,
     ) -> str:

@@ -48,10 +48,10 @@ def parse_mailto(address: str) -> MailAddress:
     """
     match = _ADDRESS.fullmatch(address)
     if match is None:
-        raise AddressRefused(address)
+        raise _ill_formed(address)
     local = _decoded(match["local"], address)
     if not _LOCAL.fullmatch(local) or len(local) > 64 or ENCODED_WORD in local:
-        raise AddressRefused(address)
+        raise _ill_formed(address)
     return MailAddress(local, _domain(match["domain"], address), _subject(match["fields"], address))
 
 
@@ -81,10 +81,15 @@ def is_domain(text: str) -> bool:
         return False
 
 
+def _ill_formed(address: str) -> AddressRefused:
+    text = "This is no address to send to: mailto: takes one mailbox, name@domain, and a subject."
+    return AddressRefused(address, text=text)
+
+
 def _domain(text: str, address: str) -> str:
     target = parse_target(f"http://{text}/")
     if target.literal is not None or target.port != 80:
-        raise AddressRefused(address)
+        raise _ill_formed(address)
     return target.host
 
 
@@ -93,17 +98,17 @@ def _subject(fields: str | None, address: str) -> str:
         return ""
     name, equals, value = fields.partition("=")
     if name.lower() != "subject" or not equals or "&" in value:
-        raise AddressRefused(address)  # Cc, bcc and the like would reach others.
+        raise _ill_formed(address)  # Cc, bcc and the like would reach others.
     subject = _decoded(value, address)
     if len(subject) > MAX_SUBJECT or not subject.isprintable():
-        raise AddressRefused(address)
+        raise _ill_formed(address)
     return subject
 
 
 def _decoded(text: str, address: str) -> str:
     if _ESCAPE.search(text):
-        raise AddressRefused(address)
+        raise _ill_formed(address)
     try:
         return unquote_to_bytes(text).decode("utf-8")
     except UnicodeDecodeError as exc:
-        raise AddressRefused(address) from exc
+        raise _ill_formed(address) from exc

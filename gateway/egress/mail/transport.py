@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import smtplib
+import socket
 import ssl
 import threading
 import time
@@ -10,12 +11,14 @@ import time
 import structlog
 
 from gateway.egress.addresses import AddressRefused, Target
+from gateway.egress.causes import certificate_words, name_words, one_line, system_words
 from gateway.egress.host_list import HostList
 from gateway.egress.mail.addresses import parse_mailto, target_of
 from gateway.egress.mail.conversation import Conversation
 from gateway.egress.mail.message import write_mail
 from gateway.egress.mail.settings import MailSettings
 from gateway.egress.transport import (
+    GIVEN_UP,
     TRANSPORT_API_VERSION,
     Answer,
     FailureKind,
@@ -68,9 +71,10 @@ class MailTransport:
         try:
             to = parse_mailto(request.target.url)
         except AddressRefused as error:  # Subscribed when it was one.
-            raise SendFailed(FailureKind.FORBIDDEN) from error
+            raise SendFailed(FailureKind.FORBIDDEN, error.text) from error
         if not self._domains.has_name(to.domain):  # The list is another than at Subscribe.
-            raise SendFailed(FailureKind.FORBIDDEN)
+            text = "mail.domains does not name its domain"
+            raise SendFailed(FailureKind.FORBIDDEN, text)
         try:
             mail, dropped = write_mail(request, to, sender=self._settings.sender, now=time.time())
         except ValueError as error:  # It would be the same the next time.
@@ -123,8 +127,10 @@ class MailTransport:
         except smtplib.SMTPResponseException as refused:
             answer = _refused(refused.smtp_code, refused.smtp_error)
         except (OSError, smtplib.SMTPException) as failure:
-            late = _is_late(conversation, failure)
-            raise SendFailed(FailureKind.TIMEOUT if late else FailureKind.RESET) from failure
+            if _is_late(conversation, failure):
+                raise SendFailed(FailureKind.TIMEOUT, self._late()) from failure
+            text = f"the smart host: {mail_words(failure, self._settings)}"
+            raise SendFailed(FailureKind.RESET, text) from failure
         else:
             answer = ACCEPTED
         conversation.say_goodbye()
@@ -134,7 +140,7 @@ class MailTransport:
         """The failure of a connection, which is that of no mailbox."""
         host, port = self._settings.smart_host
         late = _is_late(conversation, failure)
-        error = "no reply in time" if late else str(failure)[:300]
+        error = self._late() if late else f"the smart host: {mail_words(failure, self._settings)}"
         _log.warning("mail.smart-host-failed", smart_host=f"{host}:{port}", error=error)
         if late:
             kind = FailureKind.TIMEOUT
@@ -142,14 +148,17 @@ class MailTransport:
             kind = FailureKind.TLS
         else:
             kind = FailureKind.CONNECT
-        return SendFailed(kind, connecting=True)
+        return SendFailed(kind, error, connecting=True)
+
+    def _late(self) -> str:
+        return f"the smart host did not reply within {self._settings.timeout:g} s"
 
     async def close(self) -> None:
         """End all conversations. Nothing waits for a thread that cannot be ended now: that of a
         name which is being resolved."""
         for conversation, over in self._under_way.items():
             conversation.end()
-            _settle(over, SendFailed(FailureKind.RESET))
+            _settle(over, SendFailed(FailureKind.RESET, GIVEN_UP))
 
 
 def _settle(over: asyncio.Future[Answer], outcome: Answer | Exception) -> None:
@@ -160,6 +169,22 @@ def _settle(over: asyncio.Future[Answer], outcome: Answer | Exception) -> None:
         over.set_exception(outcome)
     else:
         over.set_result(outcome)
+
+
+def mail_words(failure: Exception, settings: MailSettings) -> str:
+    """Why the conversation with the smart host failed, without its reply's lines but the first."""
+    host, port = settings.smart_host
+    if isinstance(failure, smtplib.SMTPResponseException):
+        said = failure.smtp_error
+        text = said.decode(errors="replace") if isinstance(said, bytes) else said
+        return one_line(f"it replied {failure.smtp_code} {text}")
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        return certificate_words(failure, f"{host}:{port}", host, trust="mail.ca")
+    if isinstance(failure, socket.gaierror):
+        return name_words(host, failure)
+    if isinstance(failure, smtplib.SMTPException):
+        return one_line(str(failure)) or "the conversation failed"
+    return system_words(failure)
 
 
 def _is_late(conversation: Conversation, failure: Exception) -> bool:

@@ -10,6 +10,7 @@ import structlog
 
 from gateway.egress.addresses import MAX_ADDRESS_OCTETS, AddressRefused, Target
 from gateway.egress.transport import (
+    GIVEN_UP,
     Answer,
     FailureKind,
     Request,
@@ -56,7 +57,10 @@ class GuardedTransport:
             AddressRefused: It is none that may be sent to.
         """
         if len(address) > MAX_ADDRESS_OCTETS:
-            raise AddressRefused(address[:MAX_ADDRESS_OCTETS])
+            text = (
+                f"This is no address to send to: it has more than {MAX_ADDRESS_OCTETS} characters."
+            )
+            raise AddressRefused(address[:MAX_ADDRESS_OCTETS], text=text)
         try:
             target: object = self._inner.target(address)
         except AddressRefused:
@@ -81,7 +85,8 @@ class GuardedTransport:
             async with asyncio.timeout_at(end):
                 await self._places.acquire()
         except TimeoutError:
-            raise SendFailed(FailureKind.TIMEOUT, connecting=True) from None
+            text = f"no place among those under way within {self._timeout:.0f} s (at_a_time)"
+            raise SendFailed(FailureKind.TIMEOUT, text, connecting=True) from None
         task = loop.create_task(self._send(request))
         self._under_way.add(task)
         task.add_done_callback(self._ended)
@@ -92,7 +97,8 @@ class GuardedTransport:
             raise
         if not task.done():
             task.cancel()
-            raise SendFailed(FailureKind.TIMEOUT)
+            text = f"no answer of the transport within {self._timeout:.0f} s (timeout)"
+            raise SendFailed(FailureKind.TIMEOUT, text)
         try:
             return self._answer(task, request)
         finally:
@@ -104,7 +110,7 @@ class GuardedTransport:
 
     def _answer(self, task: "asyncio.Task[Answer]", request: Request) -> Answer:
         if task.cancelled():
-            raise SendFailed(FailureKind.RESET)
+            raise SendFailed(FailureKind.RESET, GIVEN_UP)
         error = task.exception()
         if isinstance(error, SendFailed) and _is_failure(error):
             try:
@@ -113,14 +119,15 @@ class GuardedTransport:
                 del error, task
         if error is not None:
             self._broken("send", error)
-            raise SendFailed(FailureKind.TRANSPORT) from error
+            raise _in_transport(error) from error
         try:
             answer = _checked(task.result(), request)
         except Exception as exc:
             self._broken("send", exc)
-            raise SendFailed(FailureKind.TRANSPORT) from exc
+            raise _in_transport(exc) from exc
         if len(answer.body) > MAX_ANSWER or _length(answer.headers) > MAX_HEADERS:
-            raise SendFailed(FailureKind.ANSWER, status=answer.status)
+            text = f"answered {answer.status}, but it is too long"
+            raise SendFailed(FailureKind.ANSWER, text, status=answer.status)
         return answer
 
     def _ended(self, task: "asyncio.Task[Answer]") -> None:
@@ -161,6 +168,12 @@ def _is_target(found: object) -> TypeGuard[Target]:
     texts: tuple[object, ...] = (found.scheme, found.host, found.path, found.url)
     port: object = found.port
     return all(isinstance(text, str) for text in texts) and isinstance(port, int)
+
+
+def _in_transport(error: BaseException) -> SendFailed:
+    """The failure for *error*, whose text may have what is secret: the log has it."""
+    text = f"the transport failed: {type(error).__name__} (transport.error in the log says more)"
+    return SendFailed(FailureKind.TRANSPORT, text)
 
 
 def _is_failure(error: SendFailed) -> bool:

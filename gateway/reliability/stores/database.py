@@ -24,6 +24,7 @@ from gateway.reliability.stores.engines import (
     check_engine,
     committing,
     failed_commit,
+    let_readers_read,
     outage,
     own_engine,
     reading,
@@ -49,7 +50,8 @@ class DatabaseStore:
     Args:
         database: An SQLAlchemy ``Engine``, of which the store uses connections, or a URL; plain
             ``postgresql://`` means psycopg 3.
-        create: Make the tables where they are missing.
+        create: Make the tables where they are missing, and switch a file of SQLite that has the
+            journal of a new one to WAL.
 
     Raises:
         StorageUnavailable: It cannot be opened, or a newer program made its tables.
@@ -67,6 +69,7 @@ class DatabaseStore:
         self.commits = 0
         """How many transactions this one committed."""
         if create:
+            let_readers_read(self.engine)
             try:
                 create_tables(self.engine)
             except SQLAlchemyError as error:

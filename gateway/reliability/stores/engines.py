@@ -3,24 +3,16 @@ an error of a database means."""
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import (
-    ArgumentError,
-    DataError,
-    DBAPIError,
-    IntegrityError,
-    NoSuchModuleError,
-    SQLAlchemyError,
-)
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from filters.extras import how_to_install
 from gateway import databases
-from gateway.databases import connection_options, driver_url
+from gateway.databases import connection_options, driver_url, why_not_opened, why_unusable
 from gateway.reliability.storage import Conflict, InDoubt, StorageUnavailable
 from gateway.reliability.stores.prepared import run_alone
 
@@ -53,22 +45,25 @@ def own_engine(url: str) -> Engine:
         StorageUnavailable: The URL names no database that stores are made for, or its library is
             missing.
     """
-    url = driver_url(url)
     # A connection that is in no transaction stays as it is: to change it for each takes time.
     level = {"isolation_level": "AUTOCOMMIT"}
     try:
+        url = driver_url(url)
         engine = create_engine(url, connect_args=connection_options(url), **level)
-    except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        raise StorageUnavailable(f"no database has such a URL: {first_line(error)}") from error
-    except ImportError as error:
-        text = f"the store needs {error.name}, which is not installed"
-        mend = f": {how_to_install('postgresql')}" if error.name == "psycopg" else ""
-        raise StorageUnavailable(text + mend) from error
-    check_engine(engine)
+        check_engine(engine)
+        pooled = why_unusable(engine)
+    except StorageUnavailable:
+        raise
+    except Exception as error:  # Of a driver's own classes, for what it cannot read.
+        raise StorageUnavailable(why_not_opened(error)) from error
+    if pooled is not None:
+        engine.dispose()
+        raise StorageUnavailable(pooled)
     engine.update_execution_options(**{_AUTOCOMMITS: True})
     if engine.dialect.name == "sqlite":
         _own_sqlite(engine)
     else:
+        engine.dispose()  # The connections from before have no settings.
         event.listen(engine, "connect", _connected_to_postgresql)
     return engine
 
@@ -85,6 +80,17 @@ def check_engine(engine: Engine) -> None:
         raise StorageUnavailable(f"no store is made for {engine.dialect.name}")
     if engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:"):
         raise StorageUnavailable("a database in memory is none for a store: see memory:")
+
+
+def let_readers_read(engine: Engine) -> None:
+    """Switch the file of an SQLite database whose engine a program made to WAL, unless it has
+    another journal than a new file has. In that one every reader would hold up the writer. What
+    the file has now is kept while another program is in it."""
+    if engine.dialect.name != "sqlite":
+        return
+    with suppress(SQLAlchemyError), reading(engine).connect() as connection:
+        if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "delete":
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
 
 
 def _own_sqlite(engine: Engine) -> None:

@@ -17,7 +17,7 @@ from gateway.egress import AddressPolicy
 from gateway.model.hosts import host_and_port
 from gateway.security.identify import Identification
 from gateway.security.networks import networks
-from gateway.server.addresses import own_addresses
+from gateway.server.addresses import own_addresses, own_bases
 from gateway.server.application import Application
 from gateway.server.composition.answering import answer_requests
 from gateway.server.composition.endpoints import serve_endpoints
@@ -27,6 +27,7 @@ from gateway.server.composition.subscribing import keep_subscriptions
 from gateway.server.parts import Listening, Peers
 from gateway.server.state import RunState
 from gateway.settings.settings import Settings
+from gateway.settings.values import port_ranges
 
 LOOPBACK = ("127.0.0.0/8", "::1")
 
@@ -74,7 +75,9 @@ def _peers(settings: Settings, listening: Listening) -> Peers:
         own=own_addresses(settings, own, admin=listening.admin, tcp_ports=tcp_ports),
         deliver_to_self=settings.deliver_to_self,
         schemes=settings.egress_schemes,
+        ports=port_ranges(settings.egress_ports),
     )
     base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
     known = networks(trusted)
-    return Peers(known, Identification(known), base.rstrip("/"), policy)
+    bases = own_bases(settings, own, listening.tcp_ports)
+    return Peers(known, Identification(known), base.rstrip("/"), policy, bases)

@@ -7,7 +7,7 @@ from functools import partial
 from gateway.channels.channels import Channels
 from gateway.channels.directory import Directory, DirectoryOptions
 from gateway.channels.links import Link, Links
-from gateway.channels.naming import Naming
+from gateway.channels.naming import Direction, Naming
 from gateway.channels.operations import ChannelOperations
 from gateway.delivery import resend
 from gateway.mailboxes.deposits import Deposits
@@ -78,7 +78,7 @@ def answer_requests(
     if messaging.discovery is not None:
         topics = TopicsSeen(namespaces, hides=messaging.discovery.protected.hides)
     looks, intake = look_rate(), Intake(storage.reserve.take)
-    deposits = Deposits(sending.mailboxes, sending.parsing, intake)
+    deposits = Deposits(sending.mailboxes, sending.parsing, intake, limits=settings.documents)
     sources = Sources(storage.store, peers.policy, shared=messaging.sharing.shared, base=peers.base)
     registrations = Registrations(
         storage.store,
@@ -91,7 +91,7 @@ def answer_requests(
     events_wanted = [WantedEvents(**row.model_dump()) for row in settings.windows_events]
     marks = SourceBookmarks(storage.store, events_wanted)
     publishing = PublishingOperations(
-        messaging.spool or messaging.adapter,
+        messaging.spool,
         topics,
         intake=intake,
         origins=sending.origins,
@@ -99,6 +99,7 @@ def answer_requests(
         mailboxes_each=sending.mailboxes.most,
         longest_lease=subscribing.subscriptions.longest_lease,
         endpoint=peers.producer,
+        traces=sending.dispatchers.scheduler.traces,
         copies=messaging.copies,
         check=registrations.check if settings.requires_registration else None,
         note=marks.note if events_wanted else None,
@@ -111,7 +112,7 @@ def answer_requests(
         has_agreed=lambda target: sending.probations.has_agreed(target.destination),
     )
     rules = _rules(settings)
-    sequences = _sequences(settings, storage, messaging, publishing, replies)
+    sequences = _sequences(settings, storage, messaging, sending, publishing, replies)
     step = None
     if sequences is not None:
         modes = {settings.wsrm, *settings.wsrm_at.values()}
@@ -156,6 +157,7 @@ def answer_requests(
         sources, publishing.publish, publishing.take_in, channels.selecting, base=peers.base
     )
     keeper = _keeper(settings, messaging, sending, peers, sources, taking_in)
+    windows = WindowsOperations(events_wanted, looks, marks)
     if settings.mailboxes_only:
         registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
     else:
@@ -167,7 +169,6 @@ def answer_requests(
             sequences=rules("/soap").sequences,
         )
         administering = ManagementOperations(subscribing.management, looks)
-        windows = WindowsOperations(events_wanted, looks, marks)
         rooms = (
             reading, publishing, managing, resources, metadata, registering, administering, windows,
         )  # fmt: skip
@@ -190,6 +191,7 @@ def answer_requests(
         replies,
         reliable=step,
         rules=rules,
+        limits=settings.documents,
     )
     demand = Demand(sources, messaging.table, base=peers.base)
     directory = settings.directory
@@ -213,6 +215,7 @@ def answer_requests(
         soap,
         sequences,
         channels,
+        windows,
     )
 
 
@@ -243,6 +246,7 @@ def _sequences(
     settings: Settings,
     storage: Storage,
     messaging: Messaging,
+    sending: Sending,
     publishing: PublishingOperations,
     replies: Replies,
 ) -> Sequences | None:
@@ -257,11 +261,12 @@ def _sequences(
             stored=settings.wsrm_messages,
             expiry=settings.wsrm_expiry.total_seconds(),
         ),
-        publish=publishing.accept,
+        publish=partial(publishing.accept, kept=True),
         may_name=replies.may_name,
         send=replies.send_again,
         shared=messaging.sharing.shared,
         octets_per_owner=settings.wsrm_bytes_per_owner,
+        owner_bytes=sending.owner_bytes,
         nacks=settings.wsrm_nacks,
     )
 
@@ -319,5 +324,6 @@ def _naming(settings: Settings, links: Links, peers: Peers) -> Naming | None:
         asked.name,
         channel_reference(asked.location or peers.producer),
         interval=asked.interval.total_seconds(),
+        direction=Direction(asked.direction) if asked.subscribe else Direction.DOWN,
         found=links.follow if asked.subscribe else lambda _: None,
     )

@@ -8,7 +8,8 @@ from gateway.channels.relay import Relays
 from gateway.channels.relay_tokens import RelayTokens
 from gateway.delivery.samples import delivery_samples
 from gateway.egress.plugins import transport_samples
-from gateway.http import ConnectionGate, HttpLimits, HttpSettings
+from gateway.http import ConnectionGate, HttpSettings
+from gateway.http.limits import limits_of
 from gateway.observing.samples import Sample, gauge
 from gateway.security.networks import networks
 from gateway.security.quotas import PrincipalRate
@@ -29,6 +30,7 @@ from gateway.settings.settings import Settings
 from gateway.soap.http import SoapEndpoint
 from gateway.subscriptions.creation import SUBSCRIBES, SUBSCRIBES_AT_ONCE
 from gateway.subscriptions.explaining import Explainer
+from gateway.subscriptions.tracing import MessageTracing
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.events import EventEndpoint
 from gateway.web.metrics import Metrics
@@ -47,7 +49,7 @@ def serve_endpoints(
     state: RunState,
 ) -> Endpoints:
     """Make what listens: gates, the parts of the HTTP application, listeners of SOAP.TCP."""
-    limits = HttpLimits()
+    limits = limits_of(settings.documents)
     tcp_gate, gate, admin_gate = (ConnectionGate(limits, peers.trusted) for _ in range(3))
     listeners = SoapTcpListeners(
         settings,
@@ -56,6 +58,7 @@ def serve_endpoints(
         tcp_gate,
         peers.identification,
         base=peers.base,
+        documents=settings.documents,
     )
     # Consumers may also send on the connections that we open to them, made three steps before.
     sending.soap_tcp.answer_with(listeners.respond)
@@ -108,7 +111,9 @@ def serve_endpoints(
         management=subscribing.management,
         explainer=_explainer(settings, storage, messaging, sending, answering, peers),
         dead_letters=subscribing.dead_letters,
+        spool=messaging.spool,
         failures=sending.dispatchers.scheduler.troubles.counts,
+        tracing=MessageTracing(sending.dispatchers.scheduler.traces, storage.store),
         mailboxes=sending.mailboxes,
         sources=answering.holding.sources,
         channels=answering.channels,
@@ -184,17 +189,20 @@ def _metrics(
 ) -> Metrics:
     sources: list[Callable[[], Iterable[Sample]]] = [
         answering.publishing.metrics,
+        messaging.spool.metrics,
         answering.holding.sources.metrics,
+        answering.windows.metrics,
         answering.channels.metrics,
         answering.deposits.metrics,
         answering.soap.metrics,
         subscribing.budgets.metrics,
         messaging.table.metrics,
         sending.mailboxes.metrics,
+        sending.owner_bytes.metrics,
         sending.sequences.metrics,
         storage.store.metrics,
         subscribing.matching.metrics,
-        partial(delivery_samples, sending.dispatchers),
+        partial(delivery_samples, sending.dispatchers, lambda: messaging.table.entries),
         listeners.metrics,
         relays.metrics,
         sending.soap_tcp.metrics,

@@ -4,6 +4,8 @@ import contextlib
 from functools import partial
 from secrets import token_bytes
 
+import structlog
+
 from adapters import Adapter, XPathFilterAdapter, capabilities_of, load
 from adapters.loading import RestartingAdapter
 from gateway.delivery import WorkSharing
@@ -29,6 +31,8 @@ from gateway.settings.settings import WITHIN, Settings
 from gateway.store import Store, secrets
 from gateway.store.disk_reserve import Reserve
 from gateway.subscriptions.table import SubscriptionTable
+
+_log = structlog.get_logger("dragoman.discovery")
 
 
 async def open_storage(
@@ -73,16 +77,23 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
     spool = Spool(
         storage.store,
         filtering,
-        messages=settings.spool_messages if settings.spool else 0,
+        messages=settings.spool_messages,
         octets=settings.spool_octets,
+        spools=settings.spool,
         shared=sharing.shared,
         drains=lambda: sharing.keeps_house,
     )
-    left = await spool.start()  # An earlier run with a spool may have left some.
-    used = spool if left or settings.spool else None
-    discovery = _discovery(settings, storage, used or filtering, sharing)
+    await spool.start()  # An earlier run with a spool may have left some.
+    discovery = _discovery(settings, storage, spool, sharing)
     rights = None
     if discovery is not None and settings.discovery is not None:
+        if settings.public_url is None:
+            _log.warning(
+                "discovery.public-url-missing",
+                why="proofs of possession count where they name an address of this gateway; "
+                "without public_url these are only those where it listens",
+                addresses=sorted(peers.bases),
+            )
         rights = TopicRights(
             discovery,
             storage.store,
@@ -91,12 +102,13 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
             numbers=SealNumbers(storage.store, shared=sharing.shared),
             trusts=trusts,
             revoked=settings.discovery.revoked,
-            addresses=frozenset({peers.base, peers.producer}),
+            addresses=peers.bases,
+            needs_digest=settings.discovery.require_digest,
             limits=store_limits(settings.discovery),
         )
         filtering.once = rights.once
     return Messaging(
-        filtering, capabilities, sharing, archive, copies, used, table, discovery, rights
+        filtering, capabilities, sharing, archive, copies, spool, table, discovery, rights
     )
 
 
@@ -120,6 +132,7 @@ def _discovery(
         storage.store,
         publishing,
         shared=sharing.shared,
+        closes_unknown=settings.discovery.close_unknown,
         keeps_house=lambda: sharing.keeps_house,
         limits=store_limits(settings.discovery),
     )

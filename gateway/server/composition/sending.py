@@ -14,6 +14,7 @@ from gateway.egress.host_list import HostList
 from gateway.egress.origins import Origins
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.parsing import Parsing
+from gateway.sequences.sequences import TRUSTED
 from gateway.server.parts import (
     Messaging,
     Peers,
@@ -22,6 +23,7 @@ from gateway.server.parts import (
 )
 from gateway.server.transports import make_transports
 from gateway.settings.settings import Settings
+from gateway.store.owner_bytes import OwnerBytes
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.sequences import SubscriberSequences
 from gateway.subscriptions.webhooks import Handshake, WebHooks
@@ -37,7 +39,15 @@ def prepare_sending(
         TransportError: A transport of another package cannot be used.
     """
     trusts = peers.identification.trusts_owner
-    mailboxes = Mailboxes(storage.store, settings.mailbox_quotas, trusts=trusts)
+    owner_bytes = OwnerBytes(
+        storage.store,
+        trusts=lambda owner: owner == TRUSTED or trusts(owner),
+        most=settings.owner_bytes,
+        in_all=settings.strangers_bytes,
+    )
+    mailboxes = Mailboxes(
+        storage.store, settings.mailbox_quotas, trusts=trusts, owner_bytes=owner_bytes
+    )
     parsing, origins = Parsing(), Origins()
     transports = make_transports(settings, peers, mailboxes, parsing)
     probations = Probations(
@@ -66,6 +76,7 @@ def prepare_sending(
     )
     consumers = Consumers(transports.schemes, mailboxes)
     return Sending(
+        owner_bytes=owner_bytes,
         mailboxes=mailboxes,
         consumers=consumers,
         parsing=parsing,

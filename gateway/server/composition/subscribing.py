@@ -24,6 +24,7 @@ from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.selection import SubscriptionSelector
 from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.subscriptions.topic_subscribers import TopicSubscribers
 
 
 def keep_subscriptions(
@@ -43,6 +44,10 @@ def keep_subscriptions(
         trusts=peers.identification.trusts_owner,
     )
     budgets = FilterBudgets(endings.cancel)
+    if messaging.discovery is not None:
+        messaging.discovery.subscribers = TopicSubscribers(
+            messaging.table, endings.cancel, messaging.discovery.protected.id_of
+        )
     reports = SubscriptionReports(storage.store, messaging.table, sending.dispatchers)
     selector = SubscriptionSelector(messaging.table, sending.dispatchers)
     return Subscribing(
@@ -58,6 +63,8 @@ def keep_subscriptions(
             sending.mailboxes,
             messaging.sharing,
             producer=peers.producer,
+            owner_bytes=sending.owner_bytes,
+            shrink=sending.dispatchers.shrink,
         ),
         matching=Matching(
             messaging.adapter,
@@ -100,6 +107,7 @@ def _subscriptions(
             settings.max_subscriptions,
         ),
         notify_end=ends.notify,
+        owner_bytes=sending.owner_bytes,
     )
 
 
@@ -127,6 +135,7 @@ def _dispatcher_maker(
             schedule=sending.schedule,
             end_on_overflow=settings.backlog_policy == "end",
             share=share,
+            owner_bytes=sending.owner_bytes,
         )
 
     return make

@@ -1,5 +1,5 @@
 """The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, channels, links,
-relays, sequences, dead letters, destinations and topics."""
+relays, sequences, dead letters, the spool, destinations, messages and topics."""
 
 from fastapi import APIRouter
 
@@ -9,9 +9,11 @@ from gateway.web.api import (
     destinations,
     links,
     mailboxes,
+    messages,
     relays,
     sequences,
     sources,
+    spool,
     subscriptions,
     topics,
 )
@@ -28,7 +30,9 @@ for _part in (
     relays,
     sequences,
     dead_letters,
+    spool,
     destinations,
+    messages,
     topics,
 ):
     router.include_router(_part.router)

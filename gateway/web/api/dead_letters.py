@@ -1,12 +1,13 @@
 """``/api/v1/deadletters``: which there are, one of them whole, redrive and purge."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
 from gateway.model.deaths import DeadLetter, DeathReason
+from gateway.model.moments import moment_of, seconds_of
 from gateway.security.resource_addresses import shown
 from gateway.store.dead_letters import Selection
 from gateway.subscriptions import dead_letters
@@ -25,7 +26,10 @@ router = APIRouter(prefix="/deadletters", tags=["dead letters"], route_class=Jso
 class DeadLetterView(BaseModel, extra="forbid"):
     number: int
     subscription: str
-    message_id: str
+    message_id: str = Field(description="The id that its consumer was told.")
+    published_id: str = Field(
+        description="The id that its publisher gave it, or that it got when it was accepted."
+    )
     topic: str | None
     reason: str
     status: int | None
@@ -64,7 +68,8 @@ class DeadLetterPage(BaseModel, extra="forbid"):
 
 class Chosen(BaseModel, extra="forbid"):
     """Which dead letters, in one of three ways: `numbers`; or some of `subscription`, `topic`,
-    `reason` and `since`, all of which must hold; or `"all": true`. Nothing said never means all."""
+    `reason`, `since` and `message`, all of which must hold; or `"all": true`. Nothing said never
+    means all."""
 
     all: bool = Field(False, strict=True)
     numbers: (
@@ -82,6 +87,9 @@ class Chosen(BaseModel, extra="forbid"):
     )
     reason: DeathReason | None = None
     since: AwareDatetime | None = Field(None, description="Those that died then or later.")
+    message: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
+        None, description="Those of the message with this id: the publisher's, or the consumer's."
+    )
     dry_run: bool = Field(False, description="Say how many there are, and change nothing.")
     limit: int | None = Field(
         None, ge=1, le=LARGEST, description="About how many at most; `next` says where to go on."
@@ -97,27 +105,62 @@ class Chosen(BaseModel, extra="forbid"):
         """
         chosen = [
             name
-            for name in ("subscription", "topic", "reason", "since")
+            for name in ("subscription", "topic", "reason", "since", "message")
             if getattr(self, name) is not None
         ]
         if (self.numbers is not None) + self.all + bool(chosen) > 1:
             raise HTTPException(
                 422,
                 "Choose dead letters in one way: by `numbers`, by `subscription`, `topic`, "
-                '`reason` and `since`, or with `"all": true`.',
+                '`reason`, `since` and `message`, or with `"all": true`.',
             )
         if self.numbers is None and not self.all and not chosen:
             raise HTTPException(
                 422,
-                "Say which dead letters: `numbers`, or `subscription`, `topic`, `reason` or "
-                '`since`, or `"all": true`.',
+                "Say which dead letters: `numbers`, or `subscription`, `topic`, `reason`, "
+                '`since` or `message`, or `"all": true`.',
             )
         if self.namespaces and self.topic is None:
             raise HTTPException(422, "`namespaces` are for a `topic`: give one, too.")
         topic = covers(self.topic, self.namespaces or {}) if self.topic is not None else None
         numbers = None if self.numbers is None else frozenset(self.numbers)
-        since = None if self.since is None else self.since.timestamp()
-        return Selection(numbers, self.subscription, topic, self.reason, since)
+        since = None if self.since is None else seconds_of(self.since)
+        return Selection(
+            numbers, self.subscription, topic, self.reason, since, message=self.message
+        )
+
+
+class Listing(BaseModel, extra="forbid"):
+    """A page of a selection of dead letters: those for which all that is given holds."""
+
+    subscription: Annotated[str, Field(pattern="^[ -~]{1,64}$")] | None = None
+    topic: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
+        None, description="A topic expression of the Full dialect: `storms//.`"
+    )
+    ns: list[Annotated[str, Field(max_length=2048)]] = Field(
+        [], max_length=100, description="A prefix of `topic`: `w=urn:w`."
+    )
+    reason: DeathReason | None = None
+    since: AwareDatetime | None = Field(None, description="Those that died then or later.")
+    message: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
+        None, description="Those of the message with this id: the publisher's, or the consumer's."
+    )
+    after: int = Field(0, ge=0, le=LARGEST, description="The `next` of an answer.")
+    limit: int = Field(PAGE, ge=1, le=1000)
+
+    def selection(self) -> Selection:
+        """The letters meant.
+
+        Raises:
+            HTTPException: ``ns`` is no prefix.
+            FilterError: ``topic`` is not a topic expression.
+        """
+        namespaces = dict(one.split("=", 1) for one in self.ns if "=" in one)
+        if len(namespaces) != len(self.ns) or (self.ns and self.topic is None):
+            raise HTTPException(422, "ns: must be a prefix of `topic`, `w=urn:w`, once each.")
+        topic = covers(self.topic, namespaces) if self.topic is not None else None
+        since = None if self.since is None else seconds_of(self.since)
+        return Selection(None, self.subscription, topic, self.reason, since, message=self.message)
 
 
 class Affected(BaseModel, extra="forbid"):
@@ -129,17 +172,14 @@ class Affected(BaseModel, extra="forbid"):
 @router.get("")
 async def list_dead_letters(
     web: Parts,
-    subscription: Annotated[str | None, Query(pattern="^[ -~]{1,64}$")] = None,
-    after: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    listing: Annotated[Listing, Query()],
 ) -> DeadLetterPage:
-    """Dead letters in the order in which they died."""
-    listed = await web.dead_letters.listed(subscription, after=after, limit=limit)
-    more = len(listed) == limit
-    return DeadLetterPage(
-        dead_letters=[_view(letter) for letter in listed],
-        next=listed[-1].number if more else None,
+    """Dead letters in the order in which they died: all, or those of a selection, as `redrive` and
+    `purge` take it. A page of a selection may be short, or empty, and still have a `next`."""
+    listed, following = await web.dead_letters.selected(
+        listing.selection(), after=listing.after, limit=listing.limit
     )
+    return DeadLetterPage(dead_letters=[_view(letter) for letter in listed], next=following)
 
 
 @router.get("/{number}")
@@ -194,14 +234,15 @@ def _view(letter: DeadLetter) -> DeadLetterView:
         number=letter.number,
         subscription=death.subscription,
         message_id=death.delivery_id,
+        published_id=letter.published,
         topic=death.topic,
         reason=death.reason.value,
         status=death.status,
         failure=death.failure,
         answer=death.answer,
         attempts=death.attempts,
-        since=datetime.fromtimestamp(death.since, UTC),
-        died=datetime.fromtimestamp(death.died, UTC),
+        since=moment_of(death.since),
+        died=moment_of(death.died),
         owner=death.owner,
         consumer=shown(death.consumer) if death.consumer else None,
         bytes=letter.octets,
@@ -209,7 +250,10 @@ def _view(letter: DeadLetter) -> DeadLetterView:
 
 
 def _part(octets: bytes | None, limit: int) -> Part | None:
-    if octets is None:
-        return None
+    return None if octets is None else part_of(octets, limit)
+
+
+def part_of(octets: bytes, limit: int) -> Part:
+    """Show the first *limit* bytes of a document."""
     text = octets[:limit].decode("utf-8", "replace")
     return Part(text=text, bytes=len(octets), whole=len(octets) <= limit)

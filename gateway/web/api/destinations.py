@@ -1,12 +1,13 @@
 """``/api/v1/destinations``: where deliveries fail."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from gateway.delivery.failures import KEPT
+from gateway.model.moments import moment_of
 from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from gateway.web.values import PAGE
@@ -39,7 +40,7 @@ async def list_failing_destinations(
                 destination=one.destination,
                 failures=one.failures,
                 last_error=one.last_error,
-                last_failure=datetime.fromtimestamp(one.last_at, UTC),
+                last_failure=moment_of(one.last_at),
             )
             for one in web.failures.most(limit)
         ]

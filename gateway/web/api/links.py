@@ -1,12 +1,13 @@
 """``/api/v1/links``: channels of this gateway that are subscribed at others, and at producers."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
 from gateway.channels.links import LEASE, Link
+from gateway.model.moments import moment_of
 from gateway.security.resource_addresses import shown
 from gateway.sources.sources import Entry
 from gateway.web.api.sources import LeaseText, lease_seconds
@@ -138,7 +139,7 @@ def _view(entry: Entry) -> LinkView:
         lease=source.lease,
         made_by=source.made_by or "operator",
         state=entry.state,
-        since=datetime.fromtimestamp(standing.since, UTC),
+        since=moment_of(standing.since),
         expires=at_moment(standing.expires),
         failures=standing.failures,
         last_error=standing.error or None,

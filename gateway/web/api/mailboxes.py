@@ -1,12 +1,13 @@
 """``/api/v1/mailboxes``: which there are, how much lies in them, and their end."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
 from gateway.model.mailboxes import Mailbox, MailboxSize
+from gateway.model.moments import moment_of
 from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from gateway.web.values import PAGE, After, Limit, page_of
@@ -75,6 +76,6 @@ def _view(mailbox: Mailbox, size: MailboxSize) -> MailboxView:
         messages=size.messages,
         octets=size.octets,
         dropped=size.dropped,
-        created=datetime.fromtimestamp(size.created, UTC),
-        used=datetime.fromtimestamp(size.used, UTC),
+        created=moment_of(size.created),
+        used=moment_of(size.used),
     )

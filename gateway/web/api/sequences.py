@@ -1,13 +1,14 @@
 """``/api/v1/sequences``: sequences of reliable messages, from publishers and to subscribers."""
 
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from heapq import merge
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
+from gateway.model.moments import moment_of
 from gateway.security.principals import address_of
 from gateway.security.resource_addresses import shown
 from gateway.sequences.listing import SequenceState
@@ -130,7 +131,7 @@ def _view(state: SequenceState | SubscriberSequence) -> SequenceView:
         complete=ended and not sequence.count,
         acknowledged_to=shown(sequence.target.address),
         failure=sequence.failure,
-        last_message=datetime.fromtimestamp(sequence.last_acked_at or sequence.created_at, UTC),
+        last_message=moment_of(sequence.last_acked_at or sequence.created_at),
         expires=at_moment(sequence.expires_at),
         ended=at_moment(sequence.ended_at),
     )
@@ -157,7 +158,7 @@ def _incoming(state: SequenceState) -> SequenceView:
         complete=sequence.complete,
         acknowledged_to=shown(sequence.acks_to.address),
         failure=None,
-        last_message=datetime.fromtimestamp(sequence.last_seen, UTC),
+        last_message=moment_of(sequence.last_seen),
         expires=at_moment(sequence.expires_at),
         ended=at_moment(sequence.ended_at),
     )

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
 from filters import Refused
+from gateway.model.moments import moment_of
 from gateway.model.sources import Wanted
 from gateway.security.resource_addresses import shown
 from gateway.sources.asked_for import OPERATOR, NewSource
@@ -16,7 +17,7 @@ from gateway.sources.sources import Entry
 from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from gateway.web.values import PAGE, After, Limit, Prefix, Text, at_moment, page_of
-from mediation import SPECS, Mode, Version, parse_expiry
+from mediation import SPECS, Mode, Version, manager_at, parse_expiry
 
 router = APIRouter(prefix="/sources", tags=["sources"], route_class=JsonRoute)
 _SPECS = ", ".join(version.value for version in SPECS)
@@ -82,6 +83,10 @@ class SourceView(BaseModel, extra="forbid"):
     next: datetime | None = Field(description="When something is to be done next.")
     expires: datetime | None = Field(description="When the lease that the producer granted ends.")
     manager: str | None = Field(description="The address of the subscription's manager.")
+    manager_asked_at: str | None = Field(
+        description="Where the manager is asked instead, where its address leads nowhere: it is "
+        "resolved against the producer's URL."
+    )
     failures: int = Field(description="Exchanges with the producer that failed, in a row.")
     last_error: str | None
     last_error_at: datetime | None
@@ -198,15 +203,25 @@ def _view(web: Parts, entry: Entry) -> SourceView:
         mode=source.mode.value,
         existing=source.existing,
         added_by=source.registration or source.made_by or "operator",
-        created=datetime.fromtimestamp(source.created, UTC),
+        created=moment_of(source.created),
         state=entry.state,
-        since=datetime.fromtimestamp(standing.since, UTC),
+        since=moment_of(standing.since),
         next=at_moment(standing.due),
         expires=at_moment(standing.expires),
         manager=None if standing.manager is None else shown(standing.manager.address),
+        manager_asked_at=_asked_at(entry),
         failures=standing.failures,
         last_error=standing.error or None,
         last_error_at=at_moment(standing.error_at),
         events=events,
         last_event=at_moment(last),
     )
+
+
+def _asked_at(entry: Entry) -> str | None:
+    """Where the manager is asked, if that is not its address."""
+    manager = entry.standing.manager
+    if manager is None:
+        return None
+    _, url = manager_at(manager, entry.source.url)
+    return None if url == manager.address else shown(url)

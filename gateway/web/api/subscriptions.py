@@ -81,6 +81,7 @@ class ModeView(BaseModel, extra="forbid"):
         description="The version of WS-ReliableMessaging in whose sequence deliveries go, each "
         "once and in order; empty: in none."
     )
+    assurance: str = Field(description="at-most-once, at-least-once or exactly-once.")
 
 
 class SubscriptionView(BaseModel, extra="forbid"):
@@ -113,8 +114,8 @@ class SubscriptionView(BaseModel, extra="forbid"):
     created: datetime
     expires: datetime | None
     state: str = Field(
-        description="active, paused, expired, failing, waiting for breaker; unknown where other "
-        "replicas deliver for it, too, and nothing is wrong here."
+        description="active, paused, expired, failing; unknown where other replicas deliver for "
+        "it, too, and nothing is wrong here."
     )
     delivery: DeliveryView
     counts: Counts
@@ -177,7 +178,8 @@ async def create_subscription(wanted: Create, request: Request, web: Parts) -> S
     principal = web.identification.identify(client_address(request.scope, web.http))
     # Who may ask here may make any number.
     shown = client_certificate(request.scope, web.http)
-    made = await make(web, wanted, replace(principal, trusted=True), web.base, shown)
+    principal, content = replace(principal, trusted=True), await request.body()
+    made = await make(web, wanted, principal, web.base, shown, content)
     for report in await web.reports.of([made.id]):
         return _view(report).model_copy(update={"manager": manager_of(made)})
     raise _not_found()
@@ -257,7 +259,13 @@ def _delivery(status: DeliveryStatus) -> DeliveryView:
 
 def _mode(delivery: DeliveryMode) -> ModeView:
     values = {field.name: getattr(delivery, field.name) for field in fields(delivery)}
-    return ModeView(**{**values, "mode": delivery.mode.value, "oversize": delivery.oversize.value})
+    del values["at_most_once"]
+    said = {
+        "mode": delivery.mode.value,
+        "oversize": delivery.oversize.value,
+        "assurance": delivery.assurance.value,
+    }
+    return ModeView(**{**values, **said})
 
 
 _SOAP: dict[Form, str] = {Soap.V1_1: "1.1", Soap.V1_2: "1.2"}

@@ -9,6 +9,7 @@ from enum import Enum
 from functools import lru_cache, partial
 
 from filters import Topic
+from gateway.model.moments import moment_of
 from gateway.publishing.topics import TopicsSeen
 from gateway.store import Store, known_topics
 from gateway.store.known_topics import AdvertisedRow
@@ -72,6 +73,20 @@ class KnownTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """How many topics there are.
+
+    Attributes:
+        epoch: Grows when a topic came, went or changed, also over restarts.
+        changed: When that was noticed last.
+    """
+
+    count: int
+    epoch: int
+    changed: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Some topics, in the order of their ids; ``next`` is where to go on, None at the end."""
 
@@ -100,7 +115,11 @@ class TopicCatalogue:
         self.seen = seen
         self._protected = protected
         self._now = now
-        self.started = now()
+        self.started = self._changed = now()
+        # Counted on from the clock: after a restart, in which all that was seen is forgotten, no
+        # reader takes an epoch for one that it knows.
+        self._epoch = int(self.started.timestamp() * 1000)
+        self._state: tuple[int, ...] | None = None
 
     async def page(self, after: str, limit: int) -> Page:
         """At most *limit* topics after an id.
@@ -143,8 +162,8 @@ class TopicCatalogue:
         )
         return None if row is None else (await asyncio.to_thread(_read_all, [row]))[0]
 
-    async def extent(self) -> tuple[int, int]:
-        """How many topics there are, and the number of the last change of an advertisement.
+    async def extent(self) -> Extent:
+        """Count the topics, and look whether any came, went or changed since the last call.
 
         Raises:
             StoreUnavailable: The store cannot be read.
@@ -154,7 +173,13 @@ class TopicCatalogue:
             living, revision = await self._store.submit(
                 partial(known_topics.extent, now=self._now().timestamp())
             )
-        return living + len(self._plain()), revision
+        plain = len(self._plain())
+        state = living, revision, plain, self.seen.changes
+        if self._state is not None and state != self._state:
+            self._epoch += 1
+            self._changed = self._now()
+        self._state = state
+        return Extent(living + plain, self._epoch, self._changed)
 
     def _plain(self) -> dict[str, Topic]:
         """Those that nobody advertises, by id; without the topics that discovery itself uses."""
@@ -189,7 +214,7 @@ def _read(row: AdvertisedRow) -> KnownTopic:
         row.topic_id,
         Origin.ADVERTISED,
         row.topic,
-        datetime.fromtimestamp(row.issued, UTC),
+        moment_of(row.issued),
         row.revision,
         Owner(creator.entity_id, creator.name, creator.institution),
         topic.node,

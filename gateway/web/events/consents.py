@@ -16,7 +16,7 @@ class Agreed(BaseModel):
     detail: str
 
 
-@router.get("/{key}")
+@router.get("/{key}", name="agree_by_a_link")
 @router.post("/{key}")
 async def agree(
     key: str,

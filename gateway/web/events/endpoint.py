@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from adapters import AdapterUnavailable
 from filters import Reason, Refused, Topic
-from gateway.egress import HOPS_HEADER, ORIGIN_HEADER
+from gateway.egress import HOPS_HEADER, ORIGIN_HEADER, VIA_HEADER
 from gateway.exchange import Inbound
 from gateway.http import (
     HttpLimits,
@@ -148,6 +148,7 @@ class EventEndpoint:
             certificate=client_certificate(scope, self._settings),
             hops=_header(headers, HOPS_HEADER),
             origin=_header(headers, ORIGIN_HEADER),
+            via=_header(headers, VIA_HEADER),
         )
         await self._service.execute(inbound, Incoming(context, Publish(notifications)))
 

@@ -30,6 +30,7 @@ from mediation import (
     UNSPECIFIED,
     Context,
     DataForm,
+    DeliveryAssurance,
     DeliveryMode,
     EndpointReference,
     EventForm,
@@ -50,6 +51,7 @@ from mediation import (
 )
 from mediation import Request as Asked
 from mediation.cloudevents import read_secret
+from mediation.reliable_messaging import with_assurance
 
 PATH = "/events/subscriptions"
 LONGEST_WAIT = 300.0
@@ -100,6 +102,11 @@ class Wanting(Proving, extra="forbid"):
     xpath: Text | None = Field(None, description="XPath 1.0 that must hold for the payload.")
     namespaces: dict[Prefix, Text] = Field({}, max_length=100, description="Prefixes of both.")
     expires: Expires = Field(None, description="Seconds, or an xsd:duration or xsd:dateTime.")
+    assurance: DeliveryAssurance = Field(
+        DeliveryAssurance.AT_LEAST_ONCE,
+        description="How often an event is wanted: at-most-once is one attempt, and nothing is "
+        "stored; exactly-once takes a sequence, which CloudEvents do not have.",
+    )
 
 
 class Create(BaseModel):
@@ -151,6 +158,7 @@ class ConfigView(BaseModel):
     xpath: str | None = None
     namespaces: dict[str, str]
     expires: datetime | None = Field(None, description="Without it the subscription has no end.")
+    assurance: str | None = Field(None, description="Without it at-least-once.")
 
 
 class View(BaseModel):
@@ -176,20 +184,29 @@ router = APIRouter(
 
 
 @router.post("", status_code=201, response_model_exclude_none=True)
-async def create(wanted: Create, request: Request, response: Response, web: Parts) -> View:
+async def create_event_subscription(
+    wanted: Create, request: Request, response: Response, web: Parts
+) -> View:
     """Subscribe. The sink is asked whether it agrees (OPTIONS, `WebHook-Request-Origin`)."""
     base = public_base(request.scope, web.http)
     shown = client_certificate(request.scope, web.http)
-    subscription = await make(web, wanted, principal_of(web, request), base, shown)
+    subscription = await make(
+        web, wanted, principal_of(web, request), base, shown, await request.body()
+    )
     response.headers["Location"] = manager_of(subscription)
     return _view(subscription)
 
 
 async def make(
-    web: Web, wanted: Create, principal: Principal, base: str, certificate: bytes | None
+    web: Web,
+    wanted: Create,
+    principal: Principal,
+    base: str,
+    certificate: bytes | None,
+    content: bytes,
 ) -> Subscription:
     """Make the subscription that *principal* wants; *base* is the gateway's address, *certificate*
-    what it showed in TLS.
+    what it showed in TLS, *content* the request in JSON.
 
     Raises:
         Refused: It cannot be made.
@@ -203,7 +220,7 @@ async def make(
         expires=_expiry(wanted.config.expires),
         data=DataForm(said.data),
         secret=secret,
-        delivery=_delivery(said),
+        delivery=with_assurance(_delivery(said), wanted.config.assurance, sequences=False),
     )
     inbound = Inbound(
         octets=b"",
@@ -211,7 +228,7 @@ async def make(
         base=base,
         path=PATH,
         certificate=certificate,
-        proof=wanted.config.proof(),
+        proof=wanted.config.proof(content),
     )
     context = Context(
         EventForm(said.mode), version=Version.CLOUDEVENTS, operation=Operation.SUBSCRIBE
@@ -229,14 +246,14 @@ def manager_of(subscription: Subscription) -> str:
 
 
 @router.get("/{key}", response_model_exclude_none=True)
-async def show(key: str, request: Request, web: Parts) -> View:
+async def show_event_subscription(key: str, request: Request, web: Parts) -> View:
     """A subscription as it is now."""
     await _check(web, key)
     return _view(await _execute(web, request, GetStatus(), Operation.GET_STATUS))
 
 
 @router.put("/{key}", response_model_exclude_none=True)
-async def extend(key: str, wanted: Extend, request: Request, web: Parts) -> View:
+async def extend_event_subscription(key: str, wanted: Extend, request: Request, web: Parts) -> View:
     """Move the end of a subscription's lease. The whole subscription may be sent, as it was shown,
     with another `config.expires`, or the same."""
     await _check(web, key)
@@ -251,7 +268,7 @@ async def extend(key: str, wanted: Extend, request: Request, web: Parts) -> View
 
 
 @router.delete("/{key}", status_code=204)
-async def delete(key: str, request: Request, web: Parts) -> None:
+async def delete_event_subscription(key: str, request: Request, web: Parts) -> None:
     """Unsubscribe."""
     await _check(web, key)
     await web.service.execute(*_asked(web, request, Unsubscribe(), Operation.UNSUBSCRIBE))
@@ -413,8 +430,13 @@ def _view(subscription: Subscription) -> View:
             xpath=content.text if content else None,
             namespaces=namespaces,
             expires=_utc(subscription.lease.expires),
+            assurance=_told(policy.delivery.assurance),
         ),
     )
+
+
+def _told(assurance: DeliveryAssurance) -> str | None:
+    return None if assurance is DeliveryAssurance.AT_LEAST_ONCE else assurance.value
 
 
 def _utc(moment: datetime | None) -> datetime | None:

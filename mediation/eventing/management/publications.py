@@ -20,6 +20,7 @@ from mediation.model.specification import Answer
 from mediation.notification.notify import numbered, read_payload
 from mediation.profiles import spellings_of
 from mediation.soap.addressing import MAX_URI
+from mediation.soap.contents import attributes_told, check_nothing_else
 from mediation.soap.envelopes import elements, octets_of, whole_text
 from mediation.soap.payloads import payload_of
 
@@ -56,11 +57,10 @@ class DeliveryRequests:
         if element.tag == _DROPPED:
             events.append((arrival.url_topic, payload_of(element), None))
             actions.append(context.headers.action)
-        for event in elements(element) if element.tag == _EVENTS else ():
-            if event.tag == _EVENT:
-                topic, payload = event_in(event, arrival.learnt)
-                events.append((arrival.url_topic or topic, payload, None))
-                actions.append(action_of(event))
+        for event in _members(element):
+            topic, payload = event_in(event, arrival.learnt)
+            events.append((arrival.url_topic or topic, payload, None))
+            actions.append(action_of(event))
         if len(events) > MOST_EVENTS:
             raise MediationError(Reason.MESSAGE_INVALID, "The message has too many notifications.")
         return Publish(
@@ -71,6 +71,18 @@ class DeliveryRequests:
     def write(self, response: Response, context: Context) -> Answer:
         """Write Ack; its body is empty."""
         return Answer(names.WSMAN_ACK)
+
+
+def _members(element: etree._Element) -> list[etree._Element]:
+    """The events of a batch, which holds nothing else.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``.
+    """
+    if element.tag != _EVENTS:
+        return []
+    check_nothing_else(element, expected=(_EVENT,))
+    return elements(element)
 
 
 def action_of(event: etree._Element) -> str | None:
@@ -84,11 +96,12 @@ def event_in(event: etree._Element, learnt: set[str] | None) -> tuple[Topic | No
     the topic is that of a Windows event's channel."""
     children = elements(event)
     root = children[0] if len(children) == 1 else None
-    if not children:
+    if not children and not attributes_told(event, _ACTIONS):
         root = _document_in(whole_text(event), learnt)
-    if root is None:
-        return None, read_payload(event)
-    return channel_topic(root), payload_of(root) if children else octets_of(root)
+    if root is None or children:
+        topic = None if root is None else channel_topic(root)
+        return topic, read_payload(event, _ACTIONS)
+    return channel_topic(root), octets_of(root)
 
 
 def _document_in(text: str, learnt: set[str] | None) -> etree._Element | None:

@@ -24,6 +24,7 @@ from mediation.model.requests import (
 )
 from mediation.model.specification import Answer, Code, Fault, Faults
 from mediation.model.versions import Wsa
+from mediation.soap.contents import body_content
 from mediation.soap.envelopes import (
     Envelope,
     elements,
@@ -33,7 +34,6 @@ from mediation.soap.envelopes import (
     text_of,
     xml_attribute,
 )
-from mediation.soap.payloads import payload_of
 
 CONTEXT = f"{{{names.WSEN}}}EnumerationContext"
 WAIT = 30.0
@@ -70,7 +70,7 @@ class PullRequests:
         if not isinstance(response, Taken):
             return Answer(f"{names.WSEN}/ReleaseResponse")
         kept = list(map(read_kept, response.envelopes))
-        items = [payload_of(one.body[0]) if one.body else b"" for one in kept]
+        items = [body_content(one) if one.body else b"" for one in kept]
         if response.octets is not None and sum(map(len, items)) > response.octets:
             raise refused(
                 Reason.ENCODING_LIMIT,

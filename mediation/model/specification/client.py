@@ -7,7 +7,7 @@ from typing import NamedTuple, NoReturn, Protocol
 from lxml import etree
 
 from filters import Reason, Topic
-from mediation.model.delivery_modes import SourceOptions
+from mediation.model.delivery_modes import DeliveryAssurance, SourceOptions
 from mediation.model.errors import MediationError
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
@@ -37,6 +37,7 @@ class SubscribeOptions:
     topic_dialect: str | None = None
     mode: str | None = None
     reliable: str = ""
+    assurance: DeliveryAssurance | None = None
     actions: tuple[str, ...] = ()
     source: SourceOptions | None = None
     wsa: Wsa | None = None

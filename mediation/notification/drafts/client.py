@@ -20,6 +20,7 @@ from mediation.model.specification import (
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.drafts.draft import Draft
 from mediation.notification.notify import unwrapped_events, written_notify
+from mediation.reliable_messaging import write_assurance
 from mediation.resources.wsrf import ResourceClient
 from mediation.soap.addressing import write_epr
 from mediation.soap.envelopes import xml_text
@@ -50,6 +51,9 @@ class DraftClient:
             inner += write_expression(
                 namespace, "wsnt:Selector", wanted.xpath, dialects.XPATH_1_0, wanted.namespaces
             )
+        if wanted.assurance is not None:
+            policy = write_assurance(wanted.assurance)
+            inner += f"<wsnt:SubscriptionPolicy>{policy}</wsnt:SubscriptionPolicy>"
         if wanted.expires:
             if wanted.expires.startswith("P"):
                 raise MediationError(

@@ -14,6 +14,7 @@ from mediation.filtering import (
     reference_by_rules,
     topic_by_rules,
 )
+from mediation.model.delivery_modes import PUSH
 from mediation.model.errors import MediationError
 from mediation.model.expiry import Expiry
 from mediation.model.messages import EndpointReference, Subscription
@@ -40,8 +41,9 @@ from mediation.notification.drafts.draft import Draft
 from mediation.notification.notify import read_notify
 from mediation.notification.subscribing import child_of, read_time
 from mediation.notification.topics import read_one_topic
+from mediation.reliable_messaging import read_assurance
 from mediation.soap.addressing import parameter_named, read_epr, write_epr
-from mediation.soap.envelopes import text_of, xml_attribute
+from mediation.soap.envelopes import elements, text_of, xml_attribute
 
 _WORDS = {"true": True, "1": True, "false": False, "0": False, "": True}
 UNTIL_DESTROYED = Expiry(never=True, as_duration=False, best_effort=True)
@@ -100,7 +102,7 @@ class DraftRequests:
         self, element: etree._Element, context: Context, arrival: Arrival
     ) -> Subscribe:
         """Read Subscribe (1.2 draft, section 4.1). A policy is the producer's to interpret, and
-        there is none here that one could ask for."""
+        that there is one here that one can ask for: how often an event is wanted."""
         reference = self._child(element, "ConsumerReference")
         if reference is None:
             raise MediationError(
@@ -112,12 +114,15 @@ class DraftRequests:
         filter_ = by_rules(self._read_filter(element, rules), rules)
         check_producer_conditions(filter_)
         time = self._child(element, "InitialTerminationTime")
+        policy = self._child(element, "SubscriptionPolicy")
+        asked = elements(policy) if policy is not None else ()
         return Subscribe(
             reference_by_rules(read_epr(reference, forged="refuse"), context.wsa, rules),
             filter_,
             UNTIL_DESTROYED if time is None else read_time(time),
             raw=not self._uses_notify(element),
             dialect=filter_.topics[0].dialect if filter_.topics else None,
+            delivery=read_assurance(asked, PUSH, sequences=False),
         )
 
     def _read_filter(self, element: etree._Element, rules: EndpointRules) -> Filter:

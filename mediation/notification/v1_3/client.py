@@ -20,7 +20,7 @@ from mediation.model.specification import (
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.notify import unwrapped_events, written_notify
 from mediation.notification.v1_3.actions import NAMESPACE, NOTIFY_ACTION, PORT_TYPES, action_of
-from mediation.reliable_messaging import Rm, write_wanted_rm
+from mediation.reliable_messaging import Rm, write_assurance, write_wanted_rm
 from mediation.resources.wsrf import WSRF_1_2, ResourceClient
 from mediation.soap.addressing import write_epr
 from mediation.soap.envelopes import xml_text
@@ -62,6 +62,7 @@ class Client13:
             inner += f"<{name}>{xml_text(wanted.expires)}</{name}>"
         policies = "<wsnt:UseRaw/>" if wanted.raw else ""
         policies += write_wanted_rm(Rm.of(wanted.reliable)) if wanted.reliable else ""
+        policies += write_assurance(wanted.assurance) if wanted.assurance is not None else ""
         if policies:
             inner += f"<wsnt:SubscriptionPolicy>{policies}</wsnt:SubscriptionPolicy>"
         return _request(Operation.SUBSCRIBE, inner)

@@ -8,7 +8,6 @@ from filters import EVERYTHING, Filter, Reason, Topic
 from mediation import names, profiles
 from mediation.filtering import CHANGED_ONLY, read_wsn_filter
 from mediation.mailboxes.kept import notification_messages, read_most
-from mediation.model.delivery_modes import PUSH, DeliveryMode
 from mediation.model.errors import MediationError
 from mediation.model.expiry import format_seconds
 from mediation.model.messages import EndpointReference, Subscription
@@ -127,7 +126,7 @@ def _read_subscribe(element: etree._Element) -> Subscribe:
         raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no ConsumerReference.")
     filter_element = child_of(element, "Filter")
     filter_ = EVERYTHING if filter_element is None else read_wsn_filter(filter_element)
-    raw, changed_only, rm = read_policy(child_of(element, "SubscriptionPolicy"))
+    raw, changed_only, delivery = read_policy(child_of(element, "SubscriptionPolicy"))
     if changed_only:
         filter_ = Filter(filter_.topics, (*filter_.contents, CHANGED_ONLY))
     return Subscribe(
@@ -136,7 +135,7 @@ def _read_subscribe(element: etree._Element) -> Subscribe:
         read_time(child_of(element, "InitialTerminationTime")),
         raw=raw,
         dialect=filter_.topics[0].dialect if filter_.topics else None,
-        delivery=PUSH if rm is None else DeliveryMode(reliable=rm.number),
+        delivery=delivery,
     )
 
 

@@ -1,9 +1,16 @@
 """What the log says of connections that are down."""
 
+import logging
+
 import pytest
 
 from adapters.broker.outages import MOST, Outages
 from tests.rigs.adapters import told
+
+
+@pytest.fixture(autouse=True)
+def _all_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "adapters")
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,8 @@ from adapters.embedded.adapter import READY_MESSAGES
 from adapters.embedded.journal import Entry, Journal, Stored
 from adapters.testing import AdapterContract
 from mediation import Notification
-from tests.rigs.waiting import until_taken
+from tests.rigs.dispatching import notification
+from tests.rigs.waiting import DEADLINE, until, until_taken
 
 ROOT = Path(__file__).parents[3]
 PUBLISHER = (sys.executable, "-m", "tests.rigs.journal_publisher")
@@ -48,6 +50,55 @@ class UnreadableAtFirst(Journal):
             self.failures -= 1
             raise AdapterUnavailable("the journal cannot be read: disk I/O error")
         return super().read(after, messages=messages, octets=octets)
+
+
+class Stalling(Journal):
+    """Its disk stands still until it is told to go on."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.stands, self.goes_on = threading.Event(), threading.Event()
+        self.goes_on.set()
+
+    def commit(
+        self, entries: Sequence[Entry], settled: Sequence[int], *, now: float
+    ) -> list[int | None]:
+        if not self.goes_on.is_set():
+            self.stands.set()
+            assert self.goes_on.wait(DEADLINE)
+        return super().commit(entries, settled, now=now)
+
+
+async def test_a_disk_that_stands_still(tmp_path: Path) -> None:
+    """Publications are refused in time, and told as not taken; what had not begun is never taken,
+    and what comes afterwards is."""
+    journal = Stalling(tmp_path / "journal.db")
+    adapter = EmbeddedAdapter(journal, waits=0.3, late=0.1)
+    await adapter.start([EVERYTHING_WANTED])
+    assert adapter.capabilities.reporting is not None
+    report = adapter.capabilities.reporting
+    await adapter.publish([notification("before")])
+    assert report() is None
+    journal.goes_on.clear()
+    under_way = asyncio.create_task(adapter.publish([notification("under way")]))
+    await until(journal.stands.is_set)
+    with pytest.raises(AdapterUnavailable, match="in time"):
+        await adapter.publish([notification("behind")])
+    with pytest.raises(AdapterUnavailable, match="in time"):
+        await under_way
+    state = report()
+    assert state is not None and not state.connected and "does not answer" in state.last_error
+    journal.goes_on.set()
+    await until_taken(lambda: adapter.publish([notification("afterwards")]), AdapterUnavailable)
+    await until(lambda: report() is None)
+    found = []
+    async for delivery in adapter.deliveries():
+        found.append(delivery.notification.id.removeprefix("urn:test:"))
+        delivery.settle()
+        if found[-1] == "afterwards":
+            break
+    assert found == ["before", "under way", "afterwards"]
+    await adapter.close()
 
 
 class TestEmbedded(AdapterContract):

@@ -20,6 +20,7 @@ from adapters.rabbitmq.routing_keys import read_routing_keys
 from tests.adapters.rabbitmq.test_routing_keys import SHIPPED, terminated
 from tests.rigs.adapters import storm
 from tests.rigs.brokers import RabbitMQ, free_ports, needs_rabbitmq, rabbitmq
+from tests.rigs.rabbitmq_adapters import refusing
 from tests.rigs.waiting import until
 
 needs_rabbitmq()
@@ -179,6 +180,24 @@ async def test_a_key_that_amqp_cannot_hold_stands_in_nobodys_way(
         copies.offer(event(PAYLOAD))
         assert await receiver.have(1) == [("", PAYLOAD)]
         await until(lambda: (copies.copied, copies.refused) == (1, 1))
+
+
+async def test_what_the_broker_refuses_stands_in_nobodys_way(
+    broker: RabbitMQ, prefix: str, listen: Listen
+) -> None:
+    receiver = listen(f"{prefix}-topic", "topic", "plain")
+    bodies = [b"<plain>%d</plain>" % number for number in range(20)]
+    with refusing(broker, prefix) as forbidden:
+        large = event(b"<plain>%s</plain>" % (b"x" * forbidden.octets))
+        async with copying_to(broker.url, prefix) as copies:
+            for body in bodies[:10]:
+                copies.offer(event(body))
+            copies.offer(large)
+            for body in bodies[10:]:
+                copies.offer(event(body))
+            found = [body for _, body in await receiver.have(20)]
+            assert list(dict.fromkeys(found)) == bodies
+            await until(lambda: (copies.copied, copies.refused, copies.dropped) == (20, 1, 0))
 
 
 async def test_exchanges_that_are_there_with_another_type_are_said(

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +14,7 @@ import pika
 import pika.exceptions
 import pytest
 
-from adapters import EVERYTHING_WANTED, Adapter, AdapterUnavailable, Interest
+from adapters import EVERYTHING_WANTED, Adapter, AdapterUnavailable, Interest, capabilities_of
 from adapters.rabbitmq import publishing
 from adapters.testing import Inbox
 from filters import Expression, Step, Topic
@@ -40,7 +41,7 @@ def broker() -> RabbitMQ:
 
 
 class TestFaults(FaultTrials):
-    heartbeat = ("2", 12.0)
+    heartbeat = ("2", 20.0)
     wants_while_cut = False
     second_publishes = True
 
@@ -69,6 +70,7 @@ async def test_a_broker_that_is_silent(
 async def test_no_broker_at_the_start(
     broker: RabbitMQ, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "adapters")
     async with wire_to(broker.port) as wire:
         await wire.cut()
         async with running(broker.at(wire.port), name) as adapter:
@@ -132,6 +134,22 @@ async def test_a_queue_is_deleted(broker: RabbitMQ, name: str) -> None:
             await published(adapter, one)
         ids = [one.id for one in sent]
         assert [delivery.notification.id for delivery in await inbox.take(20)] == ids
+
+
+async def test_queues_that_were_deleted_meanwhile_are_told(
+    broker: RabbitMQ, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not at the first start, nor when all are there."""
+    for _ in range(2):
+        async with running(broker.url, name) as adapter:
+            assert capabilities_of(adapter).reporting().gone == ()  # type: ignore[misc, union-attr]
+    assert told(caplog, "adapter.queues_gone") == []
+    for partition in (3, 12):
+        await asyncio.to_thread(broker.control, "delete_queue", f"{name}.{partition:02}")
+    async with running(broker.url, name) as adapter:
+        [gone] = told(caplog, "adapter.queues_gone")
+        assert gone["queues"] == [f"{name}.03", f"{name}.12"]
+        assert list(capabilities_of(adapter).reporting().gone) == gone["queues"]  # type: ignore[misc, union-attr]
 
 
 async def test_an_exchange_is_deleted(broker: RabbitMQ, name: str) -> None:

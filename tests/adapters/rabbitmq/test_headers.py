@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import math
 import struct
 from typing import Any
 
@@ -66,3 +67,26 @@ def test_other_values_are_read_as_pika_reads_them() -> None:
         {"a": 1, "b": "x", "c": [True, None], "d": {"e": 2}},
         len(encoded),
     )
+
+
+@pytest.mark.parametrize("kind", ["f", "d"])
+@pytest.mark.parametrize("number", [1.5, -0.25, float("nan"), float("inf"), float("-inf")])
+def test_a_number_of_floating_point_is_read_as_it_is(kind: str, number: float) -> None:
+    headers.read_all_values()
+    encoded = struct.pack(f">c{kind}", kind.encode(), number) + b"V"
+    value, end = data.decode_value(encoded, 0)
+    assert value == (number if math.isfinite(number) else None)
+    assert encoded[end:] == b"V"
+
+
+@pytest.mark.parametrize("kind", ["A", "F"])
+def test_what_is_nested_without_end_is_empty(kind: str) -> None:
+    """Wherever it is given up, all that stands behind it is read."""
+    headers.read_all_values()
+    value = b"V"
+    for _ in range(5000):
+        inner = value if kind == "A" else b"\x01a" + value
+        value = kind.encode() + struct.pack(">I", len(inner)) + inner
+    table = b"\x01a" + value + b"\x01bt\x01"
+    found, end = data.decode_table(struct.pack(">I", len(table)) + table, 0)
+    assert found["b"] is True and end == 4 + len(table)

@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from adapters.testing import Inbox
 from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
 from mediation import Attachment, Notification
-from mediation.cloudevents import event_of
+from mediation.cloudevents import CloudEvent, event_of, notification_of
 from tests.rigs.adapters import SECONDS, storm
 from tests.rigs.broker_trials import NativeTrials
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
@@ -278,3 +279,96 @@ async def test_hundreds_of_interests(broker: RabbitMQ, name: str) -> None:
     async with asyncio.timeout(SECONDS), running(broker.url, name, *interests) as adapter:
         await adapter.publish([sent := storm(topic="storm299")])
         assert (await Inbox(adapter, SECONDS).take(1))[0].notification == sent
+
+
+async def test_the_types_of_attributes_are_kept(broker: RabbitMQ, name: str, channel: Any) -> None:
+    attributes = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
+    typed = {"sequence": 5, "final": True, "first": False, "large": 2**40, "raw": b"\xff"}
+    async with running(broker.url, name) as adapter:
+        channel.basic_publish(
+            name,
+            "dragoman.adhoc.storm",
+            b"<m/>",
+            pika.BasicProperties(
+                headers={f"cloudEvents:{key}": value for key, value in (attributes | typed).items()}
+            ),
+        )
+        (delivery,) = await Inbox(adapter, SECONDS).take(1)
+    event = event_of(delivery.notification)
+    texts = {"large": str(2**40), "raw": "/w=="}
+    assert event.attributes == {**attributes, **typed, **texts, "time": event.attributes["time"],
+                                "topic": "storm"}  # fmt: skip
+    assert event.data == b"<m/>"
+
+
+async def test_an_event_goes_through_with_types_and_expiry(
+    broker: RabbitMQ, name: str, channel: Any
+) -> None:
+    attributes: dict[str, str | int | bool] = {
+        "specversion": "1.0",
+        "id": "1",
+        "source": "/s",
+        "type": "t",
+        "sequence": 5,
+        "final": True,
+        "expirytime": "2126-01-01T00:00:00Z",
+        "time": "2026-01-01T00:00:00Z",
+    }
+    topic = Topic((Step(None, "storm"),))
+    sent = notification_of(CloudEvent(attributes, b"{}"), time=datetime.now(UTC), topic=topic)
+    async with running(broker.url, name) as adapter:
+        await adapter.publish([sent])
+        (delivery,) = await Inbox(adapter, SECONDS).take(1)
+    assert event_of(delivery.notification) == CloudEvent({**attributes, "topic": "storm"}, b"{}")
+    assert delivery.notification.expires == datetime(2126, 1, 1, tzinfo=UTC)
+
+
+async def test_expiration_is_the_expiry(broker: RabbitMQ, name: str, channel: Any) -> None:
+    """Both ways; what is over already is handed on, to be counted."""
+    now = datetime.now(UTC)
+    async with running(broker.url, name) as adapter:
+        inbox, queue = Inbox(adapter, SECONDS), listen(channel, name, "#")
+        for properties in (
+            {"expiration": "60000"},
+            {"expiration": "60000", "timestamp": int(now.timestamp()) - 30},
+            {"expiration": "60000", "timestamp": 1},
+        ):
+            channel.basic_publish(
+                name, "dragoman.adhoc.storm", b"<m/>", pika.BasicProperties(**properties)
+            )
+        lives = [
+            (one.notification.expires or now).timestamp() - now.timestamp()
+            for one in await inbox.take(3)
+        ]
+        assert lives[0] >= 60 and 29 <= lives[1] <= 30 and lives[2] >= 60
+        for _ in range(3):
+            channel.basic_get(queue, auto_ack=True)
+        for life in (60, -60):
+            await adapter.publish([replace(storm(), expires=now + timedelta(seconds=life))])
+            (delivery,) = await inbox.take(1)
+            assert delivery.notification.expires == now + timedelta(seconds=life)
+        _, going, _ = channel.basic_get(queue, auto_ack=True)
+        _, over, _ = channel.basic_get(queue, auto_ack=True)
+        assert 0 < int(going.expiration) <= 60_000 and over.expiration is None
+
+
+async def test_content_encoding_is_decoded(broker: RabbitMQ, name: str, channel: Any) -> None:
+    async with running(broker.url, name) as adapter:
+        for encoding, body in (
+            ("gzip", gzip.compress(b"<m>1</m>")),
+            ("br", b"<m>1</m>"),
+            ("gzip", b"<m>1</m>"),
+        ):
+            channel.basic_publish(
+                name,
+                "dragoman.adhoc.storm",
+                body,
+                pika.BasicProperties(content_type="application/xml", content_encoding=encoding),
+            )
+        decoded, left, broken = await Inbox(adapter, SECONDS).take(3)
+    assert decoded.notification.payload == b"<m>1</m>"
+    assert b'content-encoding="br"' in left.notification.payload
+    unreadable = adapter.capabilities.unreadable
+    assert unreadable is not None
+    assert [bool(unreadable(one)) for one in (decoded, left, broken)] == [False, False, True]
+    assert "not compressed as it says" in unreadable(broken)

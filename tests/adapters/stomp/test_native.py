@@ -1,13 +1,14 @@
 """Programs that use ActiveMQ directly, beside Dragoman: bare stomp.py on one side, or JMS."""
 
 import asyncio
+import gzip
 import json
 import queue
 import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from adapters.testing import Inbox
 from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
 from mediation import Attachment, Notification
+from mediation.cloudevents import CloudEvent, event_of, notification_of
 from tests.rigs.activemq import ActiveMQ, activemq, needs_activemq
 from tests.rigs.adapters import SECONDS, storm
 from tests.rigs.broker_trials import NativeTrials
@@ -260,3 +262,66 @@ async def test_a_jms_program(broker: ActiveMQ, name: str, tmp_path: Path) -> Non
         async with asyncio.timeout(SECONDS):
             said, error = await process.communicate()
         assert said.decode() == f"storm {text}\n", error.decode()
+
+
+async def test_an_event_goes_through_with_types_and_expiry(
+    broker: ActiveMQ, name: str, tmp_path: Path
+) -> None:
+    attributes: dict[str, str | int | bool] = {
+        "specversion": "1.0",
+        "id": "1",
+        "source": "/s",
+        "type": "t",
+        "sequence": 5,
+        "final": True,
+        "expirytime": "2126-01-01T00:00:00Z",
+        "time": "2026-01-01T00:00:00Z",
+    }
+    topic = Topic((Step(None, "storm"),))
+    sent = notification_of(CloudEvent(attributes, b"{}"), time=datetime.now(UTC), topic=topic)
+    async with running(broker.url, name, tmp_path) as adapter:
+        await adapter.publish([sent])
+        (delivery,) = await Inbox(adapter, SECONDS).take(1)
+    assert event_of(delivery.notification) == CloudEvent({**attributes, "topic": "storm"}, b"{}")
+    assert delivery.notification.expires == datetime(2126, 1, 1, tzinfo=UTC)
+
+
+async def test_expires_is_the_expiry(
+    broker: ActiveMQ, name: str, tmp_path: Path, program: Program
+) -> None:
+    """Both ways; what is over already is handed on, to be counted."""
+    expires = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=60)
+    async with running(broker.url, name, tmp_path) as adapter:
+        inbox, topic = Inbox(adapter, SECONDS), f"/topic/VirtualTopic.{name}.adhoc.storm"
+        program.publish(topic, "<m/>", expires=str(int(expires.timestamp() * 1000)))
+        program.publish(topic, "<m/>")
+        first, second = await inbox.take(2)
+        assert (first.notification.expires, second.notification.expires) == (expires, None)
+        program.listen(f"/topic/VirtualTopic.{name}.adhoc.>")
+        for life in (0, -120):
+            over = expires + timedelta(seconds=life)
+            await adapter.publish([replace(storm(), expires=over)])
+            (delivery,) = await inbox.take(1)
+            assert delivery.notification.expires == over
+        assert program.next().headers["expires"] == str(int(expires.timestamp() * 1000))
+        assert program.next().headers["expires"] == "0"
+
+
+async def test_content_encoding_is_decoded(
+    broker: ActiveMQ, name: str, tmp_path: Path, program: Program
+) -> None:
+    headers = {"content-type": "application/xml"}
+    async with running(broker.url, name, tmp_path) as adapter:
+        topic = f"/topic/VirtualTopic.{name}.adhoc.storm"
+        for encoding, body in (
+            ("gzip", gzip.compress(b"<m/>")),
+            ("br", b"<m/>"),
+            ("gzip", b"<m/>"),
+        ):
+            program.publish(topic, body, **headers, **{"content-encoding": encoding})
+        decoded, left, broken = await Inbox(adapter, SECONDS).take(3)
+    assert decoded.notification.payload == b"<m/>"
+    assert decoded.notification.properties == {}
+    assert b'content-encoding="br"' in left.notification.payload
+    unreadable = adapter.capabilities.unreadable
+    assert unreadable is not None and "not compressed as it says" in unreadable(broken)

@@ -21,8 +21,10 @@ from filters.queries import (
     query_dialects,
     seconds,
 )
+from filters.queries.deciding import FIRST, LEAST, MOST, Length
 from filters.queries.postings import LONGEST_VALUES, MOST_VALUES
-from filters.queries.timeline import AT_ONCE, LARGEST
+from filters.queries.regular import RegularQuery
+from filters.queries.timeline import LARGEST
 from tests.filters.queries.test_selectors import CONDITIONS, PROPERTIES
 from tests.filters.queries.things import NOON, thing
 
@@ -149,8 +151,8 @@ def test_things_of_much_text_are_searched_in_parts() -> None:
     pytest.importorskip("re2", reason="no engine for regular expressions (the extra discovery)")
     catalogue: Catalogue[int] = Catalogue()
     for number in range(20):
-        catalogue.add(number, thing(number, texts=("x" * (AT_ONCE // 3), f"the {number}")))
-    catalogue.add(20, thing(20, texts=("y" * (2 * AT_ONCE), "the 20")))
+        catalogue.add(number, thing(number, texts=("x" * (MOST // 3), f"the {number}")))
+    catalogue.add(20, thing(20, texts=("y" * (2 * MOST), "the 20")))
     query = compile_query(QUERY_REGEX, "^the (1|7|20|13)$")
     assert catalogue.find(query).keys == (20, 13, 7, 1)
     looks = count()
@@ -271,3 +273,41 @@ def test_other_dialects_are_refused_with_those_there_are() -> None:
     assert caught.value.reason is Reason.QUERY_DIALECT
     assert caught.value.names == query_dialects()
     assert {QUERY_STRING, QUERY_SQL, XPATH_1_0} <= set(query_dialects())
+
+
+def test_what_is_dear_is_searched_in_short_pieces() -> None:
+    length = Length()
+    assert length.octets == FIRST
+    for took, octets in ((1.0, FIRST // 2), (1.0, LEAST), (1.0, LEAST), (0.0, 2 * LEAST)):
+        length.searched(took)
+        assert length.octets == octets
+    for _ in range(20):
+        length.searched(0.0)
+    assert length.octets == MOST
+
+
+def test_others_have_their_turn_after_each_piece_and_change_things_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No piece is longer than it may be, and nothing is locked while it is searched."""
+    pytest.importorskip("re2", reason="no engine for regular expressions (the extra discovery)")
+    catalogue: Catalogue[int] = Catalogue()
+    for number in range(50):
+        catalogue.add(number, thing(number, texts=("x" * 1000, f"the {number}")))
+    pieces: list[int] = []
+    next_line = RegularQuery.next_line
+
+    def look(self: RegularQuery, lines: bytes, start: int) -> int:
+        assert not catalogue._lock.locked()
+        pieces.append(len(lines))
+        return next_line(self, lines, start)
+
+    monkeypatch.setattr(RegularQuery, "next_line", look)
+    monkeypatch.setattr(Length, "searched", lambda self, seconds: None)
+    search = catalogue.search(compile_query(QUERY_REGEX, "nothing here"))
+    turns = 0
+    while not search.go_on(lambda: 0.0):
+        turns += 1
+        catalogue.add(1000 + turns, thing(1000 + turns))
+    assert max(pieces) <= FIRST + 1100
+    assert turns >= len(pieces) >= 10

@@ -16,7 +16,7 @@ from filters.spark.backtest import BacktestError, backtest, require_files
 from filters.spark.backtest_report import html
 from filters.spark.definitions import Definitions, build, builds, filter_set, make_definition
 from filters.spark.following import follow
-from filters.spark.matching import local_path
+from filters.spark.paths import local_path
 from filters.topics import parse_clark
 from tests.filters.spark.conftest import check_report, storm, write
 
@@ -142,6 +142,21 @@ def test_following_writes_each_match_once(spark: Any, archive: Path, tmp_path: P
     assert matches == {id: 1 for id, found in plainly(archive, FILTERS).items() if found}
     reports = [(Path(row["file"]).name, row["rows"]) for row in rows if row["kind"] == "file"]
     assert len(reports) == 6 and sum(count for _, count in reports) == 50
+
+
+def test_the_name_of_an_archive_is_no_pattern(spark: Any, tmp_path: Path) -> None:
+    """Beside it lies what it would mean, and a name that Hadoop cannot list."""
+    names = ("plant[1]", "{a}?*", "a\\b", "x:y %20#")
+    for count, name in enumerate(("plant1", "abc", "ab", "out:x #2", *names), start=1):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, [storm(n) for n in range(count)], "w-1-1.parquet")
+    for count, name in enumerate(names, start=5):
+        result = backtest(spark, tmp_path / name, FILTERS)
+        assert (result.files, result.rows, result.damage) == (1, count, ()), name
+    out = str(tmp_path / "out")
+    assert follow(spark, tmp_path / names[0], FILTERS, out, until_read=True).awaitTermination(60)
+    reports = spark.read.parquet(f"{out}/matches").where("kind = 'file'").collect()
+    assert [row["rows"] for row in reports] == [5]
 
 
 def test_what_is_no_archive(tmp_path: Path) -> None:

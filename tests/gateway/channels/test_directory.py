@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,16 @@ pytest.importorskip("ldap3", reason="needs the extra ldap: it is not installed (
 from structlog.testing import capture_logs
 
 from filters import Refused
-from gateway.channels.directory import Directory, DirectoryFailed, DirectoryOptions, parent_of
+from gateway.channels.directory import (
+    Directory,
+    DirectoryFailed,
+    DirectoryOptions,
+    container_of,
+    is_child,
+    parent_of,
+)
 from gateway.channels.naming import Naming
+from mediation import EndpointReference
 from mediation.grid_events import channel_reference, port_of
 from tests.rigs.certificates import Authority
 from tests.rigs.consumers import Consumers
@@ -163,7 +171,7 @@ def test_names_of_nothing(name: str) -> None:
 async def test_a_directory_that_is_away_is_asked_again(authority: Authority) -> None:
     with slapd(started=False) as late:
         directory = Directory(DirectoryOptions(late.url, False, None, ADMIN, PASSWORD))
-        parents: list[object] = []
+        parents: list[Sequence[EndpointReference]] = []
         naming = Naming(
             directory, PARENT, channel_reference(LOCATION),
             interval=0.1, found=parents.append, first_retry=0.05,
@@ -173,12 +181,12 @@ async def test_a_directory_that_is_away_is_asked_again(authority: Authority) -> 
             await until(lambda: naming.outcomes["failed"] > 0)
             late.start()
             await until(lambda: naming.outcomes["bound"] > 0 and bool(parents))
-            assert parents[-1] is None
+            assert not parents[-1]
             token = "desk-5-9f86d081884c7d65"
             above = channel_reference(f"https://above.example/relay/{token}")
             with capture_logs() as logs:
                 await directory.bind(TOP, above)
-                await until(lambda: parents[-1] is not None)
+                await until(lambda: bool(parents[-1]))
             [told] = [one for one in logs if one["event"] == "directory.parent"]
             assert token not in str(told)
             assert naming.parent is not None and port_of(naming.parent) == port_of(above)
@@ -236,6 +244,64 @@ async def test_a_hierarchy_of_three(server: Slapd, authority: Authority, tmp_pat
         assert listener.count == 2
         (link,) = links[2].links
         assert (link.source.made_by, link.source.url) == ("directory", f"{gateways[1].url}/soap")
+
+
+@pytest.mark.parametrize("direction", ["up", "both"])
+async def test_events_go_up(
+    server: Slapd, authority: Authority, tmp_path: Path, direction: str
+) -> None:
+    """Sensors are below, and who watches is above: each is subscribed at those below it; with both
+    directions nothing comes twice."""
+    own = f"cn=rise-{direction}"
+    names = (f"{own},o=iu", f"{own},ou=cs,o=iu", f"{own},ou=extreme,ou=cs,o=iu")
+    asked = {
+        "url": server.url, "user": ADMIN, "password": PASSWORD, "ca": authority.certificate,
+        "interval": 0.2, "subscribe": True, "direction": direction,
+    }  # fmt: skip
+    async with asyncio.timeout(50), Consumers() as consumers, contextlib.AsyncExitStack() as stack:
+        gateways = [
+            await stack.enter_async_context(
+                running(tmp_path / str(number), directory={**asked, "name": name})
+            )
+            for number, name in enumerate(names)
+        ]
+        links = [one.gateway.links for one in gateways]
+        number = [1, 1, 0] if direction == "up" else [1, 2, 1]
+        await until(
+            lambda: all(
+                [each.state for each in one.links] == ["live"] * many
+                for one, many in zip(links, number, strict=True)
+            )
+        )
+        listener = consumers.at(f"/top-{direction}")
+        port = f"<endpoint><location>{listener.url}</location></endpoint>"
+        assert (await gateways[0].post(lease(port=port))).status == 200
+        for count in "12":
+            event = handle(f"<eventType>a</eventType><seqNo>{count}</seqNo>")
+            assert (await gateways[2].post(event)).status == 200
+        await listener.have(2)
+        for gateway in gateways:
+            await gateway.quiet()
+        assert listener.count == 2
+        (link,) = links[0].links
+        assert (link.source.made_by, link.source.url) == ("directory", f"{gateways[1].url}/soap")
+
+
+@pytest.mark.parametrize(
+    ("name", "above", "is_one"),
+    [
+        (OURS, PARENT, True),
+        ("CN=Event-Channel, OU=extreme,ou=CS,o=iu", PARENT, True),
+        (PARENT, PARENT, False),
+        (OURS, TOP, False),
+        ("cn=other,ou=extreme,ou=cs,o=iu", PARENT, False),
+        ("cn=event-channel,ou=extreme,ou=ee,o=iu", PARENT, False),
+        ("no name", PARENT, False),
+    ],
+)
+def test_a_child_is_one_level_lower(name: str, above: str, is_one: bool) -> None:
+    assert is_child(name, above) is is_one
+    assert container_of(PARENT) == "ou=cs,o=iu"
 
 
 @pytest.mark.slow

@@ -265,6 +265,31 @@ REFUSED: tuple[tuple[dict[str, Any], int, bytes], ...] = (
 )
 
 
+@pytest.mark.parametrize(
+    ("there", "back"),
+    [("wsn-1.3", "grid-events"), ("grid-events", "wse-2004-08"), ("grid-events", "grid-events")],
+)
+async def test_a_circle_in_mixed_dialects_brings_an_event_once(
+    tmp_path: Path, consumers: Consumers, there: str, back: str
+) -> None:
+    """On its topic, and with its payload, to those who subscribe at either gateway."""
+    async with running(tmp_path / "a") as one, running(tmp_path / "b") as other:
+        await links(one, f"{other.url}/soap", spec=there)
+        await links(other, f"{one.url}/soap", spec=back)
+        heard = [consumers.at("/one"), consumers.at("/other")]
+        for run, consumer in zip((one, other), heard, strict=True):
+            await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(consumer.url))
+        for number, run in enumerate((one, other), 1):
+            await run.publish(f"<e{number}/>", path="/soap/topic/storms")
+            for consumer in heard:
+                await consumer.have(number)
+        await quiet(one, other)
+        for consumer in heard:
+            assert consumer.count == 2
+            for message, payload in zip(consumer.received, (b"<e1/>", b"<e2/>"), strict=True):
+                assert payload in message.body and b">storms<" in message.body
+
+
 async def test_what_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path / "a") as above, running(tmp_path / "b") as run:
         for asked, status, said in REFUSED:
@@ -288,12 +313,12 @@ async def test_the_parent_is_followed(tmp_path: Path) -> None:
         running(tmp_path / "c") as below,
     ):
         found = below.gateway.links
-        found.follow(channel_reference(f"{first.url}/soap"))
+        found.follow([channel_reference(f"{first.url}/soap")])
         await until(lambda: len(first.gateway.subscriptions) == 1)
-        found.follow(channel_reference(f"{second.url}/soap"))
+        found.follow([channel_reference(f"{second.url}/soap")])
         await until(lambda: len(second.gateway.subscriptions) == 1)
         await until(lambda: not len(first.gateway.subscriptions))
-        found.follow(None)
+        found.follow([])
         await until(lambda: not len(second.gateway.subscriptions))
         await until(lambda: not found.links)
 

@@ -27,9 +27,16 @@ def pem(settings: Mapping[str, Any], name: str, octets: bytes) -> None:
 
 
 def test_a_node_that_can_be_made(tmp_path: Path) -> None:
-    (first, text), (second, _) = said(node_settings(tmp_path))
+    public = {"public_url": "https://gateway.example.net"}
+    (first, text), (second, _) = said({**node_settings(tmp_path), **public})
     assert (first, second) == (Verdict.OK, Verdict.OK)
     assert parties().node_id in text
+
+
+def test_a_node_needs_a_public_url(tmp_path: Path) -> None:
+    _, (verdict, text), _ = said(node_settings(tmp_path))
+    assert verdict is Verdict.WARN
+    assert "set public_url to the URL that entities use" in text
 
 
 def test_the_table_is_missing() -> None:

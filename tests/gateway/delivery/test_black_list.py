@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from gateway.delivery import BlackList, Schedule
 from gateway.delivery.status import Condition, status_of
-from gateway.egress.http_connection import ClientLimits
+from gateway.egress.client_limits import ClientLimits
 from gateway.model.deaths import DeathReason
 from tests.rigs.consumers import Consumer, Consumers, accept, consumers, hang, status
 from tests.rigs.dispatching import Engine, engine
@@ -63,8 +63,8 @@ async def test_nothing_is_sent_after_time_outs(tmp_path: Path, sinks: Consumers)
         assert late.count == 2
         assert await reasons(run) == [DeathReason.EXHAUSTED] + [DeathReason.BLACK_LISTED] * 3
         seen = status_of(entry, [])
-        assert seen.state is Condition.WAITING_FOR_BREAKER
-        assert seen.black_listed_until is not None and seen.last_error == "timeout"
+        assert seen.state is Condition.FAILING
+        assert seen.black_listed_until is not None and seen.last_error == "no answer within 0.2 s"
         now = asyncio.get_running_loop().time()
         assert LONG - 60 < entry.rests_until - now <= LONG
 

@@ -285,7 +285,7 @@ async def test_permanent_failure(
     assert (death.reason, death.status, death.failure) == (
         DeathReason.REJECTED,
         code,
-        f"answered {code} {HTTPStatus(code).phrase}",
+        f"answered {code} {HTTPStatus(code).phrase}{' with a fault' if code < 300 else ''}",
     )
     assert text in death.answer
     assert len(death.answer) <= 1024
@@ -322,7 +322,10 @@ async def test_exhausted(run: Engine, sinks: Consumers) -> None:
     run.publish(1)
     await run.at_rest(dead=1)
     [letter] = await run.dead()
-    assert (letter.death.reason, letter.death.failure) == (DeathReason.EXHAUSTED, "reset")
+    assert (letter.death.reason, letter.death.failure) == (
+        DeathReason.EXHAUSTED,
+        "the connection was closed before the answer",
+    )
     assert letter.death.attempts == QUICK.attempts
     assert consumer.count >= QUICK.attempts
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -439,3 +439,32 @@ async def test_what_the_api_shows(tmp_path: Path) -> None:
         await r.subscribe(rm=Rm.V1_0)
         [shown] = json.loads((await r.run.api("GET", "/subscriptions")).body)["subscriptions"]
         assert shown["mode"]["reliable"] == "1.0"
+
+
+async def test_what_expires_before_it_has_a_number_leaves_no_gap(tmp_path: Path) -> None:
+    """It waits behind one that cannot be sent; the sequence goes on without it."""
+    async with rig(tmp_path, adapter="embedded:") as r:
+        await r.subscribe()
+        r.consumer.behaviour = status(503)
+        await r.publish(1)
+        await until(lambda: r.consumer.count > 0)
+        expires = datetime.now(UTC) + timedelta(seconds=0.5)
+        answer = await r.run.request(
+            "POST",
+            "/events",
+            b"<n>2</n>",
+            content_type="application/xml",
+            ce_specversion="1.0",
+            ce_id="2",
+            ce_source="/s",
+            ce_type="t",
+            ce_expirytime=expires.isoformat(),
+        )
+        assert answer.status == 202
+        await r.publish(3)
+        await r.matched(3)
+        await until(lambda: datetime.now(UTC) > expires)
+        r.consumer.behaviour = r.reliable
+        await r.got(1, 3)
+        assert r.reliable.sequences == [[1, 2]]
+        await r.conserved(matched=3, delivered=2, expired=1)

@@ -1,6 +1,7 @@
 """What needs no event loop: verdicts, schedules, breakers, rates, leases, sums."""
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -150,7 +151,7 @@ def test_retry_after(said: str, seconds: float | None) -> None:
     ],
 )
 def test_failures(error: SendFailed, outcome: Outcome) -> None:
-    assert failed(error) == outcome
+    assert failed(error) == replace(outcome, why=error.detail)
 
 
 def test_schedule() -> None:

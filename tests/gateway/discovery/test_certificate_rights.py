@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from gateway.security.tls import client_context
 from mediation.discovery import Authorization, Right, write
 from tests.rigs import gateways
 from tests.rigs.certificates import Authority
@@ -31,9 +32,7 @@ def shows(folder: Path, speaker: Speaker, authority: Path) -> ssl.SSLContext:
     file = folder / f"{speaker.id}.pem"
     key = own.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     file.write_bytes(key + own.certificate.public_bytes(Encoding.PEM))
-    context = ssl.create_default_context(cafile=authority)
-    context.load_cert_chain(file)
-    return context
+    return client_context(ca=authority, certificate=file)
 
 
 def over(context: ssl.SSLContext) -> Callable[..., Awaitable[Answer]]:

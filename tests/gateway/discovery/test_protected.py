@@ -5,7 +5,8 @@ from uuid import UUID
 import pytest
 
 from filters.topics import parse_clark
-from gateway.discovery.protected import ProtectedTopics
+from gateway.discovery.protected import Closed, ProtectedTopics
+from mediation.discovery import Denial
 
 OWN, OTHER = (UUID(int=number << 96 | 7, version=4) for number in (1, 2))
 PLAIN = f"{{urn:tide}}Tide/u-{OWN}"
@@ -41,3 +42,29 @@ def test_of_two_the_last_counts() -> None:
         known.add(str(each), None)
     assert known.id_of(parse_clark(f"u-{OTHER}/u-{OWN}")) == str(OWN)
     assert known.id_of(parse_clark(f"u-{OWN}/u-{OTHER}")) == str(OTHER)
+
+
+@pytest.mark.parametrize("place", [PLAIN, None])
+def test_what_is_closed_stays_protected_until_it_is_removed(place: str | None) -> None:
+    known, topic = ProtectedTopics(), parse_clark(PLAIN)
+    known.add(str(OWN), place)
+    assert known.why_closed(topic) is None
+    known.close(str(OWN), None, Denial.WITHDRAWN, 7.0)
+    assert known.why_closed(topic) is Denial.WITHDRAWN
+    assert topic in known
+    assert list(known.closed()) == [(str(OWN), Closed(Denial.WITHDRAWN, 7.0))]
+    known.remove(str(OWN))
+    assert known == ProtectedTopics()
+    known.close(str(OWN), place, Denial.EXPIRED, 7.0)  # As it is learnt after a restart.
+    assert known.why_closed(topic) is Denial.EXPIRED
+
+
+def test_what_is_not_known_is_closed_where_it_is_to_be() -> None:
+    open_, closing = ProtectedTopics(), ProtectedTopics(closes_unknown=True)
+    for text in (PLAIN, f"A/u-{OTHER}/B", f"{{urn:dragoman:tdn:1}}Integer/i-{OWN.int}"):
+        topic = parse_clark(text)
+        assert topic not in open_
+        assert topic in closing
+        assert closing.why_closed(topic) is Denial.UNKNOWN
+    for text in ("A/B", "u-1234", f"A/e-{OWN.hex}", f"{{urn:dragoman:tdn:1}}Entity/e-{OWN.hex}"):
+        assert parse_clark(text) not in closing

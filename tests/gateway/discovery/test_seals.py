@@ -224,13 +224,13 @@ async def test_another_gateway_with_the_store_knows_the_seal(rig: Rig) -> None:
             seals=Seals(secret), numbers=SealNumbers(gateway.store), trusts=lambda owner: True,
         )  # fmt: skip
 
-    request, address = fresh_id(), f"{rig.run.url}/soap"
+    request = fresh_id()
     header = rig.header(OWNER, Right.PUBLISH, request)
     envelope = f"<s:Envelope xmlns:s='urn:s'><s:Header>{header}</s:Header></s:Envelope>".encode()
     event = replace(EVENT, topic=rig.topic)
     proof = Brought(authorization_in(envelope), request)
     owner = anonymous("127.0.0.1", trusted=True)
-    admitted = await gateway.rights.check_publisher(event, lambda: proof, address, owner)
+    admitted = await gateway.rights.check_publisher(event, lambda: proof, owner)
     came, late = carried(admitted), now() + timedelta(days=1)
     assert await rights(secret).may_be_delivered(came, came=late)
     assert not await rights(b"another").may_be_delivered(came, came=late)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -164,6 +165,47 @@ async def test_xquery_never_keeps_others_waiting(
         assert refusal.reason is Fault.UNSUPPORTED_DIALECT
 
 
+EVIL = "(?:x?.){80}Q"
+
+
+async def test_a_flood_of_regular_expressions_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one stranger: another one's plain query, and whoever signs, are answered meanwhile."""
+    monkeypatch.setattr(service, "SOON", 30.0)
+    flooder, other = Speaker(None), Speaker(None)
+    released = Event()
+    async with at_work(sqlite_url(tmp_path)) as node:
+        node.service._searches._of_strangers.submit(released.wait, 30.0)
+        try:
+            await advertise(node)
+            flood = [from_(flooder, "urn:flooder", EVIL, Dialect.REGEX) for _ in range(30)]
+            for each in flood:
+                node.service.accept(each)
+            plain = from_(other, "urn:other", "mole", Dialect.STRING)
+            await node.again(plain)
+            assert len(node.published.to(other)) == 1
+            assert await node.ask() == 1, "who signs"
+            assert len(node.service._searches) == searches.MOST_OF_STRANGER
+            # Another stranger's regular expression has room, and so has one of who signs.
+            second = from_(other, "urn:other", "^north", Dialect.REGEX)
+            node.service.accept(second)
+            await until(lambda: len(node.service._searches) == searches.MOST_OF_STRANGER + 1)
+            signed = CONSUMER.query(now(), "mole", Dialect.REGEX)
+            await node.tell(signed, queries_of(parties().node_id))
+            assert node.found() == 1
+        finally:
+            released.set()
+        await until(lambda: all(each.settled for each in (*flood, second)))
+        assert node.service._outcomes["dropped-rate"] >= 30 - 10 - 1
+
+
+def from_(speaker: Speaker, source: str, text: str, dialect: Dialect) -> Delivered:
+    """A query of somebody, as the gateway tells publishers apart."""
+    asked = message(speaker.query(now(), text, dialect), queries_of(parties().node_id))
+    return Delivered(replace(asked.notification, source=source))
+
+
 # ---- turns ---------------------------------------------------------------------------------------
 
 
@@ -179,7 +221,7 @@ async def test_searches_go_on_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
             yield None
 
     def searching(name: str, number: int) -> Searching:
-        asked = SimpleNamespace(checked=SimpleNamespace(signer=None))
+        asked = SimpleNamespace(signed=True, head=SimpleNamespace(sender=name))
         return Searching(cast(Asked, asked), lambda: Search(steps(name, number), 1))
 
     them = Searches()

@@ -49,6 +49,13 @@ ANSWERS = [
         Answer(200, b"<a/>"),
         id="in chunks",
     ),
+    pytest.param(
+        b"HTTP/1.1 200 OK\r\n"
+        + b"Transfer-Encoding: chunked\r\n" * 2
+        + b"\r\n4\r\n<a/>\r\n0\r\n\r\n",
+        Answer(200, b"<a/>"),
+        id="in chunks, said twice",
+    ),
     pytest.param(b"HTTP/1.1 200 OK\r\n\r\n<a/>", Answer(200, b"<a/>"), id="to the end"),
     pytest.param(b"HTTP/1.0 200 OK\r\n\r\n<a/>", Answer(200, b"<a/>"), id="HTTP/1.0"),
     pytest.param(
@@ -501,8 +508,8 @@ FLOODS = {
     "an endless header name": flooding(OK, b"x" * 65536),
     "an endless reason": flooding(b"HTTP/1.1 200 ", b"x" * (1 << 20)),
     "an endless status line": flooding(b"", b"x" * (1 << 20)),
-    "101 header fields": saying(OK + b"A: b\r\n" * 101 + b"\r\n"),
-    "a head of 33 KiB": saying(OK + b"A: " + b"b" * 33 * 1024 + b"\r\n\r\n"),
+    "257 header fields": saying(OK + b"A: b\r\n" * 257 + b"\r\n"),
+    "a head of 97 KiB": saying(OK + b"A: " + b"b" * 97 * 1024 + b"\r\n\r\n"),
     "an endless body": flooding(OK + b"\r\n", b"x" * (1 << 20)),
     "a body of 100 MiB, announced": flooding(
         OK + b"Content-Length: 104857600\r\n\r\n", b"x" * (1 << 20)
@@ -520,9 +527,6 @@ FLOODS = {
         OK + b"Transfer-Encoding: chunked\r\n\r\n1;", b"x" * 65536
     ),
     "an endless chunk size": flooding(OK + b"Transfer-Encoding: chunked\r\n\r\n", b"0" * 65536),
-    "endless trailers": flooding(
-        OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"X: y\r\n" * 10_000
-    ),
     "endless interim answers": flooding(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
     "nine interim answers": saying(b"HTTP/1.1 103 Early\r\n\r\n" * 9 + ACCEPTED),
     "a switch of protocols": saying(
@@ -530,18 +534,11 @@ FLOODS = {
     ),
     "a switch of protocols unasked": saying(b"HTTP/1.1 101 Switching\r\n\r\n" + ACCEPTED),
     "two lengths": saying(OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
-    "a length and chunks": saying(
-        OK + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
-    ),
     "a length below zero": saying(OK + b"Content-Length: -1\r\n\r\n"),
     "a length past counting": saying(OK + b"Content-Length: 99999999999999999999\r\n\r\n"),
-    "a folded header": saying(OK + b"A: b\r\n c\r\nContent-Length: 0\r\n\r\n"),
-    "a header without a name": saying(OK + b": b\r\nContent-Length: 0\r\n\r\n"),
-    "NUL in a header": saying(OK + b"A: \0\r\nContent-Length: 0\r\n\r\n"),
     "no HTTP": saying(b"SSH-2.0-OpenSSH_9.6\r\n"),
     "status 99": saying(b"HTTP/1.1 99 X\r\nContent-Length: 0\r\n\r\n"),
     "status 999": saying(b"HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n"),
-    "bare line feeds": saying(b"HTTP/1.1 200 OK\nContent-Length: 0\n\n"),
 }  # fmt: skip
 
 DRIPS = {
@@ -582,7 +579,7 @@ class TestHostileAnswers:
 
     async def test_a_hostile_delivery_costs_little_memory(self) -> None:
         """Eight answers of the greatest size, each an octet short of its end."""
-        wire = OK + b"Content-Length: 65536\r\nX: " + b"x" * 32000 + b"\r\n\r\n" + b"x" * 65535
+        wire = OK + b"Content-Length: 65536\r\nX: " + b"x" * 96_000 + b"\r\n\r\n" + b"x" * 65535
         gate = asyncio.Event()
 
         async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -139,7 +139,7 @@ class TestPatterns:
             {"address": "host.example", "via": "host.example"},
             {"address": "host.example", "via": "http://host.example/path"},
             {"address": "host.example", "via": "http://127.1/"},
-            {"address": "host.example", "via": "http://host.example:6379"},
+            {"address": "host.example", "via": "http://host.example:65536"},
             {"address": "host.example", "max_message": 0},
             {"address": "host.example", "client_key": "key.pem"},
             {"address": "host.example", "server_name": "a b"},

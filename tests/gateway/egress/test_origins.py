@@ -135,8 +135,10 @@ async def test_two_gateways_that_subscribe_to_each_other(
         await first.publish(EVENT)
         await second.publish(EVENT)
         operations = [one.gateway.publishing for one in (first, second)]
-        # Each copy of both events comes, to and fro, and is not taken again.
-        await first.until(lambda: [one.repeated for one in operations] == [2 * times - 1] * 2)
+        # Each copy of both events comes, and is not taken again: over HTTP, where it says which
+        # addresses it has passed, there alone; else also back here.
+        copies = 2 * times - 1 if tcp else times - 1
+        await first.until(lambda: [one.repeated for one in operations] == [copies] * 2)
         for one in (first, second):
             await one.quiet()
         assert [one.accepted for one in operations] == [2, 2]

@@ -210,7 +210,9 @@ class TestTunnel:
             )
             assert failure.kind is FailureKind.TLS
             assert small.seen[0] == f"CONNECT consumer.example:{consumer.port} HTTP/1.1".encode()
-            assert len(small.seen) == 2
+            assert "certificate of other.example" in failure.detail
+            assert "is for consumer.example, not for other.example" in failure.detail
+            assert len(small.seen) == 3  # The last one, to see whose certificate it is.
 
     async def test_plain_octets(self) -> None:
         """What SOAP.TCP dials."""

@@ -402,6 +402,20 @@ class TestRefusals:
     def test_the_edges(self, server: Server, wire: bytes, status: int) -> None:
         assert statuses(talk(server, wire)) == [status]
 
+    @pytest.mark.parametrize(
+        "field", [b"A: b;\r\n\tc\r\n", b"Content-Type:\r\n text/xml\r\n", b"A: b\r\n c\r\n d\r\n"]
+    )
+    def test_a_folded_field_is_refused_in_words(self, server: Server, field: bytes) -> None:
+        answer = talk(server, post(field, b"Content-Length: 4\r\n", body=b"<a/>"))
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"on one line: obsolete line folding is not accepted" in answer
+
+    def test_the_words_of_the_parser_are_passed_on(self, server: Server) -> None:
+        answer = talk(server, get(b"A b: c\r\n"))
+        assert answer.endswith(
+            b"\r\n\r\nBad Request. The request cannot be read: invalid header token.\n"
+        )
+
     def test_bare_line_feeds_of_http_1_0(self, server: Server) -> None:
         """Small programs write them; behind such a request nothing is read."""
         wire = b"POST /soap HTTP/1.0\nContent-Type: text/xml\nContent-Length: 4\n"
@@ -982,3 +996,28 @@ class TestForwarding:
 )
 def test_header_values(text: str, value: str) -> None:
     assert header_value(text) == value
+
+
+def test_answers_that_a_stranger_leaves_unread_are_bounded() -> None:
+    """Who asks for much and reads nothing loses what is too much; another has all of his."""
+    limits = HttpLimits(unread_per_address=40 << 20)
+    with serving(limits) as server, ExitStack() as stack:
+        greedy = [stack.enter_context(connect(server)) for _ in range(4)]
+        for sock in greedy:
+            sock.sendall(get(target=b"/large"))
+        wait_until(lambda: server.gate.connections < 4)
+        with connect(server, "127.0.0.2") as other:
+            other.sendall(get(target=b"/large"))
+            assert read_answer(other)[0] == 200
+        assert server.gate._octets <= 40 << 20
+
+
+def test_a_refusal_waits_for_who_goes_on_writing(hasty: Server) -> None:
+    """As long as the peer sends, nothing resets the connection: it reads why, when it looks."""
+    with connect(hasty) as sock:
+        sock.sendall(post(b"Content-Length: 1000000\r\n").replace(b"/soap", b"/early"))
+        until = time.monotonic() + 3 * HASTY.linger_time
+        while time.monotonic() < until:
+            sock.sendall(b"x" * 1000)
+            time.sleep(0.02)  # A slow writer.
+        assert statuses(read_all(sock)) == [403]

@@ -169,3 +169,39 @@ async def test_nobody_is_told_whether_there_was_a_box(store: Store) -> None:
     for key in (None, "", "x", "00000000-0000-0000-0000-000000000000"):
         with pytest.raises(MailboxUnknown):
             await mailboxes.find(key)
+
+
+async def test_what_has_expired_is_handed_to_nobody(store: Store) -> None:
+    """Neither taken, nor said to be there, nor a dead letter, whether somebody asks or not."""
+    clock = Clock()
+    mailboxes = await boxes(store, clock=clock)
+    box, unread = [await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR) for _ in range(2)]
+    for each in (box, unread):
+        await mailboxes.put(each, [("urn:m:1", b"<e>1</e>")], expires=clock.now + 10)
+        await mailboxes.put(each, [("urn:m:2", b"<e>2</e>")], expires=clock.now + 30)
+    await fill(mailboxes, box, 3)
+    clock.now += 20
+    assert await numbers(mailboxes, box) == [2, 3]
+    assert mailboxes.leases.expired == 1
+    clock.now += 20
+    ready = partial(mailbox_messages.ready, keys=[unread.key], now=clock.now)
+    assert await store.submit(ready) == []
+    await mailboxes.clear()
+    assert mailboxes.expired == 2
+    for each in (box, unread):
+        size = await mailboxes.size(each)
+        assert (size.messages, size.octets, size.dropped) == (0, 0, 0)
+
+
+async def test_what_a_reader_has_expires_when_it_comes_back(store: Store) -> None:
+    clock = Clock()
+    mailboxes = await boxes(store, clock=clock)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
+    await mailboxes.put(box, [("urn:m:1", b"<e>1</e>")], expires=clock.now + 10)
+    batch = await mailboxes.leases.take(box)
+    clock.now += 20
+    await mailboxes.clear()
+    assert (await mailboxes.size(box)).messages == 1, "somebody reads it"
+    await mailboxes.leases.handed_over(batch, False)
+    assert await numbers(mailboxes, box) == []
+    assert mailboxes.leases.expired == 1

@@ -8,7 +8,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from adapters import AdapterError, AdapterUnavailable
+from adapters import (
+    AdapterError,
+    AdapterUnavailable,
+    Capabilities,
+    PublicationRefused,
+    Refusal,
+)
 from filters import Reason, Step, Topic
 from gateway.publishing.spool import Spool
 from gateway.settings.settings import SettingsError, read_settings
@@ -42,7 +48,20 @@ class FakeBroker:
         self.away: set[str] = set()
         self.refused: set[str] = set()
         self.broken: set[str] = set()
+        self.never: set[str] = set()
+        self.known: set[str] = set()
+        """Messages that it refuses for good, and of which that is known beforehand."""
         self.publications = 0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(durable=True, refusals=self)
+
+    def refusal_of(self, notification: Notification) -> str | None:
+        return "never" if notification.id in self.known else None
+
+    def forget(self, notification: Notification) -> None:
+        self.known.discard(notification.id)
 
     async def publish(self, notifications: Sequence[Notification]) -> None:
         self.publications += 1
@@ -56,8 +75,10 @@ class FakeBroker:
             raise AdapterError(Reason.MESSAGE_INVALID, "never\0")
         if ids & self.broken:
             raise LookupError("a defect")
-        there = {each.id for each in self.taken}
+        there = {each.id for each in self.taken} | self.never
         self.taken += [each for each in notifications if each.id not in there]
+        if refused := [Refusal(each, "never\0") for each in notifications if each.id in self.never]:
+            raise PublicationRefused(refused)
 
     @property
     def numbers(self) -> list[int]:
@@ -71,10 +92,19 @@ async def spooling(
     *,
     messages: int = MOST,
     octets: int = MOST,
+    spools: bool = True,
     shared: bool = False,
     drains: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[Spool]:
-    one = Spool(store, broker, messages=messages, octets=octets, shared=shared, drains=drains)
+    one = Spool(
+        store,
+        broker,
+        messages=messages,
+        octets=octets,
+        spools=spools,
+        shared=shared,
+        drains=drains,
+    )
     await one.start()
     task = asyncio.create_task(one.run())
     try:
@@ -148,7 +178,7 @@ async def test_what_is_put_comes_out_whole_and_in_order(store_url: str) -> None:
         )
         assert rest == found[1:2]
 
-        await store.submit(lambda c: spool.set_aside(c, found[0].number, "never"))
+        await store.submit(lambda c: spool.set_aside(c, found[0].number, "never", now=5.0))
         assert await store.submit(lambda c: spool.oldest(c, messages=9, octets=MOST)) == found[1:]
         assert (await store.submit(spool.size)).refused == 1
         assert not await store.submit(lambda c: spool.waits(c, [storm]))

@@ -106,7 +106,9 @@ def test_a_failure_leads_to_another_delivery_later() -> None:
     ends.settle(60)
     waits = [after - before for before, after in pairwise(times)]
     assert waits == [2.0, 4.0, 8.0]
-    assert ends.service.notices == []
+    assert [(each.kind, each.text) for each in ends.service.notices] == [
+        (NoticeKind.DELIVERY_FAILED, "RuntimeError: not now")
+    ] * 3
 
 
 @pytest.mark.parametrize("acks_to", BACK)
@@ -158,13 +160,61 @@ def test_a_fault_that_cannot_be_written_is_a_failure() -> None:
     def take(tx: Transaction, delivered: Delivered) -> None:
         took.append(content_of(delivered.envelope))
         if took[-1] == "bad":
-            raise ApplicationFault("no", detail=b"\xff")
+            fault = ApplicationFault("no")
+            fault.detail = b"\xff"
+            raise fault
 
     ends = ends_with(take, policy=Policy(attempts=3))
     ask(ends, CLIENT, "bad", "good")
     ends.settle(60)
     assert took == ["bad", "bad", "bad", "good"]
-    assert [notice.kind for notice in ends.service.notices] == [NoticeKind.DEAD_MESSAGE]
+    failed = [NoticeKind.DELIVERY_FAILED] * 2
+    assert [each.kind for each in ends.service.notices] == [*failed, NoticeKind.DEAD_MESSAGE]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(lambda: Answer("urn:r", b"<not wellformed"), id="not well-formed"),
+        pytest.param(lambda: Answer("urn:r", "</s:Body>"), id="ends the body"),
+        pytest.param(lambda: Answer("urn:r", b"<p:r/>"), id="undeclared prefix"),
+        pytest.param(lambda: Answer("", b"<r/>"), id="no action"),
+        pytest.param(lambda: Answer("urn:r\r\nX: y", b"<r/>"), id="no action but a header"),
+        pytest.param(lambda: ApplicationFault("no", detail=b"<d>"), id="detail of a fault"),
+    ],
+)
+def test_a_reply_that_cannot_be_sent_is_a_failure_of_the_application(
+    answer: Callable[[], Answer],
+) -> None:
+    """What the application changed is rolled back, people are told, and the sender gets a fault."""
+    faults: list[str] = []
+    onward = Channel(
+        EndpointReference("http://on.example/", WIRE_1_1.wsa),
+        WIRE_1_1,
+        EndpointReference(CLIENT, WIRE_1_1.wsa),
+    )
+
+    def take(tx: Transaction, delivered: Delivered) -> Answer:
+        message = Message("urn:example:Order", b'<o xmlns="urn:example">on</o>')
+        ends.service.endpoint.send(tx, delivered.now, "onward", onward, message)
+        return answer()
+
+    def take_reply(tx: Transaction, delivered: Delivered) -> None:
+        assert isinstance(delivered.message.fault, PeerFault)
+        faults.append(delivered.message.fault.reason)
+
+    ends = Ends(
+        WIRE_1_1,
+        service={"applications": {"": take}, "policy": Policy(attempts=2)},
+        client={"applications": {"": take_reply}},
+    )
+    ask(ends, CLIENT, "one")
+    ends.settle(60)
+    kinds = [notice.kind for notice in ends.service.notices]
+    assert kinds == [NoticeKind.DELIVERY_FAILED, NoticeKind.DEAD_MESSAGE]
+    assert faults == ["The message failed."]
+    with ends.service.store.look() as look:
+        assert all("on.example" not in each.target.address for each in look.outgoing_page("", 10))
 
 
 def test_nothing_is_looked_at_where_nothing_is_left() -> None:

@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
+from gateway.reliability.stores.tables import outgoing
 from mediation import Soap, Wsa
 from mediation.names import WSA_NONE, WSMAN
 from mediation.reliable_messaging import (
@@ -17,11 +19,13 @@ from mediation.reliable_messaging import (
     AckRequestedAlone,
     CloseSequenceResponse,
     CreateSequence,
+    CreateSequenceResponse,
     FaultName,
     Offer,
     Ranges,
     Rm,
     SequenceHeader,
+    TerminateSequence,
     TerminateSequenceResponse,
     ack_requested_block,
     write_message,
@@ -225,10 +229,29 @@ async def test_an_offer(tmp_path: Path, rm: Rm) -> None:
         asked = CreateSequence(publisher.here, offer=Offer(fresh_id(), endpoint))
         said = await publisher.ask_to_create(asked=asked)
         assert said is not None
-        if rm is Rm.V1_0:
-            assert fault_of(said).name is FaultName.CREATE_SEQUENCE_REFUSED
-        else:
-            assert getattr(said.body, "accept_acks_to", "") is None
+        accepted = getattr(said.body, "accept_acks_to", "")
+        assert (accepted is not None) == (rm is Rm.V1_0)
+
+
+async def test_an_offer_of_1_0_stays_empty(tmp_path: Path) -> None:
+    """It is accepted, the publisher's own sequence works, and both end together; no sequence is
+    kept for it."""
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher = ReliablePublisher(run, Rm.V1_0)
+        offered = fresh_id()
+        asked = CreateSequence(publisher.here, offer=Offer(offered))
+        said = await publisher.ask_to_create(asked=asked)
+        assert said is not None and isinstance(said.body, CreateSequenceResponse)
+        publisher.identifier = said.body.identifier
+        for number in (1, 2):
+            await publisher.send(number, last=number == 2)
+        await arrived(run, consumer, 1, 2)
+        kept = await run.gateway.store.submit(
+            lambda connection: connection.execute(select(outgoing.c.key)).all()
+        )
+        assert not kept
+        said = await publisher.terminate()
+        assert said is not None and said.body == TerminateSequence(offered)
 
 
 async def test_what_is_acknowledged_is_asked_for(tmp_path: Path) -> None:

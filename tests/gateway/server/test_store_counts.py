@@ -8,6 +8,7 @@ from gateway.delivery import Conservation
 from gateway.server import store_counts
 from gateway.server.store_counts import Counting, Counts
 from gateway.store import Totals
+from gateway.store.spool import SpoolSize
 from gateway.store.totals import Letters
 from tests.rigs.waiting import until
 
@@ -24,7 +25,9 @@ class Counter:
     async def __call__(self) -> Counts:
         self.asked += 1
         await self.go.wait()
-        return Counts(Conservation(Totals(), 0, self.asked, Letters()), None, (self._boxes, 0, 0))
+        return Counts(
+            Conservation(Totals(), 0, self.asked, Letters()), SpoolSize(), (self._boxes, 0, 0)
+        )
 
 
 async def test_few_are_counted_whenever_somebody_asks() -> None:

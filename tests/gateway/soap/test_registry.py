@@ -57,8 +57,9 @@ def test_an_address_may_have_handlers_of_its_own() -> None:
     assert registry.handler(Publish((notification,))) is not own[Publish]
     with pytest.raises(Refused):
         registry.handler(Pause(), source)
-    with pytest.raises(Refused):
-        registry.handler(EndOfSubscription("SourceShuttingDown"))
+    end = EndOfSubscription("SourceShuttingDown")
+    assert registry.handler(end, source) is own[EndOfSubscription]
+    assert registry.handler(end) is not own[EndOfSubscription]
 
 
 @pytest.mark.parametrize("room", (*ROOMS, SourceOperations))

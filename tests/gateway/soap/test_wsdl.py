@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import quote
 
@@ -136,6 +137,33 @@ def test_a_description_holds_together(services: tuple[Service, ...]) -> None:
     assert bound == {(namespace, name) for name in names(root, "binding")}
     locations = {port[0].get("location") for port in root.iter(f"{WSDL}port")}
     assert locations == {"https://events.example.org/x/soap?a&b"}
+
+
+@pytest.mark.parametrize("services", WHOLE)
+def test_a_prefix_means_one_namespace_in_all_of_a_description(
+    services: tuple[Service, ...],
+) -> None:
+    """Some readers keep prefixes by document: node-soap knew no message of most operations."""
+    description = write_wsdl("https://events.example.org/soap", services)
+    declared = [
+        declaration
+        for _, declaration in etree.iterparse(BytesIO(description), events=("start-ns",))
+    ]
+    root = etree.fromstring(description)
+    assert len(declared) == len(root.nsmap) == len(set(root.nsmap.values()))
+
+
+@pytest.mark.parametrize("services", WHOLE)
+def test_no_type_has_two_attributes_of_one_local_name(services: tuple[Service, ...]) -> None:
+    """Generators of JAX-WS make a property of each, by its local name, and refuse the second."""
+    root = etree.fromstring(write_wsdl("https://events.example.org/soap", services))
+    for type_ in root.iter(f"{XSD}complexType", f"{XSD}attributeGroup"):
+        local = [
+            (one.get("name") or (one.get("ref") or "").rpartition(":")[2])
+            for one in type_.iter(f"{XSD}attribute")
+            if next(one.iterancestors(type_.tag)) is type_
+        ]
+        assert len(set(local)) == len(local)
 
 
 @pytest.mark.parametrize("services", WHOLE)

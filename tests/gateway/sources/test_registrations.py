@@ -307,15 +307,15 @@ async def test_demand_survives_a_restart_of_the_gateway(
     tmp_path: Path, consumer: Consumers, some: Producers
 ) -> None:
     producer = some.add()
-    data = tmp_path / "data"
-    async with running(data, adapter="embedded:") as run:
+    data, public = tmp_path / "data", "http://127.0.0.1:8001"  # The port is another one each time.
+    async with running(data, adapter="embedded:", public_url=public) as run:
         await registered(run, register(producer.url, "kept", demand=True))
         manager = await subscribe(run, consumer.fresh(), "kept")
         await producer.asked("Subscribe")
         id_ = (await source_of(run, producer))["id"]
         await state(run, id_, "live")
     held = producer.one
-    async with running(data, adapter="embedded:") as run:
+    async with running(data, adapter="embedded:", public_url=public) as run:
         now = await state(run, id_, "live")
         assert now["manager"].endswith(held.id)
         await unsubscribe(run, manager)

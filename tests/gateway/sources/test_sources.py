@@ -204,7 +204,7 @@ async def test_a_producer_that_is_away_is_asked_to_go_on(
         await state(gateway, id_, "live")
         await those.leave()
         now = await state(gateway, id_, "backing-off")
-        assert "no connection" in now["last_error"]
+        assert "connection refused" in now["last_error"]
         await those.listen()
         await state(gateway, id_, "live")
         assert producer.count("Subscribe") == 1
@@ -367,8 +367,10 @@ async def test_reference_parameters_of_a_manager_come_back(
 
 REFUSED = [
     pytest.param({"url": "http://10.1.2.3/"}, "The policy of this gateway", id="address"),
-    pytest.param({"url": "soap.tcp://127.0.0.1:9/"}, "The policy of this gateway", id="no answers"),
-    pytest.param({"url": "nonsense"}, "The policy of this gateway", id="no address"),
+    pytest.param(
+        {"url": "soap.tcp://127.0.0.1:9/"}, "A producer is asked over http", id="no answers"
+    ),
+    pytest.param({"url": "nonsense"}, "This is no address to send to", id="no address"),
     pytest.param({"spec": "x"}, "spec: 'x' is not offered", id="spec"),
     pytest.param({"topic": "a b"}, "topic", id="topic"),
     pytest.param({"topic": "p:a"}, "prefix", id="prefix"),
@@ -518,3 +520,22 @@ async def test_an_end_may_be_told_before_subscribe_is_answered(
     assert statuses == [202]
     now = await state(gateway, id_, "live")
     assert now["last_error"].startswith("The producer ended the subscription")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wse", [False, True])
+async def test_a_gateway_whose_address_changed(tmp_path: Path, some: Producers, wse: bool) -> None:
+    """It subscribes anew at once, and says why; the subscription at the former address is ended."""
+    producer = some.add(wse=wse)
+    async with running(tmp_path, public_url="http://127.0.0.1:8001") as run:
+        id_ = await add(run, producer, lease="PT6S", silence=0)
+        await state(run, id_, "live")
+    async with running(tmp_path, public_url="http://127.0.0.1:8001"):
+        await producer.asked("Renew", producer.count("Renew") + 1)
+    assert producer.count("Subscribe") == 1
+    async with running(tmp_path, public_url="http://127.0.0.1:8002") as run:
+        await producer.asked("Subscribe", 2)
+        await producer.asked("Unsubscribe")
+        how = await state(run, id_, "live")
+        assert "Our own address was http://127.0.0.1:8001" in how["last_error"]
+        assert producer.one.consumer.startswith("http://127.0.0.1:8002/sources/")

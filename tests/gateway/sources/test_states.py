@@ -43,6 +43,34 @@ def moment(
     return Moment(wanted, TIMING, now, chance, heard)
 
 
+def at(location: str, now: float = 0.0) -> Moment:
+    return replace(moment(now), location=location)
+
+
+@pytest.mark.parametrize("state", [State.LIVE, State.PAUSED])
+def test_our_own_address_has_changed(state: State) -> None:
+    """It is subscribed anew, and the former subscription ended then; state says why."""
+    asked = step(Standing(), Tick(), at("http://old")).standing
+    held = step(asked, Granted(0.0, 100.0, manager()), at("http://old")).standing
+    assert held.location == "http://old"
+    assert step(held, Tick(), at("http://old", 1.0)).standing.state is State.LIVE
+    lost = step(replace(held, state=state), Tick(), at("http://new", 1.0)).standing
+    assert (lost.state, lost.former) == (State.LOST, manager())
+    assert "http://old, and is http://new now" in lost.error
+    again = step(lost, Tick(), at("http://new", lost.due or 0.0))
+    assert again.command is Command.SUBSCRIBE
+    new = step(again.standing, Granted(9.0, 100.0, manager(2)), at("http://new", 9.0))
+    assert (new.command, new.standing.manager) == (Command.DISMISS, manager(2))
+    assert step(new.standing, Tick(), at("http://new", 10.0)).standing.state is State.LIVE
+
+
+def test_an_address_that_is_not_known_has_not_changed() -> None:
+    """Of a subscription of an earlier version, and of who fetches."""
+    for before, now in (("", "http://new"), ("http://old", "")):
+        held = replace(live(), location=before)
+        assert step(held, Tick(), at(now, 1.0)).standing.state is State.LIVE
+
+
 def live(now: float = 0.0, length: float | None = 100.0) -> Standing:
     asked = step(Standing(), Tick(), moment(now)).standing
     asked = replace(asked, pending=f"key {now}")
@@ -388,3 +416,28 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(max_examples=200, stateful_step_count=40)
+
+
+@pytest.mark.parametrize("length", [0.0, 0.4, 1.0, -9e11])
+def test_subscriptions_that_do_not_last_come_ever_less_often(length: float) -> None:
+    """A producer that grants leases of nothing, and renews none, is asked as one that is away."""
+    standing, now, asked = Standing(), 0.0, 0
+    while now < 10_000.0:
+        taken = step(standing, Tick(), moment(now))
+        standing = taken.standing
+        if taken.command is Command.SUBSCRIBE:
+            asked += 1
+            standing = step(standing, Granted(now, length, manager()), moment(now)).standing
+        elif taken.command is not None:
+            refused = Failed("nothing", refused=True)
+            standing = step(standing, refused, moment(now)).standing
+        now = max(now + 0.1, standing.due or 0.0)
+    assert asked < 10 + 10_000.0 / (TIMING.longest / 2)
+    live = step(replace(standing, state=State.SUBSCRIBING), Granted(now, 100.0), moment(now))
+    assert live.standing.failures == 0
+
+
+@pytest.mark.parametrize("length", [9e11, -9e11])
+def test_no_lease_is_longer_than_a_year_or_shorter_than_nothing(length: float) -> None:
+    standing = live(0.0, length)
+    assert standing.expires is not None and 0.0 < standing.expires <= 366 * 86_400

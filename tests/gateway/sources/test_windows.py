@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from lxml import etree
+from structlog.testing import capture_logs
 
 from filters import Expression, Filter, compile
 from filters.dialects import EVENT_QUERY
@@ -256,3 +257,44 @@ async def test_a_stranger_asks_so_often_and_no_more(tmp_path: Path) -> None:
         assert answered[:10] == [200] * 10
         assert 429 in answered
         assert (await enumerate_(run)).status == 200, "whom the gateway trusts"
+
+
+@pytest.mark.parametrize("version", ["", "00000000-0000-0000-0000-000000000000"])
+async def test_a_source_that_ends_its_subscription(run: Running, version: str) -> None:
+    """At the EndTo that it was given, also by settings that have changed meanwhile."""
+    request = read(inner(await enumerate_(run)), ARRIVAL).request
+    assert isinstance(request, Subscribe) and request.end_to is not None
+    identifier = b"".join(request.end_to.properties).decode()
+    if version:
+        identifier = f'<e:Identifier xmlns:e="{WSE}">uuid:{version}</e:Identifier>'
+    octets = SPEAKER.envelope(
+        f'<e:SubscriptionEnd xmlns:e="{WSE}"><e:Status>{WSE}/SourceCancelling</e:Status>'
+        '<e:Reason xml:lang="en">The channel has gone.</e:Reason></e:SubscriptionEnd>',
+        action=f"{WSE}/SubscriptionEnd",
+        message_id="uuid:E",
+        headers=f'{identifier}<m:MachineID xmlns:m="{names.WSMAN_MACHINE_ID}">pc1</m:MachineID>'
+        f'<w:OperationTimeout xmlns:w="{WSMAN}">PT60S</w:OperationTimeout>',
+    )
+    with capture_logs() as logs:
+        answer = await run.post(octets, request.end_to.address.removeprefix(run.url))
+    assert answer.status == 202, answer.body
+    [said] = [one for one in logs if one["event"] == "windows-source.ended"]
+    assert (said["machine"], said["status"], said["reason"]) == (
+        "pc1",
+        "SourceCancelling",
+        "The channel has gone.",
+    )
+    assert (said["wanted"] == "Logons") == (not version)
+    metrics = await run.admin("GET", "/metrics")
+    assert b"dragoman_windows_sources_ended_total 1.0" in metrics.body
+
+
+async def test_who_told_nobody_of_a_subscription_takes_no_end(tmp_path: Path) -> None:
+    octets = SPEAKER.envelope(
+        f'<e:SubscriptionEnd xmlns:e="{WSE}"><e:Status>{WSE}/SourceCancelling</e:Status>'
+        "</e:SubscriptionEnd>",
+        action=f"{WSE}/SubscriptionEnd",
+        message_id="uuid:E",
+    )
+    async with running(tmp_path) as one:
+        assert (await one.post(octets, "/wsman")).status == 400

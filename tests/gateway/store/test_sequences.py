@@ -1,5 +1,7 @@
 """The tables of sequences in the store are those that reliable messaging itself makes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,18 +16,27 @@ from gateway.store.schema import sequences
 TABLES = ["incoming", "invoker", "invoker_messages", "outgoing", "outgoing_messages"]
 
 
-@pytest.fixture
-def migrated(tmp_path: Path) -> Engine:
-    engine = create_engine(f"sqlite:///{tmp_path / 'migrated.db'}")
-    upgrade(engine)
-    return engine
+@contextmanager
+def database(path: Path) -> Iterator[Engine]:
+    engine = create_engine(f"sqlite:///{path}")
+    try:
+        yield engine
+    finally:
+        engine.dispose()
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Engine:
-    engine = create_engine(f"sqlite:///{tmp_path / 'made.db'}")
-    metadata.create_all(engine)
-    return engine
+def migrated(tmp_path: Path) -> Iterator[Engine]:
+    with database(tmp_path / "migrated.db") as engine:
+        upgrade(engine)
+        yield engine
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Engine]:
+    with database(tmp_path / "made.db") as engine:
+        metadata.create_all(engine)
+        yield engine
 
 
 def described(engine: Engine, table: str) -> object:
@@ -44,24 +55,29 @@ def test_a_table(table: str, migrated: Engine, made: Engine) -> None:
 
 
 def test_sequences_of_earlier_versions_are_registered(tmp_path: Path) -> None:
-    engine = create_engine(f"sqlite:///{tmp_path / 'earlier.db'}")
-    upgrade(engine, "0011")
-    with engine.begin() as connection:
-        for name, owner in (("urn:a", "one"), ("urn:b", None)):
-            connection.execute(
-                text(
-                    "INSERT INTO dragoman_rm_incoming (address, identifier, wire, acks_to, state, "
-                    "owner, service, received, closed, complete, incomplete, unacknowledged, "
-                    "last_seen) VALUES (x'', :name, '', '', '', :owner, '', '', 0, 0, '', 0, 0.0)"
-                ),
-                {"name": name, "owner": owner},
-            )
-        for number, envelope in ((2, b"12345"), (3, b"6")):
-            row = {"sequence": "urn:a", "number": number, "envelope": envelope, "content_type": ""}
-            connection.execute(invoker_messages.insert(), row)
-    upgrade(engine)
-    with engine.connect() as connection:
-        found = connection.execute(select(sequences).order_by(sequences.c.identifier)).all()
+    with database(tmp_path / "earlier.db") as engine:
+        upgrade(engine, "0011")
+        with engine.begin() as connection:
+            for name, owner in (("urn:a", "one"), ("urn:b", None)):
+                connection.execute(
+                    text(
+                        "INSERT INTO dragoman_rm_incoming (address, identifier, wire, acks_to, state, "
+                        "owner, service, received, closed, complete, incomplete, unacknowledged, "
+                        "last_seen) VALUES (x'', :name, '', '', '', :owner, '', '', 0, 0, '', 0, 0.0)"
+                    ),
+                    {"name": name, "owner": owner},
+                )
+            for number, envelope in ((2, b"12345"), (3, b"6")):
+                row = {
+                    "sequence": "urn:a",
+                    "number": number,
+                    "envelope": envelope,
+                    "content_type": "",
+                }
+                connection.execute(invoker_messages.insert(), row)
+        upgrade(engine)
+        with engine.connect() as connection:
+            found = connection.execute(select(sequences).order_by(sequences.c.identifier)).all()
     assert [tuple(row) for row in found] == [
         ("urn:a", public_id("urn:a"), "one", 6),
         ("urn:b", public_id("urn:b"), "", 0),

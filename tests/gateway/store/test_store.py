@@ -16,7 +16,8 @@ from filters import Refused
 from gateway.model.deaths import Death, DeathReason
 from gateway.store import HeldRow, Store, StoreUnavailable, Totals, burials, run_apart, totals
 from gateway.store import held as rows
-from gateway.store.engine import BUSY, MAX_BATCH, MAX_WAITING
+from gateway.store.engine import MAX_BATCH, MAX_WAITING
+from gateway.store.opening import BUSY
 from mediation import Notification
 from tests.rigs.dispatching import notification
 from tests.rigs.stores import check_store, on_each_store, outage
@@ -61,6 +62,18 @@ async def test_hold_once(store: Store) -> None:
     assert await store.submit(lambda c: rows.hold(c, work[:1])) == [False]
     sums, held, dead = await law(store)
     assert (sums.matched, sums.dead, held, dead) == (3, 1, 2, 1)
+
+
+@pytest.mark.parametrize("name", ["a?b=1", "c#d", "e%20f", "g[1]", "h i", "k:@l", "m\\n"])
+async def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """It is part of a URL, in which these mean something."""
+    folder = tmp_path / name
+    folder.mkdir()
+    store = Store.at(folder)
+    await store.start()
+    await store.close()
+    assert [path.name for path in folder.glob("*.db")] == ["store.db"]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 @on_each_store

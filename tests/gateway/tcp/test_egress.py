@@ -10,6 +10,7 @@ import pytest
 from gateway.egress import AddressPolicy, ClientLimits
 from gateway.egress.soap_tcp_transport import SoapTcpTransport
 from gateway.egress.transport import FailureKind, Request, SendFailed
+from gateway.security.tls import client_context
 from gateway.tcp import SoapTcpConnection
 from mediation import Attachment, Soap
 from mediation.packaging.dime import DimeMessage, Encoder
@@ -183,7 +184,7 @@ class TestTls:
         authority = Authority(tmp_path)
         server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         server.load_cert_chain(*authority.issue("localhost"))
-        client = ssl.create_default_context(cafile=str(authority.certificate))
+        client = client_context(ca=authority.certificate)
         async with consuming(tls=server) as consumer, transporting(tls=client) as transport:
             for number in range(3):
                 await transport.send(consumer.request(str(number), filling=300_000))

@@ -14,6 +14,7 @@ import pytest
 
 from gateway.client import Client, Consumer, GatewayError, base_url, subscribed
 from gateway.client.soap_tcp import SoapTcpConsumer
+from gateway.security.tls import client_context
 from mediation import Soap, Version
 from mediation.client import SPECS, read_answer, write_publish, write_unsubscribe
 from mediation.mailboxes.kept import relates_to
@@ -99,7 +100,7 @@ class TestNotifications:
         authority = Authority(tmp_path)
         server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         server.load_cert_chain(*authority.issue("127.0.0.1"))
-        client_tls = ssl.create_default_context(cafile=str(authority.certificate))
+        client_tls = client_context(ca=authority.certificate)
         async with (
             on_tcp(tmp_path / "data", server, client_tls) as gateway,
             Client(gateway.url, tls=client_tls) as client,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.http import HttpLimits
+from gateway.security.tls import client_context
 from gateway.tcp import TcpLimits
 from mediation import Attachment, Packaging, Soap
 from mediation.packaging.dime import DimeLimits, DimeMessage, Encoder
@@ -419,7 +420,7 @@ class TestTls:
         certificate, key = authority.issue("localhost")
         server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         server.load_cert_chain(certificate, key)
-        return server, ssl.create_default_context(cafile=str(authority.certificate))
+        return server, client_context(ca=authority.certificate)
 
     async def test_an_exchange(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
         server, client = contexts

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import socket
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -446,7 +448,7 @@ async def test_why_a_subscription_gets_nothing(tmp_path: Path) -> None:
         assert entry is not None
         await run.until(lambda: run.gateway.dispatchers.open_breakers == 1)
         view = await view_of(run)
-        assert view["state"] == "waiting for breaker"
+        assert view["state"] == "failing"
         assert view["delivery"]["failures"] == 5
         assert view["delivery"]["last_error"].startswith("answered 500 Internal Server Error")
         assert view["delivery"]["breaker_until"] > view["delivery"]["last_error_at"]
@@ -611,7 +613,7 @@ async def test_a_black_listed_subscription_says_so(tmp_path: Path) -> None:
         assert dispatcher._schedule.black_list == BlackList(2, 60.0)
         assert (await view_of(run))["delivery"]["black_listed_until"] is None
         entry.rests_until = asyncio.get_running_loop().time() + 60.0
-        view = await view_of(run, "/subscriptions?state=waiting+for+breaker")
+        view = await view_of(run, "/subscriptions?state=failing")
         assert view["delivery"]["black_listed_until"] == view["delivery"]["breaker_until"]
         await run.publish("<a/>")
 
@@ -665,3 +667,123 @@ async def test_failing_destinations_and_histograms(tmp_path: Path) -> None:
     assert counted == [2]
     [start] = families["dragoman_start_time_seconds"].samples
     assert start.value > 1.7e9
+
+
+async def test_the_cause_of_a_failure_is_told_in_the_same_words_everywhere(tmp_path: Path) -> None:
+    """In the list, its selection, `explain`, destinations and the log."""
+    said = "connection refused"
+    async with running(
+        tmp_path, adapter="memory:", retry_delays=(0.01,) * 10, deliver_to_self=True
+    ) as run:
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{closed.getsockname()[1]}/x"
+            for _ in range(2):  # The second fails for the breaker of both, without an attempt.
+                await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url))
+            await run.publish("<a/>")
+
+            async def are_failing() -> bool:
+                return (await metrics(run))["dragoman_failing_subscriptions"] == 2
+
+            await until(are_failing)
+            listed = read(await run.api("GET", "/subscriptions?state=failing"))["subscriptions"]
+            assert [(one["state"], one["delivery"]["last_error"]) for one in listed] == [
+                ("failing", said)
+            ] * 2
+            steps = {step["name"]: step for step in await explained(run, listed[0]["id"])}
+            assert steps["last error"]["text"].startswith(said)
+            [destination] = read(await run.api("GET", "/destinations"))["destinations"]
+            assert destination["last_error"] == said
+            assert {line["reason"] for line in logged(run, "delivery.failing")} == {said}
+
+
+async def test_dead_letters_are_listed_by_what_they_are_redriven_and_purged_by(
+    tmp_path: Path,
+) -> None:
+    """Each selection lists as many as a dry run of `purge` counts, page by page or at once."""
+    async with running(tmp_path, adapter="memory:") as run, Consumers() as consumer:
+        url = consumer.add(status(400)).url
+        for topic in ("storms", "floods"):
+            filter_ = topic_expression(topic)
+            await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url, filter=filter_))
+        for topic in ("storms", "storms", "floods"):
+            await run.publish(f"<a>{topic}</a>", path=f"/soap/topic/{topic}")
+
+        async def dead() -> list[Any]:
+            return list(read(await run.api("GET", "/deadletters"))["dead_letters"])
+
+        async def are_dead() -> bool:
+            return len(await dead()) == 3
+
+        await until(are_dead)
+        letters = await dead()
+        one = letters[0]
+        assert one["published_id"] != one["message_id"]
+        assert len({letter["published_id"] for letter in letters}) == 3
+        selections: list[tuple[dict[str, str], int]] = [
+            ({"topic": "storms"}, 2),
+            ({"topic": "storms", "reason": "rejected"}, 2),
+            ({"reason": "too-large"}, 0),
+            ({"since": "2999-01-01T00:00:00Z"}, 0),
+            ({"since": one["died"]}, 3),
+            ({"subscription": one["subscription"]}, sum(
+                one["subscription"] == each["subscription"] for each in letters)),
+            ({"message": one["message_id"]}, 1),
+            ({"message": one["published_id"]}, 1),
+            ({"message": "urn:other"}, 0),
+            ({"message": one["published_id"], "topic": "other"}, 0),
+        ]  # fmt: skip
+        for selection, number in selections:
+            asked = json.dumps({**selection, "dry_run": True}).encode()
+            purged = read(await run.api("POST", "/deadletters/purge", asked))
+            assert purged["number"] == number, selection
+            found = 0
+            after: int | None = 0
+            while after is not None:
+                query = urlencode({**selection, "limit": 1, "after": after})
+                page = read(await run.api("GET", f"/deadletters?{query}"))
+                found += len(page["dead_letters"])
+                after = page["next"]
+            assert found == number, selection
+        assert (await run.api("GET", "/deadletters?ns=w")).status == 422
+
+
+async def test_what_became_of_a_message_is_told_by_each_of_its_ids(tmp_path: Path) -> None:
+    """Accepted when, of whom and on which topic; matched how many; delivered, waits and died for
+    whom; after a restart, what waits and died."""
+    published = "urn:uuid:11111111-2222-3333-4444-555555555555"
+    folder = tmp_path / "data"
+
+    async def trace(run: Running, id_: str) -> Any:
+        answer = await run.api("GET", f"/messages/{quote(id_, safe='')}")
+        return read(answer)["messages"] if answer.status == 200 else []
+
+    async with Consumers() as consumer:
+        async with running(folder, adapter="embedded:", retry_delays=(3600,)) as run:
+            good, bad, away = consumer.fresh(), consumer.add(status(400)), consumer.add(status(503))
+            for url in (good, bad.url, away.url):
+                await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url))
+            await run.publish("<a/>", path="/soap/topic/storms", message_id=published)
+            got = await consumer.next(good)
+
+            async def known() -> bool:
+                [one] = await trace(run, published)
+                return bool(one["dead"] and one["waiting"] and one["delivered"])
+
+            await until(known)
+            [one] = await trace(run, published)
+            assert (one["id"], one["topic"], one["matched"]) == (published, "storms", 3)
+            assert one["accepted"] and "127.0.0.1" in one["by"] and one["under_way"] == 0
+            [delivered], [waits], [dead] = one["deliveries"], one["waiting"], one["dead"]
+            assert len({each["subscription"] for each in (delivered, waits, dead)}) == 3
+            assert dead["failure"].startswith("answered 400")
+            for other in (got.id, dead["message_id"]):
+                assert [each["id"] for each in await trace(run, other)] == [published]
+            assert (await run.api("GET", "/messages/urn:other")).status == 404
+        async with running(folder, adapter="embedded:", retry_delays=(3600,)) as run:
+            [one] = await trace(run, published)
+            assert (one["waiting"][0]["subscription"], one["dead"]) == (
+                waits["subscription"],
+                [dead],
+            )
+            assert [each["id"] for each in await trace(run, dead["message_id"])] == [published]

@@ -1,6 +1,7 @@
 """JSON that has no reading, or two, or not the one that is wanted: 4xx with a plain sentence."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +249,12 @@ def test_characters_that_no_text_has(value: Any, said: str) -> None:
 
 def test_other_characters() -> None:
     check_texts({"\u00e9": ["\U0001f600", 1, None, True, 1.5, "\\u0000"]})
+
+
+async def test_each_operation_of_the_description_has_a_name_of_its_own(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        schema = json.loads((await run.request("GET", "/openapi.json")).body)
+    operations = [one for path in schema["paths"].values() for one in path.values()]
+    for field in ("summary", "operationId"):
+        names = Counter(one[field] for one in operations if field in one)
+        assert [name for name, number in names.items() if number > 1] == []

@@ -415,8 +415,8 @@ async def empty(box: Box) -> None:
 
 async def test_an_idle_stream_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than any deadline of the connection."""
-    limits = functools.partial(HttpLimits, head_time=0.3, body_time=0.3, write_time=0.3)
-    monkeypatch.setattr(gateway.server.composition.endpoints, "HttpLimits", limits)
+    limits = HttpLimits(head_time=0.3, body_time=0.3, write_time=0.3)
+    monkeypatch.setattr(gateway.server.composition.endpoints, "limits_of", lambda _: limits)
     monkeypatch.setattr(streams, "HEARTBEAT", 0.2)
     async with running(tmp_path) as run:
         box = await Box.make(run, topic="storms", expires=5)
@@ -488,8 +488,8 @@ async def test_a_stream_that_breaks_loses_nothing(tmp_path: Path) -> None:
 async def test_a_reader_that_does_not_read_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = functools.partial(HttpLimits, write_time=0.5)
-    monkeypatch.setattr(gateway.server.composition.endpoints, "HttpLimits", limits)
+    limits = HttpLimits(write_time=0.5)
+    monkeypatch.setattr(gateway.server.composition.endpoints, "limits_of", lambda _: limits)
     monkeypatch.setattr(streams, "TAKEN_IN", 0.5)
     async with running(tmp_path) as run:
         box = await Box.make(run)
@@ -712,3 +712,26 @@ async def test_documentation(
             assert b"1 storms <speed" in printed
             assert b'{"number":1}' in printed and b'"messages":0' in printed
         assert len(run.gateway.mailboxes) == len(run.gateway.subscriptions) == 0
+
+
+async def test_a_mailbox_of_everything(tmp_path: Path) -> None:
+    """Topics with a namespace and without, and what has none."""
+    async with running(tmp_path) as run:
+        made = await run.request(
+            "POST", "/mailboxes", b'{"all": true}', content_type="application/json"
+        )
+        assert made.status == 201, made.body
+        key = json.loads(made.body)["key"]
+        for path in ("/soap/topic/storms", "/soap/topic/%7Burn:w%7Dstorms", "/soap"):
+            await run.publish("<a/>", path=path)
+        body = b'{"max": 10, "wait": 20}'
+        got: list[Any] = []
+        while len(got) < 3:
+            answer = await run.request(
+                "POST", f"/mailboxes/{key}/receive", body, content_type="application/json"
+            )
+            got += json.loads(answer.body)["messages"]
+        assert {one["topic"] for one in got} >= {"storms", "{urn:w}storms"}
+        for odd in (b'{"all": true, "topic": "a"}', b'{"all": 1}'):
+            refused = await run.request("POST", "/mailboxes", odd, content_type="application/json")
+            assert refused.status == 422

@@ -129,12 +129,31 @@ def test_batched_mode() -> None:
         "application/cloudevents",
         "application/cloudevents+avro",
         "application/cloudevents-batch+avro",
-        "application/cloudevents+json; charset=utf-16",
     ],
 )
 def test_other_formats(content_type: str) -> None:
     headers = raw(write_headers(CloudEvent(ATTRIBUTES)), ("Content-Type", content_type))
     assert reason_of(headers, b"{}") is Reason.MEDIA_TYPE
+
+
+@pytest.mark.parametrize("name", ["iso-8859-1", "cp1252", "utf-16le", "utf8", "latin9"])
+@pytest.mark.parametrize("batched", [False, True])
+def test_other_charsets(name: str, batched: bool) -> None:
+    text = json.dumps({**ATTRIBUTES, "subject": "\u00c4ngelholm"}, ensure_ascii=False)
+    media_type, text = (
+        ("application/cloudevents-batch+json", f"[{text}]")
+        if batched
+        else ("application/cloudevents+json", text)
+    )
+    headers = raw((("Content-Type", f'{media_type}; charset="{name}"'),))
+    [event] = read_message(headers, text.encode(name))
+    assert event.attributes["subject"] == "\u00c4ngelholm"
+
+
+@pytest.mark.parametrize("name", ["utf-7", "shift_jis", "utf-32", "utf-16"])
+def test_charsets_that_are_not_read(name: str) -> None:
+    content_type = f"application/cloudevents+json; charset={name}"
+    assert reason_of([(b"content-type", content_type.encode())], b"{}") is Reason.ENCODING
 
 
 def test_no_event() -> None:

@@ -11,7 +11,6 @@ from lxml import etree
 
 from mediation.cloudevents.projection import (
     MOST_PARTS,
-    _Remembered,
     may_project,
     project,
     unproject,
@@ -142,15 +141,6 @@ def test_namespaces_cost_where_they_are_declared() -> None:
 def test_what_was_made_is_not_made_again() -> None:
     payload = b"<a><b>" + b"x" * 100 + b"</b></a>"
     assert write_projection(payload) is write_projection(bytes(bytearray(payload)))
-
-
-def test_little_is_remembered() -> None:
-    remembered = _Remembered(100)
-    for number in range(50):
-        remembered.put(b"%d" % number, b"x" * 20)
-    assert sum(remembered.get(b"%d" % number) is not None for number in range(50)) == 4
-    remembered.put(b"large", b"x" * 100)
-    assert remembered.get(b"large") is None
 
 
 @pytest.mark.parametrize("part", [b"<b/>", b"<b>x</b>", b"<!---->", b'<b c="1"/>', b"<b c='1'/>"])

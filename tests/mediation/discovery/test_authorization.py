@@ -126,7 +126,13 @@ def test_a_topic_whose_advertisement_is_encrypted_is_protected_alike(people: Par
     assert ask(people, about=hidden, delegation=None).denial is Denial.NOT_DELEGATED
 
 
+def test_a_proof_for_this_content_is_enough_where_one_is_asked_for(people: Parties) -> None:
+    content = replace(SUBSCRIBE, digest="dGhpcw==", needs_digest=True)
+    assert ask(people, proof=possession(digest="dGhpcw=="), access=content).allowed
+
+
 def test_each_reason_to_refuse(people: Parties) -> None:
+    content = replace(SUBSCRIBE, digest="dGhpcw==", needs_digest=True)
     other = root("Authority of others", rsa_key("others")).credentials("c", people.consumer.key)
     publish = replace(SUBSCRIBE, right=Right.PUBLISH)
     changed = sign(possession(), people.consumer).replace(b"urn:uuid:5d0f", b"urn:uuid:5d0e")
@@ -148,6 +154,9 @@ def test_each_reason_to_refuse(people: Parties) -> None:
         (Denial.OTHER_RIGHT, ask(people, access=publish)),
         (Denial.OTHER_REQUEST, ask(people, proof=possession(request="urn:uuid:8"))),
         (Denial.OTHER_AUDIENCE, ask(people, proof=possession(audience="https://elsewhere.net/"))),
+        (Denial.OTHER_CONTENT, ask(people, proof=possession(digest="b3RoZXI="))),
+        (Denial.OTHER_CONTENT, ask(people, proof=possession(digest="b3RoZXI="), access=content)),
+        (Denial.NO_DIGEST, ask(people, access=content)),
         (Denial.UNTIMELY, ask(people, now=NOW + 31 * SECOND)),
         (Denial.UNTIMELY, ask(people, proof=possession(issued=NOW + 61 * SECOND,
                                                        expires=NOW + 62 * SECOND))),
@@ -171,7 +180,13 @@ def test_each_reason_to_refuse(people: Parties) -> None:
         assert decision.until is None
         assert decision.proof is None
     tried = {denial for denial, _ in cases}
-    assert set(Denial) - tried == {Denial.REPLAYED, Denial.CROWDED, Denial.FORGED}
+    assert set(Denial) - tried == {
+        Denial.REPLAYED,
+        Denial.CROWDED,
+        Denial.FORGED,
+        Denial.WITHDRAWN,
+        Denial.UNKNOWN,
+    }
 
 
 def test_a_delegation_is_not_handed_on(people: Parties) -> None:

@@ -28,7 +28,7 @@ from mediation.discovery import (
     read_as,
     write,
 )
-from tests.rigs import discovery
+from tests.rigs import discovery, discovery_strategies
 from tests.rigs.discovery import ELEMENTS
 
 SCHEMA = etree.XMLSchema(
@@ -75,7 +75,7 @@ def test_what_is_written_is_read(value: Element) -> None:
         assert received.id == etree.fromstring(octets).get("ID")
 
 
-@given(discovery.elements)
+@given(discovery_strategies.elements)
 def test_writing_is_the_inverse_of_reading(value: Element) -> None:
     octets = write(value)
     assert SCHEMA.validate(etree.fromstring(octets)), SCHEMA.error_log

@@ -21,11 +21,11 @@ from mediation.discovery.errors import Malformed, SignatureRefused
 from mediation.discovery.parts import canonical
 from mediation.discovery.signing import _sign, sign, sign_canonical
 from mediation.discovery.xml_signature import SIGNATURE, _read, _read_plain
-from tests.rigs import discovery
+from tests.rigs import discovery, discovery_strategies
 from tests.rigs.discovery import NOW, TOPIC_ID
 from tests.rigs.discovery_keys import parties, root, rsa_key
 
-_SIGNED = discovery.elements.filter(lambda value: not hasattr(value, "possession"))
+_SIGNED = discovery_strategies.elements.filter(lambda value: not hasattr(value, "possession"))
 
 
 def id_of(octets: bytes) -> str:

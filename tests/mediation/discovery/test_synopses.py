@@ -20,7 +20,7 @@ from mediation.discovery import (
     place_uuid,
     selection_of,
 )
-from tests.rigs import discovery
+from tests.rigs import discovery, discovery_strategies
 
 ID = discovery.TOPIC_ID
 LEVEL = f"u-{ID}"
@@ -140,7 +140,7 @@ def test_a_wrong_placeholder_is_refused(placeholder: Synopsis) -> None:
         check_placeholder(placeholder)
 
 
-@given(discovery.synopses, st.uuids(), st.uuids())
+@given(discovery_strategies.synopses, st.uuids(), st.uuids())
 def test_what_was_put_in_is_found_again(placeholder: Synopsis, mine: Any, other: Any) -> None:
     try:
         finished = place_uuid(placeholder, mine)

@@ -124,7 +124,7 @@ def test_plain_values_are_read_by_it(values: dict[str, str]) -> None:
         {"message": "<!-- -->a"},
         {"message": "<![CDATA[a]]>"},
         {"message": "<?p?>"},
-        {"message": "x" * 9000},
+        {"message": "x" * 17_000},
         {"timestamp": ""},
         {"timestamp": "007 "},
         {"timestamp": "-007"},
@@ -191,7 +191,6 @@ def test_any_call_is_what_it_is_as_a_whole(at: int, cut: int, put: bytes) -> Non
     "fields",
     [
         "<message xsi:nil='1'></message><eventType>storm</eventType>",
-        "<eventType>storm</eventType><eventType>wind</eventType>",
         "<eventType>storm</eventType><own>1</own>",
         "<!-- <source>a</source> --><eventType>storm</eventType>",
         "<own><source>a</source></own><eventType>storm</eventType>",
@@ -200,7 +199,7 @@ def test_any_call_is_what_it_is_as_a_whole(at: int, cut: int, put: bytes) -> Non
         "<eventType xsi:type='enc:Array'>storm</eventType>",
         "<source/><eventType>storm</eventType>",
         "<a:eventType xmlns:a='urn:a'>storm</a:eventType>",
-        "<eventType a='>'>storm</eventType>",
+        "<eventType xsi:a='>'>storm</eventType>",
         "",
     ],
 )

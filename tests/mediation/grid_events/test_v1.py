@@ -18,6 +18,7 @@ from mediation import (
     Version,
     Wsa,
 )
+from mediation.client import read_received
 from mediation.grid_events import Generation, Port, TypeNames, port_reference, read_payload
 from mediation.grid_events.events import write_fields
 from mediation.grid_events.making import made_event
@@ -233,3 +234,25 @@ def test_what_is_made_of_others_is_written_as_any_event(
     )
     rendered = shape.render(notification, source).fill(Recipient(shape, number=77), "urn:m")
     assert rendered.endswith(expected.encode())
+
+
+@pytest.mark.parametrize("name", [None, "storms", "{urn:w}storms/_x0031_b", "{urn:w}a/{urn:v}b"])
+def test_what_a_gateway_made_an_event_of_is_read_as_it_was(name: str | None) -> None:
+    payload = '<w:Storm xmlns:w="urn:weather">]]&gt; &amp; \U0001f300</w:Storm>'.encode()
+    said = None if name is None else topic(name)
+    one = Notification("urn:1", "p", payload, datetime(2026, 1, 2, tzinfo=UTC), said)
+    octets = called(listening(), one)
+    (read,) = events(octets)
+    assert (read.topic, read.payload) == (said, payload)
+    received = read_received(octets)
+    assert isinstance(received, tuple)
+    assert [(each.topic, each.payload) for each in received] == [(said, payload)]
+
+
+def test_an_empty_namespace_is_that_of_a_plain_topic() -> None:
+    one = Notification("1", "p", b"<w:W xmlns:w='urn:w'/>", datetime(2026, 1, 2, tzinfo=UTC))
+    event = made_event(replace(one, topic=topic("storms")), "")
+    assert (event.namespace, event.topic) == ("", topic("storms"))
+    said = replace(event, namespace=None).topic
+    assert said is not None
+    assert said.steps[0].namespace == "http://www.extreme.indiana.edu/soap/events"

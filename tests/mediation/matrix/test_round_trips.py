@@ -7,26 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filters import Topic
-from mediation import SPECIFICATIONS, Notification
+from mediation import Notification
 from mediation.matrix import NOTIFIED, Dialect, Fact
 from tests.rigs.matrix import decoded, delivered
 from tests.rigs.mediation import NOW, canonical, topic
 from tests.rigs.payloads import elements
 
-
-def _whole(one: Dialect, other: Dialect) -> bool:
-    """Whether what a call makes of a topic is still the same for the other: not where that takes a
-    topic for one name."""
-    calls = [bool(SPECIFICATIONS[each.version].calls) for each in (one, other)]
-    levels = [Fact.TOPIC not in each.tells or Fact.LEVELS in each.tells for each in (one, other)]
-    return not any(calls) or all(levels)
-
-
 PAIRS = [
     pytest.param(one, other, id=f"{one.name} and {other.name}")
     for one in NOTIFIED
     for other in NOTIFIED
-    if _whole(one, other)
 ]
 PAYLOAD = "urn:example:event"
 NAMES = st.text("abcäz_", min_size=1, max_size=5)
@@ -51,8 +41,6 @@ def as_told(one: Topic, *dialects: Dialect) -> Topic:
     """The topic, as far as all of *dialects* tell it."""
     tells = frozenset(Fact).intersection(*(d.tells for d in dialects if Fact.TOPIC in d.tells))
     text = str(one)
-    if any(SPECIFICATIONS[d.version].calls for d in dialects) and not one.steps[0].namespace:
-        text = f"{{{PAYLOAD}}}{text}"  # A call always names one: the payload's, where it must.
     if Fact.NAMESPACES not in tells:
         text = "/".join(step.name for step in one.steps)
     if Fact.LEVELS not in tells:

@@ -98,7 +98,7 @@ def test_for_ever_in_numbers(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "P", "PT", "P1DT", "1H", "PT1", "P1W", "PT-1H", "-PT1S", "-P1M", "PT1H30", "pt1h",
+        "", "P", "PT", "P1DT", "1H", "PT1", "P1W", "PT-1H", "-PT1", "-P", "PT1H30", "pt1h",
         "PT1,5S", "PT.5S", "PT1.S", "P1M1Y", "tomorrow", "+5", "1e3", "6.0", "--1", "**",
         "2004-06-26", "21:07:00Z", "2004-13-01T00:00:00Z", "2004-06-31T00:00:00Z",
         "2004-06-26T25:00:00Z", "2004-06-26T24:00:01Z", "2004-06-26T21:07:00+25:00",
@@ -112,6 +112,13 @@ def test_anything_else(text: str) -> None:
             parse_expiry(text, milliseconds=milliseconds)
         assert caught.value.reason is Reason.EXPIRY_INVALID
         assert text not in caught.value.text or not text
+
+
+@pytest.mark.parametrize("text", ["-PT1S", "-P1M", "-P1DT2H", "-PT0.5S"])
+def test_a_negative_duration_is_told_as_such(text: str) -> None:
+    with pytest.raises(MediationError, match="The duration is negative") as caught:
+        parse_expiry(text)
+    assert caught.value.reason is Reason.EXPIRY_IN_THE_PAST
 
 
 @pytest.mark.parametrize(

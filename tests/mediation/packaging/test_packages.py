@@ -80,7 +80,6 @@ PEERS = [
         b"\r\nall well\r\n------=_Part_0_1330.1417--\r\n",
         Package(
             envelope('<p href="cid:report"/>'),
-            "utf-8",
             S11,
             None,
             (Attachment("cid:report", "text/plain", b"all well"),),
@@ -108,7 +107,6 @@ PEERS = [
         ),
         Package(
             envelope('<p href="cid:M1@host"/>'),
-            "utf-8",
             S11,
             None,
             (Attachment("cid:M1@host", 'image/png; name="map.png"', b"\x89PNG"),),
@@ -128,7 +126,6 @@ PEERS = [
         + b"behind it",
         Package(
             envelope('<p href="cid:a@x"/>'),
-            None,
             S11,
             None,
             (Attachment("cid:a@x", "image/png", b"GIF89a" * 20),),
@@ -154,9 +151,7 @@ PEERS = [
             ),
             boundary="uuid:0ca0e16e",
         ),
-        Package(
-            envelope('<m:photo xmlns:m="urn:m">AAEC</m:photo>', S12), "utf-8", S12, "urn:a", ()
-        ),
+        Package(envelope('<m:photo xmlns:m="urn:m">AAEC</m:photo>', S12), S12, "urn:a", ()),
         id="cxf",
     ),
     pytest.param(
@@ -179,9 +174,7 @@ PEERS = [
             ),
             boundary="uuid:d0c+id=1",
         ),
-        Package(
-            envelope('<m:photo xmlns:m="urn:m">AAEC</m:photo>', S12), "utf-8", S12, "urn:a", ()
-        ),
+        Package(envelope('<m:photo xmlns:m="urn:m">AAEC</m:photo>', S12), S12, "urn:a", ()),
         id="wcf",
     ),
     pytest.param(
@@ -192,7 +185,6 @@ PEERS = [
         ),
         Package(
             envelope('<p href="urn:uuid:7"/>'),
-            None,
             S11,
             None,
             (Attachment("urn:uuid:7", "image/png", b"1"),),
@@ -207,7 +199,6 @@ def canonical(package: Package) -> Package:
     declaration = b"<?xml version='1.0' encoding='UTF-8'?>\n"
     return Package(
         package.envelope.removeprefix(declaration),
-        package.charset,
         package.soap,
         package.action,
         package.attachments,
@@ -281,7 +272,6 @@ def test_xop_in_utf_16() -> None:
     )
     package = read_package(MTOM, body)
     assert b">AAEC</m:photo>" in package.envelope
-    assert package.charset == "utf-8"
 
 
 def test_no_two_parts_get_one_name() -> None:

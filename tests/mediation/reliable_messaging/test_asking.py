@@ -7,6 +7,7 @@ import pytest
 from filters import Reason
 from mediation import (
     SPECS,
+    DeliveryAssurance,
     EndpointReference,
     Incoming,
     Subscribe,
@@ -30,10 +31,17 @@ def subscribe(read: Incoming) -> Subscribe:
     return read.request
 
 
-def written(version: Version, reliable: str = "") -> bytes:
+def written(
+    version: Version, reliable: str = "", assurance: DeliveryAssurance | None = None
+) -> bytes:
     spec = replace(SPECS[version], wsa=Wsa.V2005_08)
     _, octets = write_subscribe(
-        spec, to="http://g.example/soap", consumer=HERE, message_id="urn:m:1", reliable=reliable
+        spec,
+        to="http://g.example/soap",
+        consumer=HERE,
+        message_id="urn:m:1",
+        reliable=reliable,
+        assurance=assurance,
     )
     return octets
 
@@ -90,3 +98,51 @@ def test_what_people_call_versions(number: str, rm: Rm) -> None:
 def test_no_such_version() -> None:
     with pytest.raises(ValueError, match=r"2\.0"):
         Rm.of("2.0")
+
+
+OF_SOAP = (*SAYING, Version.WSN_1_0, Version.WSN_1_2)
+
+
+class TestAssurance:
+    @pytest.mark.parametrize("version", OF_SOAP)
+    def test_every_specification_has_a_place_for_it(self, version: Version) -> None:
+        for wanted in (DeliveryAssurance.AT_MOST_ONCE, DeliveryAssurance.AT_LEAST_ONCE):
+            read = subscribe(incoming(written(version, assurance=wanted)))
+            assert read.delivery.assurance is wanted
+        assert subscribe(incoming(written(version))).delivery is PUSH
+
+    @pytest.mark.parametrize("version", OF_SOAP)
+    def test_exactly_once_is_a_sequence(self, version: Version) -> None:
+        octets = written(version, assurance=DeliveryAssurance.EXACTLY_ONCE)
+        if version in SAYING:
+            assert subscribe(incoming(octets)).delivery == DeliveryMode(reliable="1.1")
+        else:
+            told = refused(octets).refused
+            assert told.reason is Reason.POLICY_UNSUPPORTED and "sequences" in str(told)
+
+    @pytest.mark.parametrize("version", SAYING)
+    @pytest.mark.parametrize("wanted", list(DeliveryAssurance))
+    def test_a_sequence_is_exactly_once_alone(
+        self, version: Version, wanted: DeliveryAssurance
+    ) -> None:
+        octets = written(version, reliable="1.0", assurance=wanted)
+        if wanted is DeliveryAssurance.EXACTLY_ONCE:
+            assert subscribe(incoming(octets)).delivery == DeliveryMode(reliable="1.0")
+        else:
+            assert refused(octets).refused.reason is Reason.POLICY_UNSUPPORTED
+
+    @pytest.mark.parametrize("version", OF_SOAP)
+    @pytest.mark.parametrize("said", ["", "sometimes", "AT-MOST-ONCE"])
+    def test_what_is_none_is_refused(self, version: Version, said: str) -> None:
+        octets = written(version, assurance=DeliveryAssurance.AT_MOST_ONCE)
+        told = refused(octets.replace(b"at-most-once", said.encode())).refused
+        assert told.reason is Reason.POLICY_UNSUPPORTED
+        assert "at-most-once, at-least-once, exactly-once" in str(told)
+
+    @pytest.mark.parametrize("mode", ["PushWithAck", "Events", "Pull"])
+    def test_what_is_acknowledged_or_stored_is_not_at_most_once(self, mode: str) -> None:
+        octets = written(Version.WSE_2004_08, assurance=DeliveryAssurance.AT_MOST_ONCE).decode()
+        management = "http://schemas.dmtf.org/wbem/wsman/1/wsman"
+        other = octets.replace("<wse:Delivery>", f'<wse:Delivery Mode="{management}/{mode}">')
+        assert other != octets
+        assert refused(other.encode()).refused.reason is Reason.POLICY_UNSUPPORTED

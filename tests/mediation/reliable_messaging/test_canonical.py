@@ -74,13 +74,13 @@ def in_sequence(
         spec.soap,
         spec.wsa,
         action=action,
-        body=b"BODY",
+        body=b"<BODY/>",
         to=EndpointReference(to, spec.wsa),
         message_id=f"urn:{action}",
     )
     header = SequenceHeader(identifier, number)
     placed = with_blocks(written, [sequence_block(spec.rm, spec.soap, header)])
-    return placed.replace(b"BODY", body)
+    return placed.replace(b"<BODY/>", body)
 
 
 def acknowledgement(spec: RmSpec, to: str, said: Acknowledgement) -> bytes:

@@ -1,4 +1,4 @@
-"""``dragoman topics advertise --stay --answer``, at a gateway that is no node."""
+"""``dragoman topics advertise --answer``, at a gateway that is no node."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_a_creator_that_stays_answers(tmp_path: Path) -> None:
     topic = read_as(SignedTopicAdvertisement, made_topic(Speaker(parties().producer))).value
     (owner / "tide.xml").write_bytes(topic.advertisement)
     with RunningGateway(cwd=tmp_path) as gateway:
-        staying = ("topics", "advertise", "tide.xml", "--stay", "--answer", "--wait", "0.1")
+        staying = ("topics", "advertise", "tide.xml", "--answer", "--wait", "0.1")
         with Program(*staying, cwd=owner, DRAGOMAN_GATEWAY=gateway.url) as creator:
             creator.wait_for("Ctrl-C ends", lines=creator.err)
             asked = run(

@@ -22,6 +22,7 @@ def test_keys(tmp_path: Path) -> None:
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     credentials = read_credentials(key.read_bytes(), certificate.read_bytes())
     assert credentials.identifier(Role.ENTITY) == said["identifier"]
+    assert credentials.identifier(Role.NODE) == said["identifier as a node"]
 
     now = datetime.now(UTC)
     message = Speaker(credentials).look_for_nodes(now)

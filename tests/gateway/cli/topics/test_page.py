@@ -93,6 +93,8 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
         other = run_to_failure(f"dragoman topics withdraw {id_}", home / "museum", **places, **to)
         assert f"still keeps {id_}: only who made a topic can withdraw it" in other
         assert f"withdrawn {id_}" in run(withdraw, "mole")
+        again = run_to_failure("dragoman topics advertise wind.xml", home / "mole", **places, **to)
+        assert f"No node keeps {id_}: withdrawn, expired" in again
         assert run(find.strip().splitlines()[0], "museum") == "No topic was found.\n"
 
         hidden = run(hide, "mole")

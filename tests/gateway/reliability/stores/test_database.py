@@ -412,7 +412,7 @@ def test_without_tables(engine: Engine) -> None:
         ("sqlite://", "a database in memory"),
         ("sqlite:///:memory:", "a database in memory"),
         ("sqlite:////no/such/folder/a.db", "/no/such/folder/a.db: No such file"),
-        ("nothing", "no database has such a URL"),
+        ("nothing", "its URL cannot be read"),
         ("nothing://a/b", "no database has such a URL"),
         ("postgresql://127.0.0.1:1/none", "connection"),
         ("oracle+oracledb://a/b", "oracle"),
@@ -588,4 +588,27 @@ def test_a_constraint_that_is_checked_at_the_end(postgresql_url: str) -> None:
         tx.outgoing.put(outgoing("key"))
         tx.connection.execute(text("INSERT INTO parts VALUES (99)"))
     assert keys(store) == []
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(None, "wal"), ("delete", "wal"), ("truncate", "truncate")]
+)
+def test_a_file_of_an_application_gets_a_journal_that_readers_do_not_block(
+    before: str | None, after: str, tmp_path: Path
+) -> None:
+    """Unless the application chose another one than new files have."""
+    engine = create_engine(f"sqlite:///{tmp_path}/application.db")
+    if before is not None:
+        event.listen(
+            engine, "connect", lambda own, _: own.execute(f"PRAGMA journal_mode={before}").close()
+        )
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE orders (number INTEGER)")
+    if before == "delete":  # As one that was made before: nothing sets it at each connection.
+        engine.dispose()
+        engine = create_engine(f"sqlite:///{tmp_path}/application.db")
+    DatabaseStore(engine)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == after
     engine.dispose()

@@ -117,7 +117,7 @@ async def test_pages(tmp_path: Path, limit: int) -> None:
         assert found[:3] == sorted(row.topic_id for row in rows)
         assert len(found) == len(set(found)) == 6
         assert found == sorted(found)
-        assert (await known.extent())[0] == 6
+        assert (await known.extent()).count == 6
         for id in found:
             topic = await known.one(id)
             assert topic is not None and topic.id == id
@@ -130,7 +130,7 @@ async def test_what_ends_is_gone(tmp_path: Path) -> None:
     async with catalogue(tmp_path, row, clock=lambda: now() + timedelta(days=60)) as known:
         assert (await known.page("", 10)).topics == []
         assert await known.one(row.topic_id) is None
-        assert (await known.extent())[0] == 0
+        assert (await known.extent()).count == 0
 
 
 def official() -> Draft7Validator:
@@ -262,6 +262,37 @@ async def test_xregistry(tmp_path: Path) -> None:
         assert (labels["owner"], labels["institution"]) == (PRODUCER.id, "Harbour Office")
         await get(run, "/xregistry/endpoints/none", 404)
         assert (await run.admin("DELETE", f"/xregistry/endpoints/{row.topic_id}")).status == 405
+
+
+async def test_the_epoch_of_the_registry_grows_with_each_topic(tmp_path: Path) -> None:
+    """A catalogue that looks at nothing else learns of a topic that is seen or advertised."""
+    async with running(tmp_path, **node_settings(tmp_path)) as run:
+        first = await get(run, "/xregistry")
+        assert await get(run, "/xregistry") == first
+        see(run.gateway.web.topics.seen, "storms")
+        second = await get(run, "/xregistry")
+        await keep(run.gateway.store, advertised())
+        third = await get(run, "/xregistry")
+        for before, after in ((first, second), (second, third)):
+            assert after["endpointscount"] == before["endpointscount"] + 1
+            assert after["epoch"] > before["epoch"]
+            assert after["modifiedat"] > before["modifiedat"] >= first["createdat"]
+    async with running(tmp_path, **node_settings(tmp_path)) as run:
+        assert (await get(run, "/xregistry"))["epoch"] > third["epoch"]
+
+
+async def test_a_page_of_the_registry_has_no_more_than_was_asked_for(tmp_path: Path) -> None:
+    async with running(tmp_path, **node_settings(tmp_path)) as run:
+        see(run.gateway.web.topics.seen, *(f"t{n}" for n in range(501)))
+        for limit, given in (("1", 1), ("500", 500), ("501", 500), (str(2**63), 500)):
+            assert len(await get(run, f"/xregistry/endpoints?limit={limit}")) == given
+        for query in ("limit=0", "limit=-1", "limit=x", "limit=", "after=%00", "after=" + "a" * 65):
+            answer = await run.admin("GET", f"/xregistry/endpoints?{query}")
+            said = json.loads(answer.body)
+            assert (answer.status, said["subject"]) == (400, "/endpoints"), query
+            assert said["type"].endswith("/core/spec.md#bad_request")
+            name = query.partition("=")[0]
+            assert f"The request cannot be processed as provided: {name}: must " in said["title"]
 
 
 @pytest.mark.slow

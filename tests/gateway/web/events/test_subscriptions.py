@@ -25,6 +25,7 @@ from tests.rigs.cloudevents import (
 from tests.rigs.consumers import Connection, Consumers, status
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, exchange, http_request, running
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 GATEWAY = {
@@ -430,6 +431,20 @@ class TestHandshake:
         assert (await subscribe(gateway, sink, address=STRANGER)).status == 201
 
     @pytest.mark.parametrize(
+        ("said", "rate"),
+        [("*", None), ("120", 120), ("0", 1), ("-1", 1), ("NaN", 1), ("0.5", 1), ("2.7", 2),
+         ("inf", 1), ("1e9", 1), ("many", 1), ("9" * 40, None)],
+    )  # fmt: skip
+    async def test_the_rate_that_one_allows(
+        self, gateway: Running, consumer: Consumers, said: str, rate: int | None
+    ) -> None:
+        """What is neither a positive number nor ``*`` is the smallest rate, never none."""
+        stranger = f"127.0.0.{31 + sum(said.encode()) % 100}"  # Each may ask now and then.
+        sink = consumer.add(agreeing(WebHook_Allowed_Origin="127.0.0.1", WebHook_Allowed_Rate=said))
+        made = read(await subscribe(gateway, sink, address=stranger), 201)
+        assert made["protocolsettings"].get("rate") == rate
+
+    @pytest.mark.parametrize(
         ("method", "stranger"), [("GET", "127.0.0.21"), ("POST", "127.0.0.22")]
     )
     async def test_one_that_agrees_by_callback(
@@ -584,3 +599,31 @@ class TestBatches:
         self, gateway: Running, consumer: Consumers, settings: dict[str, Any]
     ) -> None:
         assert (await subscribe(gateway, consumer.add(), protocolsettings=settings)).status == 422
+
+
+async def test_a_subscriber_chooses_the_assurance(gateway: Running, consumer: Consumers) -> None:
+    """At most once is one attempt, and is shown; exactly once takes a sequence."""
+    failing = consumer.add(status(503))
+    config = {"topic": "once", "assurance": "at-most-once"}
+    made = await subscribed(gateway, failing, config=config)
+    assert made["config"]["assurance"] == "at-most-once"
+    path = path_of(made)
+    shown = read(await gateway.request("GET", path))
+    assert read(await put(gateway, path, shown)) == shown
+    view = read(await gateway.api("GET", f"/subscriptions/{made['name']}"))
+    assert view["mode"]["assurance"] == "at-most-once"
+    for number in range(3):
+        await gateway.publish(f"<n>{number}</n>", path="/soap/topic/once")
+
+    async def given_up() -> bool:
+        counts = read(await gateway.api("GET", f"/subscriptions/{made['name']}"))["counts"]
+        assert counts["delivered"] == counts["dead"] == 0
+        return bool(counts["cancelled"] == 3)
+
+    await until(given_up)
+    assert failing.numbers[1:] == ["0", "1", "2"]  # Before them it was asked.
+    usual = await subscribed(gateway, consumer.add(), config={"topic": "a"})
+    assert "assurance" not in usual["config"]
+    for said, told in (("exactly-once", "sequences"), ("sometimes", "at-most-once")):
+        answer = await subscribe(gateway, consumer.add(), config={"assurance": said})
+        assert 400 <= answer.status < 500 and told in answer.body.decode()

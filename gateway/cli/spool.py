@@ -1,0 +1,177 @@
+"""``dragoman spool``."""
+
+import asyncio
+import sys
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from gateway.cli.commands import add, group, help_alone
+from gateway.cli.deadletters import ASKED_WRONGLY, NumberArguments, print_part
+from gateway.cli.errors import CommandFailed
+from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, connecting
+from gateway.cli.output import facts, json_line, line, moment
+from gateway.cli.resources import list_all
+from gateway.client import Administration, Record
+
+spool = group("spool", "Look at, try again or discard what the messaging system does not take.")
+spool.callback()(help_alone)
+
+_COLUMNS = ("number", "state", "topic", "bytes", "since", "reason")
+
+
+class State(Enum):
+    """What becomes of a message in the spool."""
+
+    WAITING = "waiting"
+    REFUSED = "refused"
+
+
+def list_(
+    context: typer.Context,
+    gateway: GatewayOption = GATEWAY,
+    state: Annotated[
+        State | None, typer.Option("--state", help="Those that wait, or that are refused.")
+    ] = None,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""List what waits for the messaging system, and what it refuses for good.
+
+    \b
+    Examples:
+      dragoman spool list
+      dragoman spool list --state refused --output json
+    """
+    list_all(
+        context,
+        gateway,
+        output,
+        lambda administration: administration.spool(state.value if state else None),
+        columns=_COLUMNS,
+        row=_row,
+        none="The spool is empty.",
+    )
+
+
+def show(
+    context: typer.Context,
+    numbers: Annotated[list[int], typer.Argument(metavar="NUMBER", min=1)],
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Print the payload whole, however large.")
+    ] = False,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Show a message of the spool, why the messaging system refuses it, and its payload.
+
+    \b
+    Examples:
+      dragoman spool show 17
+      dragoman spool show 17 --whole --output json | jq -r .payload.text
+    """
+
+    async def run() -> list[Record]:
+        async with Administration(gateway, **connecting(context)) as administration:
+            return [await administration.spooled(number, whole=whole) for number in numbers]
+
+    for position, record in enumerate(asyncio.run(run())):
+        if output is Form.JSON:
+            json_line(record)
+            continue
+        if position:
+            line()
+        payload = record.pop("payload", None)
+        for text in facts(record.items()):
+            line(text)
+        line()
+        print_part("payload", payload)
+
+
+EveryOption = Annotated[bool, typer.Option("--all", help="All that are refused.")]
+
+
+def retry(
+    context: typer.Context,
+    numbers: NumberArguments = None,
+    every: EveryOption = False,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Publish messages that the messaging system refused once more.
+
+    Mend the reason first, a permission or a limit: what is refused again is set aside again.
+
+    \b
+    Examples:
+      dragoman spool retry 17 18
+      dragoman spool retry --all
+    """
+    chosen = _chosen("retry", numbers, every)
+
+    async def run() -> int:
+        async with Administration(gateway, **connecting(context)) as administration:
+            return await administration.retry_spooled(chosen)
+
+    _report("retried", asyncio.run(run()), output)
+
+
+def discard(
+    context: typer.Context,
+    numbers: NumberArguments = None,
+    every: EveryOption = False,
+    gateway: GatewayOption = GATEWAY,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before all are discarded.")
+    ] = False,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Forget messages of the spool for ever: also one that waits, if its number is named.
+
+    With --all those that are refused; then a person at a terminal is asked first.
+
+    \b
+    Examples:
+      dragoman spool discard 17 18
+      dragoman spool discard --all --yes
+    """
+    chosen = _chosen("discard", numbers, every)
+    if every and not yes and sys.stdin.isatty():
+        typer.confirm(f"Forget all refused messages of {gateway}?", abort=True, err=True)
+
+    async def run() -> int:
+        async with Administration(gateway, **connecting(context)) as administration:
+            return await administration.discard_spooled(chosen)
+
+    _report("discarded", asyncio.run(run()), output)
+
+
+def _chosen(command: str, numbers: list[int] | None, every: bool) -> list[int] | None:
+    """The numbers that a command is about; None for all that are refused.
+
+    Raises:
+        CommandFailed: None are named, or in two ways.
+    """
+    if bool(numbers) is every:
+        raise CommandFailed(
+            f"say which messages to {command}: their numbers, or --all", ASKED_WRONGLY
+        )
+    return None if every else numbers
+
+
+def _report(done: str, number: int, output: Form) -> None:
+    if output is Form.JSON:
+        json_line({done: number})
+    else:
+        line(f"{done} {number} message{'' if number == 1 else 's'}")
+
+
+def _row(record: Record) -> list[object]:
+    shown = {**record, "since": moment(record.get("since"))}
+    return [shown.get(name) for name in _COLUMNS]
+
+
+add(spool, list_, "list")
+add(spool, show)
+add(spool, retry)
+add(spool, discard)

@@ -1,0 +1,152 @@
+"""What became of the messages that were accepted last, for those who ask where one is.
+
+Bounded, and in memory: what waits and what died the store knows for longer.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from filters import Topic
+from mediation import Notification, delivery_id_of
+
+KEPT = 10_000
+"""Messages that are remembered; those that came first are forgotten."""
+NAMED = 50
+"""Subscriptions of one message that are remembered by name."""
+MOST_OF_ONE = 256
+"""Notifications of one publication that are looked for by its id."""
+
+
+class Subscriber(Protocol):
+    """Whom a delivery is for."""
+
+    @property
+    def id(self) -> str: ...
+
+
+class Followed(Protocol):
+    """A message on its way."""
+
+    @property
+    def notification(self) -> Notification: ...
+
+    @property
+    def resolved(self) -> Sequence[tuple[Subscriber, str]]:
+        """The ends of deliveries that never were in the store."""
+
+
+class Trace:
+    """What became of one message. Times are POSIX seconds.
+
+    Attributes:
+        accepted: When it was taken from its publisher here; None where that was elsewhere, or
+            before the start.
+        by: Who published it.
+        matched: How many subscriptions it matched; None while it was not matched here.
+        ended: How many deliveries came to which end.
+        named: The first of these, each with its subscription.
+    """
+
+    __slots__ = ("accepted", "by", "ended", "id", "matched", "message", "named", "source", "topic")
+
+    def __init__(self, id_: str, source: str, topic: Topic | None) -> None:
+        self.id = id_
+        self.source = source
+        self.topic = topic
+        self.accepted: float | None = None
+        self.by = ""
+        self.matched: int | None = None
+        self.message: Followed | None = None
+        """While deliveries of it are neither at their end nor durable."""
+        self.ended: dict[str, int] = {}
+        self.named: list[tuple[str, str]] = []
+
+    def note(self, message: Followed) -> None:
+        """Take over how deliveries of *message*, which is let go of, ended."""
+        self.message = None
+        for entry, end in message.resolved:
+            self.end(entry.id, end)
+
+    def end(self, subscription: str, end: str) -> None:
+        """Note that the delivery for *subscription* came to its *end*."""
+        self.ended[end] = self.ended.get(end, 0) + 1
+        if len(self.named) < NAMED:
+            self.named.append((subscription, end))
+
+    def ends(self) -> tuple[Mapping[str, int], Sequence[tuple[str, str]]]:
+        """How many deliveries ended how by now, and the first of them by name."""
+        now = Trace(self.id, self.source, self.topic)
+        now.ended, now.named = dict(self.ended), list(self.named)
+        for entry, end in self.message.resolved if self.message is not None else ():
+            now.end(entry.id, end)
+        return now.ended, now.named
+
+
+class MessageTraces:
+    """The traces of the *kept* messages that came last, by the id that their publishers gave."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
+        self._traces: OrderedDict[str, Trace] = OrderedDict()
+
+    def accepted(self, notification: Notification, by: str, now: float) -> None:
+        """Note that *notification* was taken from *by*."""
+        trace = self._of(notification)
+        trace.accepted, trace.by = now, by
+
+    def matched(self, message: Followed, number: int) -> None:
+        """Note that *message* matched a *number* of subscriptions."""
+        trace = self._of(message.notification)
+        trace.matched = (trace.matched or 0) + number
+        trace.message = message
+
+    def settled(self, message: Followed) -> None:
+        """Note how the deliveries of *message* ended that were never in the store."""
+        trace = self._traces.get(message.notification.id)
+        if trace is not None and trace.message is message:
+            trace.note(message)
+
+    def delivered(self, notification: Notification, subscription: str) -> None:
+        """Note a delivery that had waited in the store."""
+        trace = self._traces.get(notification.id)
+        if trace is not None:
+            trace.end(subscription, "delivered")
+
+    def _of(self, notification: Notification) -> Trace:
+        trace = self._traces.get(notification.id)
+        if trace is None:
+            trace = Trace(notification.id, notification.source, notification.topic)
+            self._traces[notification.id] = trace
+            if len(self._traces) > self._kept:
+                self._traces.popitem(last=False)
+        return trace
+
+    def find(self, message: str) -> list[Trace]:
+        """The traces of what was published with this id: one, or one of each notification that it
+        held."""
+        return [self._traces[one] for one in ids_of(message) if one in self._traces]
+
+    def snapshot(self) -> list[Trace]:
+        """All traces, for a look at them elsewhere than on the event loop."""
+        return list(self._traces.values())
+
+
+def ids_of(message: str) -> Iterator[str]:
+    """The ids of notifications of a publication with this id."""
+    yield message
+    for number in range(1, MOST_OF_ONE + 1):
+        yield f"{message}#{number}"
+
+
+def delivered_as(traces: list[Trace], message: str) -> list[Trace]:
+    """Those of *traces* of which a delivery has the id *message*, as far as it is remembered by
+    name."""
+    return [
+        trace
+        for trace in traces
+        if any(
+            delivery_id_of(trace.source, trace.id, subscription) == message
+            for subscription, _ in trace.ends()[1]
+        )
+    ]
