@@ -43,7 +43,7 @@ Grown = Callable[[int], bytes]
 ARGUMENTS: dict[str, Any] = {
     "arrival": ARRIVAL, "most": 10**6, "media_type": "text/xml", "boundary": "b", "prefix": "p",
     "wait": timedelta(seconds=1), "pending": True, "generation": Generation.V2001, "properties": {},
-    "charset": None, "attachments": {}, "soap": Soap.V1_2, "action": "urn:a",
+    "charset": None, "attachments": {}, "soap": Soap.V1_2, "action": "urn:a", "preferred": {},
     "query": Expression(XPATH_1_0, "count(//b)"),
     "with_blocks.blocks": [b"<x/>"], "add_header_blocks.blocks": b"<x/>",
     "write_package.attachments": (),
