@@ -12,13 +12,14 @@ sample: that the schemas handed out are still the official files, whose digests
 
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.rigs import samples, workers
+from tests.rigs.event_loops import take_held
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("DRAGOMAN_SHARED") or ROOT.parent / "shared")
@@ -101,3 +102,14 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if skipped := terminalreporter.stats.get(WITHOUT_REFERENCE):
         terminalreporter.write_line(f"{len(skipped)} tests were skipped: {NO_REFERENCE}")
+
+
+@pytest.fixture(autouse=True)
+def _nobody_holds_the_event_loop(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test in which a gateway held its event loop for too long; ``holds_loop(reason)`` marks
+    one that may."""
+    take_held()
+    yield
+    held = take_held()
+    if request.node.get_closest_marker("holds_loop") is None:
+        assert not held, "; ".join(held)

@@ -127,7 +127,10 @@ class Publishing:
                 lost = await self._serve_channel(connection, ready)
                 code = lost.code
                 if not self.publications.fell(_fall(lost)):
-                    raise lost
+                    try:
+                        raise lost
+                    finally:
+                        del lost
                 if not connection.is_open:
                     raise Reconnect
         except Lost:

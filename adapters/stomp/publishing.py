@@ -183,11 +183,15 @@ class Publishing:
         for message, error, declined in zip(batch, errors, by_name, strict=True):
             if declined or failed is None:
                 self._settle(message, error)
-        if failed is not None and not (isinstance(failed, Declined) and any(by_name)):
-            raise failed
-        for error, declined in zip(errors, by_name, strict=True):
-            if error is not None and not declined:
-                raise error
+        if failed is None or (isinstance(failed, Declined) and any(by_name)):
+            # Of those that name nothing that was refused: the connection ended before its answer.
+            lost = (error for error in errors if not isinstance(error, Declined | None))
+            failed = next(lost, None)
+        if failed is not None:
+            try:
+                raise failed
+            finally:
+                del failed
         self.publications.put_back()  # What is in flight yet was rolled back with the refused ones.
 
     def _settle(self, message: Message, error: BaseException | None) -> None:

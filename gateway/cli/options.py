@@ -13,10 +13,8 @@ from filters.xpath import UndeclaredPrefix, parse
 from gateway.cli.errors import CommandFailed
 from mediation import SPECS, Version
 
-VARIABLES = frozenset(
-    f"DRAGOMAN_{name}"
-    for name in ("CA", "CERTIFICATE", "GATEWAY", "KEY", "MASTER", "OUTPUT", "SPEC", "TOPIC")
-)
+_NAMES = ("CA", "CERTIFICATE", "GATEWAY", "KEY", "MASTER", "OUTPUT", "PROXY", "SPEC", "TOPIC")
+VARIABLES = frozenset(f"DRAGOMAN_{name}" for name in _NAMES)
 """Variables of the environment that options of commands are read from, and no settings."""
 GATEWAY = "http://127.0.0.1:8080"
 

@@ -139,7 +139,10 @@ def _managing(context: typer.Context, gateway: str, error: GatewayError) -> "Man
         GatewayError: It says anything else.
     """
     if error.code != ELSEWHERE:
-        raise error
+        try:
+            raise error
+        finally:
+            del error
     from gateway.client.management import Management
 
     note(

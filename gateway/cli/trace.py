@@ -22,9 +22,10 @@ def trace(
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
-    r"""Say what became of a message: when it was accepted and of whom, how many subscriptions it
-    matched, and for whom it was delivered, waits or died.
+    r"""Say what became of a message.
 
+    That is when it was accepted and of whom, how many subscriptions it matched, and for whom it was
+    delivered, waits or died.
     A gateway remembers the last 10,000 messages until it stops; of others it knows what waits or
     died.
 

@@ -91,7 +91,9 @@ class OddAnswer:
             return line is not None
         match = _STATUS_LINE.match(line)
         if match is None:
-            raise MalformedAnswer(f"answered no HTTP: it begins with {_shown(line)}")
+            raise MalformedAnswer(
+                f"answered with a malformed head: it begins with {_shown(line)}, not with HTTP/"
+            )
         status = int(match[1])
         if status == 101 or not (100 <= status <= 599 or status in _SHORT_OF_SUCCESS):
             raise MalformedAnswer(f"answered with the status {match[1].decode()}")

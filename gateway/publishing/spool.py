@@ -176,13 +176,12 @@ class Spool:
         if not refusals:
             await self._publish(notifications, kept=kept)
             return
-        refused = PublicationRefused(refusals)
-        if rest := refused.taken(notifications):
+        if rest := PublicationRefused(refusals).taken(notifications):
             try:
                 await self._publish(rest, kept=kept)
             except PublicationRefused as more:
                 raise PublicationRefused([*refusals, *more.refusals]) from more
-        raise refused
+        raise PublicationRefused(refusals)
 
     async def _publish(self, notifications: Sequence[Notification], *, kept: bool) -> None:
         cause = None

@@ -9,6 +9,7 @@ on loopback and no other is asked for
 /healthz, /readyz                               both
 """
 
+import asyncio
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -72,6 +73,10 @@ class _Application(FastAPI):
         describe_events(schema)
         return schema
 
+    async def describe(self, _: Request) -> JSONResponse:
+        """Answer with the description; the first time it takes long to make."""
+        return JSONResponse(await asyncio.to_thread(self.openapi))
+
 
 def _make(web: Web, *, public: bool, administration: bool) -> _Application:
     # SOAP in front: nearly all that comes is for it.
@@ -86,7 +91,7 @@ def _make(web: Web, *, public: bool, administration: bool) -> _Application:
         summary="WS-Eventing, WS-Notification and CloudEvents in front of a message system.",
         docs_url=None,
         redoc_url=None,
-        openapi_url="/openapi.json" if administration else None,
+        openapi_url=None,  # Its route would make the description on the event loop.
         routes=routes,
         # It asks for its providers on each request, which costs 7 us; ours are in /metrics.
         telemetry={"tracing": False, "metrics": False, "logs": False},
@@ -96,6 +101,7 @@ def _make(web: Web, *, public: bool, administration: bool) -> _Application:
     if administration:
         routers += [api.router, xregistry.router, health.metrics_router]
         app.router.routes.extend(docs_routes())
+        app.router.routes.append(Route("/openapi.json", app.describe, include_in_schema=False))
     else:
         elsewhere = _Elsewhere(
             "Administration is on a listener of its own; see admin_host and admin_port.",

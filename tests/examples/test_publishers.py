@@ -42,10 +42,7 @@ async def made(name: str, url: str, type_: str, folder: Path) -> tuple[str, ...]
         built = await run("gcc", "-Wall", "-Werror", "-o", "publish", source, cwd=folder)
         assert built == (0, b"")
         host, port = url.removeprefix("http://").removesuffix("/soap").split(":")
-        return (
-            str(folder / "publish"), host, port, type_,
-            MESSAGE.replace("&", "&amp;").replace("<", "&lt;"),
-        )  # fmt: skip
+        return (str(folder / "publish"), host, port, type_, MESSAGE)
     if name == "Publish.java":
         assert (await run("javac", "-nowarn", "-d", ".", source, cwd=folder))[0] == 0
         return ("java", "-Dsun.jnu.encoding=UTF-8", "-cp", ".", "Publish", url, type_, MESSAGE)
@@ -75,4 +72,4 @@ async def test_it_publishes(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_it_is_short(name: str) -> None:
-    assert len((EXAMPLE / name).read_text().splitlines()) <= 30
+    assert len((EXAMPLE / name).read_text().splitlines()) <= 40

@@ -23,6 +23,7 @@ from tests.rigs.envelopes import (
     Speaker,
     fresh_id,
 )
+from tests.rigs.event_loops import watched
 from tests.rigs.waiting import DEADLINE, until
 
 
@@ -218,7 +219,8 @@ async def running(data: Path, **settings: Any) -> AsyncIterator[Running]:
                 run.admin_port = admin.getsockname()[1]
             if tcp:
                 run.soap_tcp_port = tcp["soap.tcp"].getsockname()[1]
-            yield run
+            with watched():
+                yield run
             if not stop.is_set():
                 await run.quiet()
         finally:

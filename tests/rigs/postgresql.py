@@ -20,7 +20,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psycopg
-import pytest
 from psycopg import sql
 
 from tests.rigs.brokers import free_ports
@@ -248,6 +247,8 @@ def pgbouncer(cluster: PostgreSQL, mode: str) -> Iterator[int]:
     """The port of PgBouncer in front of *cluster*, with *mode* as its ``pool_mode``."""
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
+        import pytest  # Benchmarks start servers with this module, and have no library of tests.
+
         pytest.skip("needs PgBouncer: it is not installed (pgbouncer)")
     (port,) = free_ports(1)
     settings, users = cluster.folder / f"pgbouncer-{port}.ini", cluster.folder / f"users-{port}"

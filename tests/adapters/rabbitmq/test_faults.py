@@ -41,7 +41,7 @@ def broker() -> RabbitMQ:
 
 
 class TestFaults(FaultTrials):
-    heartbeat = ("2", 12.0)
+    heartbeat = ("2", 20.0)
     wants_while_cut = False
     second_publishes = True
 

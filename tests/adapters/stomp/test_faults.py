@@ -38,7 +38,7 @@ def broker() -> ActiveMQ:
 
 
 class TestFaults(FaultTrials):
-    heartbeat = ("1", 6.0)
+    heartbeat = ("1", 15.0)
     wants_while_cut = True
     second_publishes = False
     running = staticmethod(running)

@@ -12,11 +12,13 @@ WARNING = b'<w:Warning xmlns:w="http://example.org/weather"><w:speed>%d</w:speed
 
 
 @pytest.mark.parametrize(
-    ("publishing", "listening"), [("grid-events", "grid-events"), ("wsn-1.3", "grid-events")]
+    ("publishing", "listening"),
+    [("grid-events", "grid-events"), ("wsn-1.3", "grid-events"), ("grid-events", "wsn-1.3")],
 )
 def test_between_the_worlds(tmp_path: Path, publishing: str, listening: str) -> None:
     with RunningGateway("--adapter", "memory:", cwd=tmp_path) as gateway:
-        options = ("--gateway", gateway.url, "--topic", "storms//.", "--output", "json")
+        topic = "storms//." if listening == "grid-events" else "storms/coast"
+        options = ("--gateway", gateway.url, "--topic", topic, "--output", "json")
         listener = Program("listen", *options, "--count", "1", "--spec", listening, cwd=tmp_path)
         with listener:
             listener.wait_for("Subscribed to ", lines=listener.err)
@@ -27,8 +29,10 @@ def test_between_the_worlds(tmp_path: Path, publishing: str, listening: str) -> 
             assert done.returncode == 0, done.stderr
             assert listener.end() == 0
         [record] = [json.loads(line) for line in listener.out]
-        assert record["topic"] == "{http://example.org/weather}storms/coast"
-        assert "&lt;w:speed&gt;7&lt;/w:speed&gt;" in record["payload"]
+        assert record["topic"] == "storms/coast"
+        # A call carries the payload as text; what a gateway put into one is taken out again.
+        carried = "<w:speed>7" if publishing == "wsn-1.3" else "&lt;w:speed&gt;7"
+        assert carried in record["payload"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def start():
     started.append(subprocess.Popen(["sleep", "600"]))
 
 async def wait():
-    start()  # The second child tells that this waits.
+    open("waits", "w").close()
     await asyncio.sleep(600)
 
 try:
@@ -43,7 +43,7 @@ finally:
         child.wait()
 """
 WAITS = {
-    "plain": "start(); time.sleep(600)",
+    "plain": "open('waits', 'w').close(); time.sleep(600)",
     "asyncio": "asyncio.run(wait())",
     "uvloop": "import uvloop; uvloop.run(wait())",
 }
@@ -60,8 +60,11 @@ def marked(mark: str) -> dict[int, str]:
     return {number: command for number, command in found.items() if command}
 
 
-def end(number: int, *command: str, cwd: Path, processes: int) -> None:
-    """Start a program, tell it to end once so many *processes* run, and see that none is left."""
+def end(
+    number: int, *command: str, cwd: Path, processes: int = 2, waits: Path | None = None
+) -> None:
+    """Start a program, tell it to end once so many *processes* run, and the file *waits* is there,
+    and see that none is left."""
     mark = uuid4().hex
     program = subprocess.Popen(
         command,
@@ -73,6 +76,7 @@ def end(number: int, *command: str, cwd: Path, processes: int) -> None:
     )
     try:
         wait_until(lambda: len(marked(mark)) >= processes, says=lambda: marked(mark))
+        wait_until(lambda: waits is None or waits.exists())
         program.send_signal(number)
         program.wait(60)
         assert marked(mark) == {}
@@ -87,14 +91,16 @@ def end(number: int, *command: str, cwd: Path, processes: int) -> None:
 def test_a_program_ends_as_by_an_interrupt(
     number: signal.Signals, wait: str, tmp_path: Path
 ) -> None:
-    end(number, sys.executable, "-c", PARENT.format(wait=wait), cwd=tmp_path, processes=3)
+    program = PARENT.format(wait=wait)
+    end(number, sys.executable, "-c", program, cwd=tmp_path, waits=tmp_path / "waits")
 
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
 def test_a_program_in_the_background_of_a_script(wait: str, tmp_path: Path) -> None:
     """There Ctrl-C is ignored."""
     program = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN){PARENT}"
-    end(signal.SIGTERM, sys.executable, "-c", program.format(wait=wait), cwd=tmp_path, processes=3)
+    program = program.format(wait=wait)
+    end(signal.SIGTERM, sys.executable, "-c", program, cwd=tmp_path, waits=tmp_path / "waits")
 
 
 def test_what_is_ignored_stays_ignored(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from mediation import Wsa
 from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSN_1_3 as WSN
 from tests.rigs.consumers import Consumers, accept, consumers, reset, status
-from tests.rigs.envelopes import S12, Speaker
+from tests.rigs.envelopes import S12, Speaker, notification_message, notify
 from tests.rigs.gateways import Running, running
 from tests.rigs.json_mailboxes import Box
 from tests.rigs.stores import check_store, execute, sqlite_url
@@ -29,6 +29,11 @@ RETRIES = (0.05,) * 20
 async def sinks() -> AsyncIterator[Consumers]:
     async with consumers() as all_of_them:
         yield all_of_them
+
+
+def many(number: int) -> str:
+    """A Notify with so many events."""
+    return notify(*(notification_message(EVENT.format(each)) for each in range(number)))
 
 
 async def counts(run: Running, **expected: int) -> None:
@@ -50,7 +55,7 @@ async def test_a_large_backlog_ends_with_its_subscription(tmp_path: Path) -> Non
             WSE_SPEAKER, WSE_SPEAKER.wse_subscribe("http://127.0.0.1:1024/nobody")
         )
         for _ in range(3):
-            await run.publish("".join(EVENT.format(each) for each in range(256)))
+            await run.publish(many(256))
 
         async def all_wait() -> bool:
             [[held]] = execute(sqlite_url(tmp_path), "SELECT count(*) FROM held")
@@ -70,7 +75,7 @@ async def test_the_box_of_a_subscription_ends_with_it(tmp_path: Path) -> None:
         path = "/soap/topic/storms"
         [entry] = run.gateway.subscriptions.entries
         for _ in range(3):
-            await run.publish("".join(EVENT.format(n) for n in range(256)), path=path)
+            await run.publish(many(256), path=path)
 
         async def is_full() -> bool:
             return bool((await box.size())["messages"] == 3 * 256)

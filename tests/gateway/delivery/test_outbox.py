@@ -89,6 +89,7 @@ MAKE: dict[Event, Callable[[PendingDelivery], object]] = {
     Event.POSTPONED: lambda pending: pending.outbox.postpone(pending, 1.0, NOW),
     Event.DELIVERED: lambda pending: pending.outbox.deliver(pending),
     Event.BURIED: lambda pending: pending.outbox.bury(pending),
+    Event.EXPIRED: lambda pending: pending.outbox.expire(pending),
     Event.DROPPED: lambda pending: pending.outbox.drop(pending),
     Event.ABANDONED: lambda pending: pending.outbox.abandon(),
 }

@@ -137,27 +137,29 @@ WORDS: dict[str, tuple[Callable[[], Awaitable[SendFailed]], FailureKind, str]] =
     "no HTTP": (
         lambda: failing(saying(b"220 smtp.example ESMTP\r\n")),
         FailureKind.ANSWER,
-        "answered with a malformed head: it does not begin with HTTP/",
+        "answered with a malformed head: it begins with '220 smtp.example ESMTP', not with HTTP/",
     ),
-    "no header": (
-        lambda: failing(saying(b"HTTP/1.1 200 OK\r\nServer\r\n\r\n")),
+    "two lengths": (
+        lambda: failing(
+            saying(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")
+        ),
         FailureKind.ANSWER,
-        "answered 200 with a malformed head: a line that is no header",
+        "answered 200 with a malformed head: two lengths, 1 and 2",
     ),
     "no chunk": (
         lambda: failing(saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")),
         FailureKind.ANSWER,
-        "answered 200 with a malformed body: Invalid character in chunk size",
+        "answered 200 with a malformed body: 'zz' is no size of a chunk",
     ),
     "long body": (
         lambda: failing(saying(b"HTTP/1.1 200 OK\r\n\r\n" + b"a" * 70_000)),
         FailureKind.ANSWER,
-        "answered 200, but it is too long",
+        "answered 200 with a body of more than 65536 bytes",
     ),
     "many headers": (
-        lambda: failing(saying(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n")),
+        lambda: failing(saying(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 300 + b"\r\n")),
         FailureKind.ANSWER,
-        "answered 200, but it has too many header fields",
+        "answered 200 with a malformed head: more than 256 fields",
     ),
     "no TLS": (
         lambda: failing(saying(b"x"), trust=client_context()),

@@ -26,7 +26,7 @@ BODY = b"<a/>"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 
 REFUSED = {
-    "SSH": (b"SSH-2.0-OpenSSH_9.6\r\n", "answered no HTTP: it begins with 'SSH-2.0-OpenSSH_9.6'"),
+    "SSH": (b"SSH-2.0-OpenSSH_9.6\r\n", "answered with a malformed head: it begins with 'SSH-2.0-OpenSSH_9.6', not with HTTP/"),
     "status 99": (b"HTTP/1.1 99 X\r\n\r\n", "answered with the status 99"),
     "status 999": (b"HTTP/1.1 999 X\r\n\r\n", "answered with the status 999"),
     "a switch of protocols": (

@@ -239,7 +239,7 @@ STORED = [
         id="an answer of a message box",
     ),
     pytest.param(f"<m:storeMessages xmlns:m='{BOX}'/>", f"{{{BOX}}}storeMessages", id="a store"),
-    pytest.param("<a/><b/>", "a", id="two, of which the first counts"),
+    pytest.param("<a/><b/>", "{urn:dragoman:data:1}data", id="two, which are one message"),
 ]
 
 

@@ -379,14 +379,12 @@ async def test_a_pull_point_is_a_consumer(gateway: Running) -> None:
     )
     assert (answer.status, answer.body) == (202, b"")
     bare = Speaker(S11, Wsa.V2004_08)
-    two = event(4) + event(5)
-    answer = await gateway.ask(bare, two, point.path, action="urn:test:event")
+    answer = await gateway.ask(bare, event(4), point.path, action="urn:test:event")
     assert (answer.status, answer.body) == (202, b"")
     # Each is a message of its own: none is handed over with more than was asked for.
     assert await point.get(1) == [Event("sent", "1")]
     assert await point.get(2) == [Event("sent", "2"), Event("sent", "3")]
     assert await point.get(1) == [Event("wseTopic", "4")]
-    assert await point.get() == [Event("wseTopic", "5")]
     assert await point.get() == []
 
 

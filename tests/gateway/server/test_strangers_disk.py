@@ -31,7 +31,7 @@ async def test_a_full_mailbox_of_a_stranger_refuses(
     if trusted:
         assert (answered, letters) == ([202] * 5, 3)
     else:
-        assert answered == [202, 202, 500, 500, 500]  # A fault, with Retry-After.
+        assert answered == [202, 202, 503, 503, 503]  # A fault, with Retry-After.
         assert letters == 0
 
 

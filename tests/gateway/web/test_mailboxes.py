@@ -415,8 +415,8 @@ async def empty(box: Box) -> None:
 
 async def test_an_idle_stream_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than any deadline of the connection."""
-    limits = functools.partial(HttpLimits, head_time=0.3, body_time=0.3, write_time=0.3)
-    monkeypatch.setattr(gateway.server.composition.endpoints, "HttpLimits", limits)
+    limits = HttpLimits(head_time=0.3, body_time=0.3, write_time=0.3)
+    monkeypatch.setattr(gateway.server.composition.endpoints, "limits_of", lambda _: limits)
     monkeypatch.setattr(streams, "HEARTBEAT", 0.2)
     async with running(tmp_path) as run:
         box = await Box.make(run, topic="storms", expires=5)
@@ -488,8 +488,8 @@ async def test_a_stream_that_breaks_loses_nothing(tmp_path: Path) -> None:
 async def test_a_reader_that_does_not_read_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = functools.partial(HttpLimits, write_time=0.5)
-    monkeypatch.setattr(gateway.server.composition.endpoints, "HttpLimits", limits)
+    limits = HttpLimits(write_time=0.5)
+    monkeypatch.setattr(gateway.server.composition.endpoints, "limits_of", lambda _: limits)
     monkeypatch.setattr(streams, "TAKEN_IN", 0.5)
     async with running(tmp_path) as run:
         box = await Box.make(run)

@@ -28,7 +28,7 @@ def test_an_address_in_use_is_said_at_the_start() -> None:
     "url", ["here", "http://", "ftp://here/", "http://here:0/", "http://here:x/", "http://here/?a"]
 )
 def test_what_is_no_url_of_a_listener(url: str) -> None:
-    with pytest.raises(ValueError, match="listener"):
+    with pytest.raises(ValueError, match=r"listener|is not a URL of HTTP"):
         ReliableClient("memory:", replies=url)
 
 
