@@ -75,6 +75,8 @@ def _run(handle: asyncio.Handle) -> None:
         callback = _callback_of(handle)
         if (name := _name_of(callback)) is not None:
             _held.append(f"{name} held the event loop for {took * 1000:.0f} ms")
+    # A traceback keeps this frame, from 3.12 on, and the frame would keep what the traceback is of.
+    del handle
 
 
 def _note_collection(phase: str, _: dict[str, int]) -> None:
