@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from mediation import Notification
+from mediation.model.messages import Notification
 
 SCHEMA = (
     "CREATE TABLE generation"

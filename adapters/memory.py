@@ -20,7 +20,7 @@ from adapters.protocol import (
     PublicationRefused,
     Refusal,
 )
-from mediation import Notification
+from mediation.model.messages import Notification
 
 PREFETCH = 256
 MAX_MESSAGES = 50_000

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 from filters import Expression, Reason, Refused
-from mediation import Notification
+from mediation.model.messages import Notification
 
 API_VERSION = 1
 MAX_WORDS = 500

@@ -46,8 +46,9 @@ from benchmarks.rig import TOPIC, Poster, Running, Sinks, envelope, gateway, sub
 from benchmarks.sinks import Sink, Tally
 from gateway.client.signals import end_as_by_interrupt
 from gateway.egress import AddressPolicy, Dialer, HttpTransport, Request, parse_target
-from mediation import Soap, Version, http_headers
+from mediation.model.versions import Soap, Version
 from mediation.names import WSN_1_3
+from mediation.soap.envelopes import http_headers
 from tests.rigs.activemq import ActiveMQ
 from tests.rigs.brokers import PASSWORD, USER, RabbitMQ, rabbitmq_node
 

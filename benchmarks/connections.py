@@ -28,7 +28,7 @@ from benchmarks.rig import (
     subscribe_request,
 )
 from benchmarks.sinks import Sink, Tally
-from mediation import Soap, Version, Wsa
+from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import WSE_2004_08
 from mediation.packaging.dime import DimeMessage, Encoder
 

@@ -21,7 +21,7 @@ from benchmarks.machine import describe, fit, percentile, pin, spread
 from benchmarks.rig import Poster, Running, Sinks, gateway, publish_request, subscribe_request
 from benchmarks.sinks import SHARES
 from gateway.client.signals import end_as_by_interrupt
-from mediation import Version
+from mediation.model.versions import Version
 
 WARM_UP = 10
 PUBLISHERS = 8

@@ -17,7 +17,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import median
 
-import mediation
 from benchmarks.machine import describe, pin
 from filters import DocumentLimits
 from filters.documents import DEFAULT_LIMITS
@@ -29,8 +28,9 @@ from gateway.client.grid_events import (
     read_event,
 )
 from gateway.client.signals import end_as_by_interrupt
-from mediation import Arrival
+from mediation.detect import read
 from mediation.grid_events import CHANNEL, Template, write_handle_event
+from mediation.model.requests import Arrival
 
 OCTETS = 1431
 """The length of the paper's message."""
@@ -142,7 +142,7 @@ def codec(rounds: int) -> dict[str, float]:
     calls = [template.fill(values(number)) for number in range(50)]
     # What recurs is remembered with the usual limits alone, which are compared by identity.
     for name, limits in (("", DEFAULT_LIMITS), (", as a whole", DocumentLimits())):
-        works[f"parsed by the gateway{name}"] = lambda number, limits=limits: mediation.read(  # type: ignore[misc]
+        works[f"parsed by the gateway{name}"] = lambda number, limits=limits: read(  # type: ignore[misc]
             calls[number % len(calls)], arrival, limits=limits
         )
     works |= {name: (lambda _, form=form: read_event(form)) for name, form in forms.items()}  # type: ignore[misc]

@@ -24,7 +24,7 @@ import uvloop
 from benchmarks.machine import describe, percentile, pin, spread
 from benchmarks.rig import Poster, gateway, publish_request
 from gateway.client.signals import end_as_by_interrupt
-from mediation import Version
+from mediation.model.versions import Version
 
 PUBLISHERS = 32
 

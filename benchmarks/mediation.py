@@ -23,17 +23,8 @@ from lxml import etree
 from benchmarks.machine import describe, pin
 from filters import DocumentLimits, parse_clark
 from filters.documents import DEFAULT_LIMITS
-from mediation import (
-    Arrival,
-    Notification,
-    Publish,
-    SoapShape,
-    delivery_id,
-    prepare,
-    read,
-    render,
-)
 from mediation.cloudevents import notification_of, read_message
+from mediation.detect import read
 from mediation.matrix import (
     NOTIFIED,
     PUBLISHING,
@@ -42,6 +33,9 @@ from mediation.matrix import (
     write_batch,
     write_publication,
 )
+from mediation.model.messages import Notification
+from mediation.model.requests import Arrival, Publish
+from mediation.rendering import SoapShape, delivery_id, prepare, render
 
 OCTETS = 1229
 """The length of the whole message: 1.2 KiB."""

@@ -14,7 +14,7 @@ from benchmarks.fanout import connect, subscribe
 from benchmarks.machine import describe, pin
 from benchmarks.rig import gateway
 from gateway.client.signals import end_as_by_interrupt
-from mediation import Version
+from mediation.model.versions import Version
 
 
 async def main() -> None:

@@ -42,9 +42,11 @@ from gateway.client.reliable import (
 from gateway.client.signals import end_as_by_interrupt
 from gateway.reliability.stores.participants import PsycopgConnections
 from gateway.reliability.stores.two_phase import TwoPhaseStore
-from mediation import EndpointReference, Soap, Wsa, http_headers
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import read_message
 from mediation.reliable_messaging.application import write_application_message
+from mediation.soap.envelopes import http_headers
 
 CORES = sorted(os.sched_getaffinity(0))
 SEQUENCES = 32

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from mediation import Soap, Version, Wsa, http_headers
+from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import WSE_2004_08, WSN_1_3, WSN_1_3_ACTIONS
+from mediation.soap.envelopes import http_headers
 
 PAYLOAD_OCTETS = 587
 """The message of the WS-Messenger paper's figure 5."""

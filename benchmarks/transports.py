@@ -31,7 +31,7 @@ from benchmarks.rig import (
     subscribe_request,
 )
 from gateway.client.signals import end_as_by_interrupt
-from mediation import Soap, Version
+from mediation.model.versions import Soap, Version
 from mediation.packaging.dime import Decoder, DimeMessage, Encoder
 
 VERSION = Version.WSE_2004_08

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from gateway.security.principals import Principal
-from mediation import Attachment, Incoming, Packaging, Request, Response, Soap
+from mediation.model.messages import Attachment, Packaging
+from mediation.model.requests import Incoming, Request, Response
+from mediation.model.versions import Soap
 
 
 @dataclass(frozen=True, slots=True)

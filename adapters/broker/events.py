@@ -12,7 +12,6 @@ from datetime import datetime
 from types import MappingProxyType
 
 from filters import Refused, Topic
-from mediation import Notification
 from mediation.cloudevents import (
     STRUCTURED,
     CloudEvent,
@@ -20,6 +19,7 @@ from mediation.cloudevents import (
     read_attributes,
     read_event,
 )
+from mediation.model.messages import Notification
 
 _PREFIXES = ("cloudEvents:", "cloudEvents_")
 NO_ATTRIBUTES: Mapping[str, object] = MappingProxyType({})

@@ -15,7 +15,8 @@ from adapters.broker.encodings import decode as decode_body
 from adapters.broker.events import NO_ATTRIBUTES, notification_in, without_attributes
 from filters import Reason, Refused, Topic
 from filters.topics import is_namespace
-from mediation import MediationError, Notification
+from mediation.model.errors import MediationError
+from mediation.model.messages import Notification
 from mediation.packaging.data import is_plain, payload_of, wrap
 from mediation.packaging.records import CONTENT_TYPE, MAX_REFERENCES, decode
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from adapters.broker.unreadable import cannot_be_read
 from adapters.protocol import Delivery, Interest
-from mediation import Notification
+from mediation.model.messages import Notification
 
 HELD = 0.005
 """Seconds that an acknowledgement may wait for others, to go out with them."""

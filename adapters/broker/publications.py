@@ -25,7 +25,7 @@ from typing import Generic, TypeVar
 from adapters.broker.confirms import Deadlines, Publication
 from adapters.broker.refusals import Lesson, Refusals
 from adapters.protocol import AdapterUnavailable, PublicationRefused, Refusal
-from mediation import Notification
+from mediation.model.messages import Notification
 
 SHRINK = 8
 """How many times smaller the window is after each fall."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from filters import Topic
-from mediation import Notification
+from mediation.model.messages import Notification
 from mediation.packaging.data import NO_DATA, payload_of, wrap
 
 MAX_BODY = 128 * 2**20

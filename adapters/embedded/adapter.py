@@ -37,7 +37,7 @@ from adapters.embedded.writer import (
 from adapters.interests import Interests
 from adapters.options import Options
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
-from mediation import Notification
+from mediation.model.messages import Notification
 
 PREFETCH = 32
 """A crash repeats at most this many."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from adapters.embedded.journal import Entry, Journal, Stored
 from adapters.protocol import AdapterUnavailable
 from filters import Refused
-from mediation import Notification
+from mediation.model.messages import Notification
 from mediation.packaging.records import decode, encode
 
 RETRY_SECONDS = 1.0

@@ -31,7 +31,9 @@ from filters import (
     compile,
     parse_expression,
 )
-from mediation import PAYLOAD_PATHS, PRODUCER_VIEWS, Notification, event
+from mediation.filtering import PAYLOAD_PATHS, PRODUCER_VIEWS
+from mediation.model.messages import Notification
+from mediation.rendering import event
 
 logger = logging.getLogger(__name__)
 

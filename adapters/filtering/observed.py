@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from adapters.protocol import Delivery
-from mediation import Notification
+from mediation.model.messages import Notification
 
 
 class ObservedDelivery:

@@ -28,7 +28,7 @@ from time import monotonic, perf_counter
 
 from adapters.protocol import Delivery
 from filters import Deferred, Expression, Matching, Question, Worker, evaluate_questions
-from mediation import Notification
+from mediation.model.messages import Notification
 
 logger = logging.getLogger(__name__)
 

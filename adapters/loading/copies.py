@@ -7,7 +7,7 @@ from adapters.loading.entry_points import without_password
 from adapters.protocol import AdapterError
 from filters import Reason, Refused
 from filters.extras import how_to_install
-from mediation import Notification
+from mediation.model.messages import Notification
 
 
 class EventCopies(Protocol):

@@ -35,7 +35,7 @@ from adapters.protocol import (
     Sharing,
 )
 from filters import Refused
-from mediation import Notification
+from mediation.model.messages import Notification
 
 SHORTEST, LONGEST = 0.25, 30.0
 """Seconds before an adapter that failed is made anew: doubled each time, and somewhere between half

@@ -27,7 +27,7 @@ from adapters.rabbitmq.headers import read_all_values
 from adapters.rabbitmq.messages import write
 from adapters.rabbitmq.publishing import Message, Publishing
 from adapters.rabbitmq.topology import PARTITIONS, declare_exchanges, foreign_exchanges
-from mediation import Notification
+from mediation.model.messages import Notification
 
 SHARED_HEARTBEAT = 4
 """Seconds, where gateways share the queues: the broker lets go of what a gateway consumes that was

@@ -23,7 +23,7 @@ from adapters.rabbitmq.connection import ACCESS_REFUSED, Channel, Connection, Lo
 from adapters.rabbitmq.messages import read, salvage, string
 from adapters.rabbitmq.topology import Names, NoHashing, Topology, foreign_exchanges
 from filters import DEFAULT_TOPIC, Topic, parse_expression
-from mediation import Notification
+from mediation.model.messages import Notification
 
 AGAIN = 0.25
 """Seconds until a partition that another gateway consumes is asked for again."""

@@ -30,7 +30,7 @@ from adapters.rabbitmq.messages import MAX_SHORT, XML
 from adapters.rabbitmq.publishing import Message, Publishing
 from adapters.rabbitmq.routing_keys import RoutingKeys
 from filters import Refused
-from mediation import Notification
+from mediation.model.messages import Notification
 
 WAITING_EVENTS, WAITING_BYTES = 10_000, 64 * 2**20
 """What waits for the broker at most."""

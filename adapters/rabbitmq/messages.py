@@ -26,7 +26,7 @@ from adapters.broker.native import notification_of
 from adapters.broker.unreadable import remains_of
 from adapters.protocol import AdapterError
 from filters import Reason, Topic
-from mediation import Notification
+from mediation.model.messages import Notification
 from mediation.packaging.records import CONTENT_TYPE, encode
 
 XML = "application/xml"

@@ -26,7 +26,7 @@ from adapters.rabbitmq.connection import (
     Connection,
     Lost,
 )
-from mediation import Notification
+from mediation.model.messages import Notification
 
 CONFIRMATION = 15.0
 """Seconds that the broker gets to confirm."""

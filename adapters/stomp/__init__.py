@@ -28,7 +28,7 @@ from adapters.stomp.messages import write
 from adapters.stomp.partitions import PartitionConsumers
 from adapters.stomp.publishing import Message, Publishing
 from adapters.stomp.systems import System, reads_java
-from mediation import Notification
+from mediation.model.messages import Notification
 
 __all__ = ["StompAdapter"]
 

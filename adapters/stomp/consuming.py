@@ -30,7 +30,7 @@ from adapters.stomp.selectors import check_selector
 from adapters.stomp.subscribing import Subscription, Subscriptions
 from adapters.stomp.topology import TopologyFile
 from filters import DEFAULT_TOPIC, FilterError, Reason, Topic
-from mediation import Notification
+from mediation.model.messages import Notification
 
 REMEMBERED = 256
 ALWAYS = frozenset(("ack", "subscription", "message-id", "destination"))

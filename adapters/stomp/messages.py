@@ -25,7 +25,7 @@ from adapters.stomp.frames import Frame
 from adapters.stomp.javatext import from_java, has_beyond, to_java
 from adapters.stomp.systems import MESSAGE_TYPE, TEXT
 from filters import Reason, Topic
-from mediation import Notification
+from mediation.model.messages import Notification
 from mediation.packaging.records import CONTENT_TYPE, encode
 
 MAX_HEADER = 10 * 2**10

@@ -21,7 +21,7 @@ from adapters.broker.refusals import Lesson
 from adapters.protocol import AdapterUnavailable
 from adapters.stomp.connection import Connection, Declined, Refused
 from adapters.stomp.systems import Headers, System
-from mediation import Notification
+from mediation.model.messages import Notification
 
 CONFIRMATION = 15.0
 """Seconds that the broker gets to confirm."""

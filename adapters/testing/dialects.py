@@ -9,7 +9,7 @@ from adapters.compatibility import capabilities_of
 from adapters.protocol import Delivery, Interest
 from adapters.testing.contract import AdapterContract
 from filters import Expression, Refused
-from mediation import Notification
+from mediation.model.messages import Notification
 
 
 class DialectContract(AdapterContract):

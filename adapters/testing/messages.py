@@ -12,7 +12,8 @@ from adapters.protocol import (
     Capabilities,
 )
 from adapters.testing.trials import AdapterTrials
-from mediation import Attachment, EndpointReference, Wsa
+from mediation.model.messages import Attachment, EndpointReference
+from mediation.model.versions import Wsa
 
 
 class MessageContract(AdapterTrials):

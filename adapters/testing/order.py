@@ -8,7 +8,7 @@ from adapters.protocol import (
     Adapter,
 )
 from adapters.testing.trials import AdapterTrials
-from mediation import Notification
+from mediation.model.messages import Notification
 
 
 class OrderContract(AdapterTrials):

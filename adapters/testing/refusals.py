@@ -7,7 +7,7 @@ from pathlib import Path
 from adapters.compatibility import capabilities_of
 from adapters.protocol import Adapter, AdapterUnavailable, PublicationRefused
 from adapters.testing.trials import RETRY, AdapterTrials
-from mediation import Notification
+from mediation.model.messages import Notification
 
 AROUND = 10
 """Messages before, and after, each that is refused."""

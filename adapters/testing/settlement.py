@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from adapters.testing.trials import AdapterTrials
-from mediation import Attachment
+from mediation.model.messages import Attachment
 
 
 class SettlementContract(AdapterTrials):

@@ -19,7 +19,7 @@ from adapters.protocol import (
 from adapters.testing.inbox import Inbox
 from filters import Expression, Step, Topic
 from filters.dialects import TOPIC_FULL
-from mediation import Notification
+from mediation.model.messages import Notification
 
 RETRY = 0.05
 """Seconds between two attempts, if a publication is refused for a while."""

@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from benchmarks.discovery.setting import make_advertisement, node, store, wind
 from benchmarks.rig import Poster, Running
-from mediation import Version
 from mediation.client import SPECS, write_publish
 from mediation.discovery import (
     TOPICS,
@@ -30,6 +29,7 @@ from mediation.discovery import (
     check_advertisement,
     read_as,
 )
+from mediation.model.versions import Version
 from tests.rigs.discovery_keys import parties
 
 ASKED = 1000

@@ -19,7 +19,7 @@ from peers import AUCTION, parse
 
 from gateway.client import Client, Consumer, subscribed
 from gateway.client.signals import end_as_by_interrupt
-from mediation import Version
+from mediation.model.versions import Version
 
 TOPIC = f"{{{AUCTION}}}highestBid"
 BIDS = (("Ada", 100), ("Bela", 90), ("Cleo", 120), ("Ada", 150))

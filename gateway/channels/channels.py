@@ -17,7 +17,7 @@ from gateway.publishing.operations import Select
 from gateway.security.quotas import QuotaExceeded
 from gateway.store import Store, StoreUnavailable
 from gateway.store import channels as rows
-from mediation import Notification
+from mediation.model.messages import Notification
 
 MOST = 1000
 FRESH = 2.0

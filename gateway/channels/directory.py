@@ -29,7 +29,7 @@ from gateway.channels.java_references import (
     write_attributes,
 )
 from gateway.security.tls import Names, client_context
-from mediation import EndpointReference
+from mediation.model.messages import EndpointReference
 
 STRUCTURAL = "applicationProcess"
 """The structural class of entries that are made."""

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from filters import Reason, Refused
-from mediation import EndpointReference
 from mediation.grid_events import read_port, write_port
+from mediation.model.messages import EndpointReference
 
 CLASS: Final = "soaprmi.port.Port"
 TYPE: Final = "soaprmiport"

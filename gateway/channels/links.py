@@ -25,8 +25,10 @@ from gateway.security.resource_addresses import shown
 from gateway.sources.asked_for import OPERATOR, NewSource
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.store import StoreUnavailable
-from mediation import LEASED, EndpointReference, Version
+from mediation.client import LEASED
 from mediation.grid_events import CHANNEL, Port, port_of, port_reference
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Version
 
 ROUND = 5.0
 """Seconds after which it is looked again whether all links are there that are to be."""

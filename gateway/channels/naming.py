@@ -14,7 +14,7 @@ from filters import Refused
 from gateway.channels.directory import Directory, DirectoryFailed, parent_of
 from gateway.observing.samples import Sample, counters
 from gateway.security.resource_addresses import shown
-from mediation import EndpointReference
+from mediation.model.messages import EndpointReference
 
 FIRST_RETRY = 5.0
 """Seconds after which a directory that is away is asked again; each time twice as long, up to the

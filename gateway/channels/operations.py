@@ -6,7 +6,7 @@ from gateway.exchange import Handlers, Inbound
 from gateway.publishing.operations import PublishingOperations
 from gateway.security.resource_addresses import addressed
 from gateway.subscriptions.operations import SubscriptionOperations
-from mediation import (
+from mediation.model.requests import (
     Acknowledged,
     Incoming,
     Publish,

@@ -24,8 +24,10 @@ from filters import (
 )
 from gateway.model.channels import Selection
 from gateway.parsing import Parsing
-from mediation import PAYLOAD_PATHS, Notification, event
+from mediation.filtering import PAYLOAD_PATHS
 from mediation.grid_events import example_of, filter_of
+from mediation.model.messages import Notification
+from mediation.rendering import event
 
 Evaluate = Callable[[str | None, Sequence[Question]], Awaitable[Evaluated | None]]
 """`XPathFilterAdapter.evaluate_for`."""

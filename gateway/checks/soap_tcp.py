@@ -11,8 +11,9 @@ from gateway.checks.findings import Finding, fail, ok
 from gateway.security.keys import message_urn
 from gateway.server.process import ListenRefused, listen
 from gateway.settings.settings import Settings
-from mediation import SPECS, EndpointReference, Version, Wsa
-from mediation.client import write_get_resource_property
+from mediation.client import SPECS, write_get_resource_property
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Version, Wsa
 from mediation.names import WSN_1_3
 from mediation.packaging.dime import Decoder, DimeError, DimeMessage, Encoder
 

@@ -21,7 +21,8 @@ from gateway.cli.options import (
 from gateway.cli.output import json_line, line, note, table
 from gateway.cli.resources import delete_each, make_one, read_lease
 from gateway.client import Administration, Record
-from mediation import LEASED, SPECS, Version
+from mediation.client import LEASED, SPECS
+from mediation.model.versions import Version
 
 channels = group("channels", "Make channels with names, and link channels to others.")
 channels.callback()(help_alone)

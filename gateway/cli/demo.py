@@ -26,8 +26,8 @@ from gateway.observing.logs import set_up_logs
 from gateway.server.application import Application
 from gateway.server.process import listen, serve
 from gateway.settings.settings import Settings
-from mediation import Version
 from mediation.matrix import DIALECTS, NOTIFIED, PUBLISHING, Dialect
+from mediation.model.versions import Version
 
 SECONDS = 30.0
 _ORIGIN, _TARGET = Version.WSE_2004_08.value, Version.WSN_1_3.value

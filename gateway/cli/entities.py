@@ -19,7 +19,8 @@ from gateway.cli.options import Connecting, connecting, read_spec
 from gateway.cli.output import moment
 from gateway.cli.receiving import listener, mailbox, on_soap_tcp
 from gateway.client import GatewayError, speaking
-from mediation import SPECIFICATIONS, Version
+from mediation.model.versions import Version
+from mediation.specifications import SPECIFICATIONS
 
 if TYPE_CHECKING:
     from gateway.client.discovery import Entity, Found, Offer

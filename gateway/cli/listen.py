@@ -49,7 +49,9 @@ from gateway.cli.receiving import (
     whereabouts,
 )
 from gateway.client import AnyClient, shown, speaking, subscribed
-from mediation import SPECIFICATIONS, DeliveryAssurance, Version
+from mediation.model.delivery_modes import DeliveryAssurance
+from mediation.model.versions import Version
+from mediation.specifications import SPECIFICATIONS
 
 
 @dataclass(frozen=True, slots=True)

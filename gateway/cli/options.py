@@ -11,7 +11,8 @@ import typer
 from filters import Expression, FilterError
 from filters.xpath import UndeclaredPrefix, parse
 from gateway.cli.errors import CommandFailed
-from mediation import SPECS, Version
+from mediation.client import SPECS
+from mediation.model.versions import Version
 
 _NAMES = ("CA", "CERTIFICATE", "GATEWAY", "KEY", "MASTER", "OUTPUT", "PROXY", "SPEC", "TOPIC")
 VARIABLES = frozenset(f"DRAGOMAN_{name}" for name in _NAMES)

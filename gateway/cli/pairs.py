@@ -14,27 +14,18 @@ from filters import parse_clark
 from gateway.cli.output import line, pretty, styled, table
 from gateway.client import Answer, Client, Exchange
 from gateway.client.messaging import fresh_id
-from mediation import (
-    SPECIFICATIONS,
-    Arrival,
-    Done,
-    EndpointReference,
-    Notification,
-    Operation,
-    Publish,
-    Soap,
-    Spec,
-    Wsa,
-    format_seconds,
-    http_headers,
-    names,
-    read,
-    write_response,
-)
+from mediation import names
 from mediation.client import read_made, write_fetching, write_subscribe
 from mediation.cloudevents import notification_of, read_message
+from mediation.detect import read, write_response
 from mediation.grid_events import Event, Port, write_subscribe_lease
 from mediation.matrix import Dialect, Fact, Publication, losses, write_publication
+from mediation.model.expiry import format_seconds
+from mediation.model.messages import EndpointReference, Notification
+from mediation.model.requests import Arrival, Done, Operation, Publish
+from mediation.model.versions import Soap, Spec, Wsa
+from mediation.soap.envelopes import http_headers
+from mediation.specifications import SPECIFICATIONS
 
 TOPIC = "storms"
 _PAYLOAD = (

@@ -20,7 +20,8 @@ from gateway.cli.options import (
 )
 from gateway.cli.output import json_line, line
 from gateway.client import AnyClient, speaking
-from mediation import SPECS, Version
+from mediation.client import SPECS
+from mediation.model.versions import Version
 from mediation.reliable_messaging import Rm
 
 _PATTERN = re.compile(r"[*|]|//|/\.$")

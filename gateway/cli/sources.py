@@ -22,7 +22,9 @@ from gateway.client import Administration, Record
 from gateway.sources.asked_for import LEAST_SILENCE
 from gateway.sources.profiles import PROFILES
 from gateway.sources.requests import MODES
-from mediation import SPECS, Mode, Version
+from mediation.client import SPECS
+from mediation.model.delivery_modes import Mode
+from mediation.model.versions import Version
 
 sources = group("sources", "Subscribe the gateway itself at producers, and see how that stands.")
 sources.callback()(help_alone)

@@ -20,19 +20,14 @@ from gateway.client.messaging import (
     fresh_id,
     read_topic,
 )
-from mediation import (
-    SPECIFICATIONS,
-    BodyContent,
-    DeliveryAssurance,
-    EndpointReference,
-    Notification,
-    Version,
-    Wsa,
-    body_element,
-    format_duration,
-)
 from mediation.cloudevents import STRUCTURED, event_of, read_attributes, write_event
+from mediation.model.delivery_modes import DeliveryAssurance
+from mediation.model.expiry import format_duration
+from mediation.model.messages import EndpointReference, Notification
+from mediation.model.versions import Version, Wsa
 from mediation.packaging.data import xml_payload
+from mediation.soap.body_elements import BodyContent, body_element
+from mediation.specifications import SPECIFICATIONS
 
 
 class EventClient(Speaker):

@@ -7,7 +7,6 @@ from filters import Refused
 from gateway.client.administration import Record
 from gateway.client.calling import Speaker, shown, stranger
 from gateway.client.errors import GatewayError
-from mediation import http_headers
 from mediation.client import (
     MANAGEMENT_SOAP,
     AnsweredFault,
@@ -17,6 +16,7 @@ from mediation.client import (
     write_delete_subscriptions,
     write_list_subscriptions,
 )
+from mediation.soap.envelopes import http_headers
 
 
 class Management(Speaker):

@@ -20,22 +20,6 @@ from gateway.client.calling import (
     stranger,
 )
 from gateway.client.errors import GatewayError
-from mediation import (
-    SPECIFICATIONS,
-    Arrival,
-    BodyContent,
-    DeliveryAssurance,
-    EndpointReference,
-    Publish,
-    Spec,
-    Version,
-    Wsa,
-    body_element,
-    http_headers,
-    parse_date_time,
-    parse_expiry,
-    read,
-)
 from mediation.client import (
     SPECS,
     AnsweredFault,
@@ -49,7 +33,16 @@ from mediation.client import (
     write_subscribe,
     write_unsubscribe,
 )
+from mediation.detect import read
+from mediation.model.delivery_modes import DeliveryAssurance
+from mediation.model.expiry import parse_date_time, parse_expiry
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import Arrival, Publish
+from mediation.model.versions import Spec, Version, Wsa
 from mediation.reliable_messaging import Rm
+from mediation.soap.body_elements import BodyContent, body_element
+from mediation.soap.envelopes import http_headers
+from mediation.specifications import SPECIFICATIONS
 
 if TYPE_CHECKING:
     from gateway.client.soap_tcp import SoapTcpCaller

@@ -10,7 +10,7 @@ from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient, EventClient
 from gateway.client.grid_events import GridClient
 from gateway.client.messaging import LEASE, Authorize, Subscription
-from mediation import DeliveryAssurance
+from mediation.model.delivery_modes import DeliveryAssurance
 
 RENEW_EVERY = 60.0
 RETRY_EVERY = 5.0

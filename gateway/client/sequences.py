@@ -16,17 +16,12 @@ from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.source import Message
 from gateway.reliability.stores.memory import MemoryStore
 from gateway.reliability.values import Outgoing
-from mediation import (
-    BodyContent,
-    EndpointReference,
-    Spec,
-    Version,
-    Wsa,
-    body_element,
-    write_publish,
-)
+from mediation.client import write_publish
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Spec, Version, Wsa
 from mediation.reliable_messaging import ReliableMessage, Rm, RmFault, read_message
 from mediation.reliable_messaging.policy import Policy
+from mediation.soap.body_elements import BodyContent, body_element
 
 PATIENCE = 120.0
 """Seconds that an event is sent again and again."""

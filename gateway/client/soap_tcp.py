@@ -14,10 +14,11 @@ from gateway.client.consumer import WAITING, ReceivedMessage
 from gateway.client.errors import GatewayError
 from gateway.model.hosts import host_and_port, host_in_url
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
-from mediation import Soap, fault_in
 from mediation.client import read_received
 from mediation.mailboxes.kept import message_id, relates_to
+from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeLimits, DimeMessage, Encoder
+from mediation.soap.answers import fault_in
 
 PORT = 8081
 """The port of a URL that names none."""

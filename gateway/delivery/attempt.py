@@ -24,8 +24,8 @@ from gateway.egress import (
 )
 from gateway.egress.origins import Origins
 from gateway.parsing import Busy, Parsing
-from mediation import Shape
 from mediation.cloudevents import Secret, signature
+from mediation.rendering import Shape
 
 Ended: TypeAlias = Callable[[PendingDelivery, Outcome], None]
 """Hears how an attempt ended."""

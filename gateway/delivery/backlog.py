@@ -34,7 +34,9 @@ from gateway.store import held as rows
 from gateway.store.burials import Overflow
 from gateway.store.held import Backlog
 from gateway.store.owner_bytes import OwnerBytes
-from mediation import Notification, delivery_id, event_octets
+from mediation.eventing.management import event_octets
+from mediation.model.messages import Notification
+from mediation.rendering import delivery_id
 
 LOADED = 16
 """Deliveries that are loaded at a time for one subscription."""

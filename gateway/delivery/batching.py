@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Protocol
 
-from mediation import DeliveryMode
+from mediation.model.delivery_modes import DeliveryMode
 
 MOST_ELEMENTS = 256
 """Events in one message at most, whatever a sink asks for: its rows are loaded at a time."""

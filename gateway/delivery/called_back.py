@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from gateway.reliability.records import OutgoingSequence
 from gateway.security.resource_addresses import ResourceKind
-from mediation import Subscription
+from mediation.model.messages import Subscription
 from mediation.reliable_messaging import ReliableMessage
 
 WAITING = 8

@@ -31,7 +31,7 @@ from gateway.egress import FailureKind
 from gateway.model.deaths import DeathReason
 from gateway.security.resource_addresses import shown
 from gateway.store import bookmarks
-from mediation import Oversize
+from mediation.model.delivery_modes import Oversize
 
 _log = structlog.get_logger("dragoman.delivery")
 

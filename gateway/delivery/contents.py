@@ -15,23 +15,10 @@ from gateway.egress.hops import HOPS_PROPERTY
 from gateway.egress.origins import Origins
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.parsing import SMALL
-from mediation import (
+from mediation.eventing.management import (
     AROUND_EVENTS,
-    PUSH,
-    Attachment,
-    DeliveryMode,
-    Mode,
-    Notification,
-    Oversize,
-    Soap,
-    SoapShape,
-    batch_id,
     bookmark_header,
-    bookmark_of,
-    delivery_id,
-    http_headers,
     passed_header,
-    render,
     write_delivery,
     write_dropped,
     write_dropped_event,
@@ -39,7 +26,12 @@ from mediation import (
     write_events,
 )
 from mediation.grid_events import VIA_PROPERTY
+from mediation.model.delivery_modes import PUSH, DeliveryMode, Mode, Oversize, bookmark_of
+from mediation.model.messages import Attachment, Notification
+from mediation.model.versions import Soap
 from mediation.names import WSMAN_DROPPED_EVENTS, WSMAN_EVENTS, WSMAN_HEARTBEAT
+from mediation.rendering import SoapShape, batch_id, delivery_id, render
+from mediation.soap.envelopes import http_headers
 
 Headers = tuple[tuple[str, str], ...]
 

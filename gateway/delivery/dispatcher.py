@@ -47,7 +47,7 @@ from gateway.security.keys import message_urn
 from gateway.store import Store, totals
 from gateway.store.held import Backlog
 from gateway.store.owner_bytes import OwnerBytes
-from mediation import event_octets
+from mediation.eventing.management import event_octets
 
 HURRY = 0.05
 """The least seconds for an attempt, while half of the messaging system's window is unsettled, or

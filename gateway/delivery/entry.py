@@ -2,7 +2,9 @@
 
 from gateway.delivery.destination import Trouble
 from gateway.egress import Target
-from mediation import DeliveryMode, Recipient, Subscription
+from mediation.model.delivery_modes import DeliveryMode
+from mediation.model.messages import Subscription
+from mediation.rendering import Recipient
 
 
 class Entry:

@@ -41,7 +41,7 @@ from gateway.reliability.stores.joined import run_joined
 from gateway.security.keys import message_urn
 from gateway.store import Store, StoreUnavailable
 from gateway.store.replicas import Fenced
-from mediation import EndpointReference, PeerFault, Subscription, delivery_id, http_headers
+from mediation.model.messages import EndpointReference, Subscription
 from mediation.reliable_messaging import (
     AckRequested,
     CloseSequence,
@@ -56,6 +56,9 @@ from mediation.reliable_messaging import (
     with_blocks,
     write_message,
 )
+from mediation.rendering import delivery_id
+from mediation.soap.answers import PeerFault
+from mediation.soap.envelopes import http_headers
 
 T = TypeVar("T")
 

@@ -36,7 +36,7 @@ from gateway.reliability.stores.tables import outgoing
 from gateway.security.keys import message_urn, public_id
 from gateway.store import sequence_deliveries
 from gateway.store.schema import subscriptions
-from mediation import SPECIFICATIONS, EndpointReference, Subscription
+from mediation.model.messages import EndpointReference, Subscription
 from mediation.reliable_messaging import (
     NO_NUMBERS,
     Acknowledgement,
@@ -49,6 +49,7 @@ from mediation.reliable_messaging import (
 )
 from mediation.reliable_messaging.machines import SourceState
 from mediation.reliable_messaging.policy import Policy
+from mediation.specifications import SPECIFICATIONS
 
 RETIRED = 8
 """Sequences at most that one subscription and partition had before, and that are remembered."""

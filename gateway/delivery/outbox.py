@@ -27,7 +27,8 @@ from gateway.delivery.policy import UNTIL_ENDED
 from gateway.delivery.schedule import Outcome
 from gateway.delivery.states import TRANSITIONS, Event, State
 from gateway.egress import FailureKind, Lane
-from mediation import Notification, Oversize
+from mediation.model.delivery_modes import Oversize
+from mediation.model.messages import Notification
 
 WINDOW = 32
 """Deliveries of one subscription in memory."""

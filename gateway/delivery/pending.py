@@ -12,7 +12,10 @@ from adapters import Delivery
 from gateway.delivery.entry import Entry
 from gateway.delivery.schedule import Outcome
 from gateway.delivery.states import TRANSITIONS, Event, State
-from mediation import Body, Notification, Recipient, Rendering, Shape, minimal_form
+from mediation.model.messages import Notification
+from mediation.model.specification import Body
+from mediation.notification.document_metadata import minimal_form
+from mediation.rendering import Recipient, Rendering, Shape
 
 OutboxType = TypeVar("OutboxType")
 

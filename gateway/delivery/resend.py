@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.entry import Entry
 from gateway.security.keys import message_urn
-from mediation import Notification
+from mediation.model.messages import Notification
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ from functools import lru_cache
 
 from gateway.delivery.breaker import FIRST_PROBE
 from gateway.egress import Answer, FailureKind, SendFailed, status_words
-from mediation import DeliveryMode, PeerFault, PeerReply, acknowledges, refuses_delivery
+from mediation.eventing.management import acknowledges, refuses_delivery
+from mediation.model.delivery_modes import DeliveryMode
+from mediation.soap.answers import PeerFault, PeerReply
 
 DELAYS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.0, 28800.0)
 """Seconds from one attempt to the next: eleven attempts in about a day."""

@@ -9,8 +9,8 @@ from lxml import etree
 from filters import Refused, parse_document
 from gateway.exchange import Inbound
 from gateway.security.principals import Principal
-from mediation import Incoming
 from mediation.discovery import body_digest, json_digest
+from mediation.model.requests import Incoming
 from mediation.names import TDN
 
 BLOCK = f"{{{TDN}}}Authorization"

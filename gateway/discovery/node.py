@@ -46,7 +46,6 @@ from gateway.discovery.outcomes import (
 )
 from gateway.discovery.policy import NodePolicy
 from gateway.model.advertisements import AdvertisementRow
-from mediation import Duration
 from mediation.discovery import (
     DEFAULT_RESULTS,
     MAX_RESPONSE,
@@ -84,6 +83,7 @@ from mediation.discovery import (
     receive,
     topic_of,
 )
+from mediation.model.expiry import Duration
 
 LIFE = timedelta(seconds=30)
 """How long an answer is valid."""

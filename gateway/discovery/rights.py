@@ -31,15 +31,6 @@ from gateway.model.advertisements import AdvertisementLimits
 from gateway.observing.samples import Sample
 from gateway.security.principals import Principal
 from gateway.store import Store
-from mediation import (
-    Incoming,
-    Notification,
-    Publish,
-    Rights,
-    Subscribe,
-    SubscribePulling,
-    Subscription,
-)
 from mediation.discovery import (
     MAX_MESSAGE,
     Decision,
@@ -49,6 +40,8 @@ from mediation.discovery import (
     event_digest,
     is_stranger,
 )
+from mediation.model.messages import Notification, Rights, Subscription
+from mediation.model.requests import Incoming, Publish, Subscribe, SubscribePulling
 
 PROPERTY = "tdn_authorization"
 """The property of native messages with the base64 of a ``tdn:Authorization``."""

@@ -19,8 +19,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from filters import Refused
-from mediation import Notification
 from mediation.cloudevents.mapping import ATTRIBUTES
+from mediation.model.messages import Notification
 from mediation.packaging.records import TYPE, encode
 
 PROPERTY = "tdn_seal"

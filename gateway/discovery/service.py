@@ -44,8 +44,8 @@ from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, 
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.store import Store, StoreUnavailable, advertisements, claims
 from gateway.store.advertisements import LOCK
-from mediation import Notification
 from mediation.discovery import Denial, Fault, path_of, topic_of
+from mediation.model.messages import Notification
 from mediation.names import PUBLISHER, TDN
 
 KEY = "topic-discovery-node"

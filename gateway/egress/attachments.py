@@ -1,7 +1,8 @@
 """Packages a request with attachments in the form that its consumer reads."""
 
 from gateway.egress.transport import Request
-from mediation import Packaging, Soap
+from mediation.model.messages import Packaging
+from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from mediation.packaging.mime import parse_media_type
 from mediation.packaging.packages import write_package

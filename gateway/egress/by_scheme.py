@@ -15,7 +15,7 @@ from gateway.egress.transport import (
     SendFailed,
     Transport,
 )
-from mediation import Packaging
+from mediation.model.messages import Packaging
 
 
 class TransportByScheme:

@@ -29,7 +29,7 @@ from gateway.egress.transport import (
     Told,
     check_peer,
 )
-from mediation import Packaging
+from mediation.model.messages import Packaging
 
 _SWEEP = 5.0
 """Seconds between two searches for connections that have been idle for too long."""

@@ -15,7 +15,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from gateway.egress.addresses import AddressRefused, Target, parse_target
 from gateway.security.tls import Names, client_context
-from mediation import SENDING, Packaging, Sending
+from mediation.model.messages import Packaging
+from mediation.profiles import SENDING, Sending
 
 _PATTERN = re.compile(
     r"""(?:(?P<scheme>https?|soap\.tcps?)://)?

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from hashlib import blake2b
 
 from gateway.egress.hops import ORIGIN_PROPERTY, read_origin
-from mediation import Notification
+from mediation.model.messages import Notification
 
 SECONDS = 600.0
 MOST = 100_000

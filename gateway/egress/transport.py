@@ -9,7 +9,8 @@ from typing import Protocol, Self, TypeAlias, runtime_checkable
 from filters import Refused, in_utf_8
 from gateway.egress.addresses import Target
 from gateway.egress.causes import one_line
-from mediation import Attachment, Packaging, Soap
+from mediation.model.messages import Attachment, Packaging
+from mediation.model.versions import Soap
 from mediation.packaging.mime import charset_in
 
 LONGEST_DOCUMENT = 2**20

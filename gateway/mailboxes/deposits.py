@@ -12,8 +12,9 @@ from gateway.observing.samples import Sample, counter
 from gateway.parsing import Parsing
 from gateway.security.intake import Intake
 from gateway.security.resource_addresses import MESSAGE_BOXES, ResourceAddress, key_named
-from mediation import Named, check_number
 from mediation.mailboxes.kept import convert_envelope, message_id, split_envelope
+from mediation.model.requests import Named
+from mediation.notification.notify import check_number
 
 _log = structlog.get_logger("dragoman.soap")
 

@@ -20,7 +20,8 @@ from gateway.security.resource_addresses import (
     key_in,
     key_named,
 )
-from mediation import (
+from mediation.model.messages import Subscription
+from mediation.model.requests import (
     CreateMailbox,
     DestroyMailbox,
     Done,
@@ -29,7 +30,6 @@ from mediation import (
     MailboxService,
     Operation,
     Response,
-    Subscription,
     Take,
     TakeFor,
     Taken,

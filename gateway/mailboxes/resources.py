@@ -9,7 +9,11 @@ from gateway.mailboxes.operations import Feeds
 from gateway.model.mailboxes import Mailbox
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceKind, addressed
-from mediation import Expiry, Incoming, PropertyDocument, Version, properties_in
+from mediation.model.expiry import Expiry
+from mediation.model.requests import Incoming
+from mediation.model.specification import PropertyDocument
+from mediation.model.versions import Version
+from mediation.specifications import properties_in
 
 
 class PullPointResource:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from mediation import RegisterPublisher, Spec
+from mediation.model.requests import RegisterPublisher
+from mediation.model.versions import Spec
 
 
 @dataclass(frozen=True, slots=True)

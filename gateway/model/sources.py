@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from mediation import EndpointReference, Mode, Spec
+from mediation.model.delivery_modes import Mode
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Spec
 
 
 class Wanted(Enum):

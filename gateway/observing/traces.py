@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from filters import Topic
-from mediation import Notification, delivery_id_of
+from mediation.model.messages import Notification
+from mediation.rendering import delivery_id_of
 
 KEPT = 10_000
 """Messages that are remembered; those that came first are forgotten."""

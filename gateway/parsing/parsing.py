@@ -14,7 +14,7 @@ from filters import Refused
 from gateway.parsing.learnt import LearntNames
 from gateway.parsing.line import WAIT
 from gateway.parsing.threads import ParsingThreads
-from mediation import PeerFault, PeerReply, read_fault, read_reply
+from mediation.soap.answers import PeerFault, PeerReply, read_fault, read_reply
 
 T = TypeVar("T")
 

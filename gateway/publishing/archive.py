@@ -28,7 +28,7 @@ import structlog
 from filters import DEFAULT_TOPIC
 from filters.archive import UNFINISHED, FileWriter, Row, best_suffix, directory, recover
 from gateway.observing.samples import Sample, counter
-from mediation import Notification
+from mediation.model.messages import Notification
 
 PERIOD = 60.0
 """Seconds from the first row of a file to its end; a loss is said as often."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from adapters.loading import EventCopies, load_event_copies
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.settings.amqp_copies import AmqpCopies
-from mediation import Notification
+from mediation.model.messages import Notification
 
 CLOSE = 2.0
 """Seconds that copies which wait have when the gateway stops."""

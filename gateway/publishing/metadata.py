@@ -8,8 +8,9 @@ from gateway.parsing import Parsing
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
-from mediation import GetMetadata, Incoming, Metadata, MetadataSection, Sequences, names
+from mediation import names
 from mediation.metadata import write_event_descriptions, write_policy
+from mediation.model.requests import GetMetadata, Incoming, Metadata, MetadataSection, Sequences
 from mediation.wsdl import NAMESPACE, schemas, write_wsdl
 
 OCTETS = 512 * 1024

@@ -31,7 +31,9 @@ from gateway.publishing.topics import TopicsSeen
 from gateway.security.intake import Intake
 from gateway.security.quotas import PrincipalRate
 from gateway.store import Store, answered_in_time
-from mediation import (
+from mediation.grid_events import VIA_PROPERTY
+from mediation.model.messages import Notification
+from mediation.model.requests import (
     Acknowledged,
     CurrentMessage,
     DescribeDevice,
@@ -42,12 +44,10 @@ from mediation import (
     Identified,
     Identify,
     Incoming,
-    Notification,
     Publish,
     Published,
     SetAside,
 )
-from mediation.grid_events import VIA_PROPERTY
 from mediation.packaging.records import check_references, has_references
 
 Select = Callable[[tuple[Notification, ...]], Awaitable[tuple[Notification, ...]]]

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from filters import View
 from gateway.publishing.resources import Producer
 from gateway.publishing.topics import TopicsSeen
-from mediation import PRODUCER_VIEWS, property_document
+from mediation.filtering import PRODUCER_VIEWS
+from mediation.resources.wsrf import property_document
 
 REST = 9.0
 """Times as long as a document took to make, for which a large one is not made anew: a stranger who

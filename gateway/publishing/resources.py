@@ -10,7 +10,10 @@ from gateway.parsing import Parsing
 from gateway.publishing.topics import TopicsSeen
 from gateway.resources import ResourceUnknown
 from gateway.security.principals import Principal
-from mediation import Expiry, PropertyDocument, Version, properties_in
+from mediation.model.expiry import Expiry
+from mediation.model.specification import PropertyDocument
+from mediation.model.versions import Version
+from mediation.specifications import properties_in
 
 OCTETS_OF_TOPIC = 256
 """Bytes of an answer for each topic that it tells of, about."""

@@ -15,7 +15,9 @@ from gateway.model.deaths import NOBODY, Death, DeathReason
 from gateway.security.networks import Networks
 from gateway.security.principals import Principal
 from gateway.store import Store, burials
-from mediation import Notification, SetAside, TopicRules, read_set_aside
+from mediation.model.messages import Notification
+from mediation.model.requests import SetAside, TopicRules
+from mediation.notification.notify import read_set_aside
 
 PEER_PROPERTY = "dragoman_peer"
 """The property of a message that was set aside with the network address of its sender."""

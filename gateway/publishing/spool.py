@@ -41,7 +41,7 @@ from gateway.observing.samples import Sample, counter
 from gateway.store import Store, StoreUnavailable
 from gateway.store import spool as rows
 from gateway.store.spool import Spooled, SpoolEntry, SpoolSize, SpoolUnreadable, topic_of
-from mediation import Notification
+from mediation.model.messages import Notification
 
 BATCH_MESSAGES, BATCH_BYTES = 200, 4 * 2**20
 """Messages, and bytes of them, that are published at a time."""

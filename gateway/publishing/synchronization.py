@@ -18,7 +18,9 @@ from adapters import Evaluated
 from filters import Deferred, Filter, FilterSet, Question, Reason, Refused, View
 from gateway.parsing import OCTETS
 from gateway.security.quotas import QuotaExceeded
-from mediation import PAYLOAD_PATHS, PRODUCER_VIEWS, Notification, event, of_producer
+from mediation.filtering import PAYLOAD_PATHS, PRODUCER_VIEWS, of_producer
+from mediation.model.messages import Notification
+from mediation.rendering import event
 
 MOST = 256
 """Current messages that are sent to one subscriber at a time."""

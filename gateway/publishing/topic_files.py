@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from filters import Reason, Refused
-from mediation import TopicNamespaces, read_topic_namespaces
+from mediation.notification.topic_namespaces import TopicNamespaces, read_topic_namespaces
 
 MOST_BYTES = 4 * 2**20
 """Bytes of one file, at most."""

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from filters import DEFAULT_TOPIC, Topic
-from mediation import Notification, TopicNamespaces
+from mediation.model.messages import Notification
+from mediation.notification.topic_namespaces import TopicNamespaces
 
 TOPICS = 10_000
 OCTETS = 64 * 2**20

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from filters import Refused
 from gateway.reliability.crowds import Acknowledging
 from gateway.reliability.values import Outgoing
-from mediation import checked_dataclass
+from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import Acknowledgement, AcknowledgementAlone, read_message
 
 SHORT = 16_384

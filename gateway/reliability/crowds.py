@@ -16,7 +16,7 @@ from gateway.reliability.steps import begin
 from gateway.reliability.storage import Transaction, in_key_order
 from gateway.reliability.together import Part, find_all, outcome, together
 from gateway.reliability.values import Reply
-from mediation import checked_dataclass
+from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import ReliableMessage, RmFault
 from mediation.reliable_messaging.application import MAKE_CONNECTION_ACTION
 

@@ -17,7 +17,8 @@ from gateway.reliability.records import (
 from gateway.reliability.source import accepted
 from gateway.reliability.steps import Step, begin, due_now
 from gateway.reliability.storage import Taken
-from mediation import WSA_NONE, EndpointReference, id_to_keep
+from mediation.model.messages import EndpointReference
+from mediation.names import WSA_NONE
 from mediation.reliable_messaging import (
     CONNECTION_LIMIT_REACHED,
     CreateSequence,
@@ -37,6 +38,7 @@ from mediation.reliable_messaging.machines import (
     after_invoker,
 )
 from mediation.reliable_messaging.policy import Verdict
+from mediation.soap.addressing import id_to_keep
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from gateway.reliability.records import IncomingSequence, Wire
 from gateway.reliability.steps import Step, begin, telling
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Awaited, Delivered, NoticeKind, Outgoing, Reply
-from mediation import EndpointReference, PeerFault, id_to_keep, is_anonymous
+from mediation.model.messages import EndpointReference
 from mediation.reliable_messaging import (
     Acknowledgement,
     Body,
@@ -40,6 +40,8 @@ from mediation.reliable_messaging import (
     write_message,
     write_rm_fault,
 )
+from mediation.soap.addressing import id_to_keep, is_anonymous
+from mediation.soap.answers import PeerFault
 
 ACKNOWLEDGEMENT, NACK = "Acknowledgement", "Nack"
 

@@ -11,8 +11,9 @@ from gateway.reliability.sending import act, message_with_blocks
 from gateway.reliability.source import is_peer
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.values import Awaited, Outgoing
-from mediation import EndpointReference, id_to_keep
+from mediation.model.messages import EndpointReference
 from mediation.reliable_messaging import write_acknowledgement
+from mediation.soap.addressing import id_to_keep
 
 PAGE = 64
 

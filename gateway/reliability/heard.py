@@ -9,7 +9,6 @@ from gateway.reliability.records import OutgoingSequence, changed
 from gateway.reliability.replies import await_replies
 from gateway.reliability.source import emptied, finish, give_up, is_peer
 from gateway.reliability.steps import Step, due_now, soonest
-from mediation import id_to_keep
 from mediation.reliable_messaging import (
     Acknowledgement,
     CloseSequenceResponse,
@@ -20,6 +19,7 @@ from mediation.reliable_messaging import (
     TerminateSequenceResponse,
 )
 from mediation.reliable_messaging.machines import SourceState
+from mediation.soap.addressing import id_to_keep
 
 
 def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFault | None:

@@ -43,7 +43,7 @@ from gateway.reliability.values import (
     NotHere,
     NoticeKind,
 )
-from mediation import BodyContent, EndpointReference, is_anonymous
+from mediation.model.messages import EndpointReference
 from mediation.reliable_messaging import LastMessage, ReliableMessage, read_message
 from mediation.reliable_messaging.application import (
     application_fault_action,
@@ -55,6 +55,8 @@ from mediation.reliable_messaging.machines import (
     SourceState,
     after_invoker,
 )
+from mediation.soap.addressing import is_anonymous
+from mediation.soap.body_elements import BodyContent
 
 
 def deliver(party: Party, identifier: str, now: float, *, limit: int = 64) -> int:

@@ -12,9 +12,10 @@ from gateway.reliability.source import give_up, is_peer
 from gateway.reliability.steps import Step, begin, telling
 from gateway.reliability.storage import Taken
 from gateway.reliability.values import NoticeKind
-from mediation import EndpointReference, id_to_keep
+from mediation.model.messages import EndpointReference
 from mediation.reliable_messaging import CreateSequenceResponse
 from mediation.reliable_messaging.machines import DestinationState, SourceEvent, after_source
+from mediation.soap.addressing import id_to_keep
 
 
 def created(

@@ -11,10 +11,13 @@ from gateway.reliability.records import Wire
 from gateway.reliability.refusals import Refusals
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.values import Application, Dead, Notice, NoticeKind, Told
-from mediation import WSA_NONE, EndpointReference, Wsa, checked_dataclass, is_anonymous
-from mediation.names import MAKE_CONNECTION_ANONYMOUS
+from mediation.model.messages import EndpointReference
+from mediation.model.values import checked_dataclass
+from mediation.model.versions import Wsa
+from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSA_NONE
 from mediation.reliable_messaging import IncompleteBehaviour, ReliableMessage
 from mediation.reliable_messaging.policy import Policy
+from mediation.soap.addressing import is_anonymous
 
 COMPLAINED_EVERY = 600.0
 """Seconds after which people are told once more what a peer goes on doing."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields, make_dataclass
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import NO_NUMBERS, IncompleteBehaviour, Ranges, Rm
 from mediation.reliable_messaging.machines import DestinationState, InvokerState, SourceState
 

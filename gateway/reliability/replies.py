@@ -2,8 +2,8 @@
 
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, changed
 from gateway.reliability.steps import Step, soonest
-from mediation import is_anonymous
 from mediation.reliable_messaging import Ranges
+from mediation.soap.addressing import is_anonymous
 
 
 def replies_on_connections(sequence: OutgoingSequence) -> bool:

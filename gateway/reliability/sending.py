@@ -25,7 +25,7 @@ from gateway.reliability.source import finish, give_up
 from gateway.reliability.steps import Step, begin, put_off, soonest
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Outgoing
-from mediation import EndpointReference, is_anonymous
+from mediation.model.messages import EndpointReference
 from mediation.reliable_messaging import (
     AckRequested,
     AckRequestedAlone,
@@ -42,6 +42,7 @@ from mediation.reliable_messaging import (
     write_message,
 )
 from mediation.reliable_messaging.machines import SourceEvent, SourceState, after_source
+from mediation.soap.addressing import is_anonymous
 
 _GUESSES = 8
 """How often the store is asked for messages that are due before those that were found."""

@@ -11,13 +11,16 @@ from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire,
 from gateway.reliability.replies import replies_on_connections
 from gateway.reliability.steps import Step, due_now
 from gateway.reliability.values import NoticeKind, Told
-from mediation import BodyContent, EndpointReference, checked_dataclass, id_to_keep, is_anonymous
+from mediation.model.messages import EndpointReference
+from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import (
     Kind,
     Ranges,
 )
 from mediation.reliable_messaging.application import write_application_message
 from mediation.reliable_messaging.machines import SourceEvent, SourceState, after_source
+from mediation.soap.addressing import id_to_keep, is_anonymous
+from mediation.soap.body_elements import BodyContent
 
 GENERATIONS = 16
 """The most sequences of one name: the newest takes messages, those before it come to their ends."""

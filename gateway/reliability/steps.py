@@ -9,7 +9,7 @@ from types import TracebackType
 from gateway.reliability.party import Party
 from gateway.reliability.storage import StorageUnavailable, Transaction
 from gateway.reliability.values import Notice, NoticeKind
-from mediation import checked_dataclass
+from mediation.model.values import checked_dataclass
 
 
 class NotShared(Exception):

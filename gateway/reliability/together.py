@@ -12,7 +12,7 @@ from gateway.reliability.storage import (
     Transaction,
     in_key_order,
 )
-from mediation import checked_dataclass
+from mediation.model.values import checked_dataclass
 
 T = TypeVar("T")
 

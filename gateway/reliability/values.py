@@ -8,15 +8,11 @@ from typing import TypeAlias
 
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.storage import StorageUnavailable, Transaction
-from mediation import (
-    BodyContent,
-    EndpointReference,
-    body_element,
-    checked_dataclass,
-    detail_content,
-    http_headers,
-)
+from mediation.model.messages import EndpointReference
+from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import ReliableMessage
+from mediation.soap.body_elements import BodyContent, body_element, detail_content
+from mediation.soap.envelopes import http_headers
 
 
 @checked_dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from gateway.exchange import Handlers, Inbound
 from gateway.parsing import SMALL, Parsing
 from gateway.resources.resource import Resource, Resources, ResourceUnknown
 from gateway.security.quotas import PrincipalRate
-from mediation import (
+from mediation.model.requests import (
     Destroy,
     Done,
     GetProperties,
@@ -18,8 +18,8 @@ from mediation import (
     QueryResult,
     SetTerminationTime,
     TerminationTime,
-    property_document,
 )
+from mediation.resources.wsrf import property_document
 
 
 class ResourceOperations:

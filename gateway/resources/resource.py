@@ -29,7 +29,10 @@ from typing import Protocol
 from filters import Reason, Refused
 from gateway.exchange import Inbound
 from gateway.security.principals import Principal
-from mediation import Expiry, Incoming, PropertyDocument, Version
+from mediation.model.expiry import Expiry
+from mediation.model.requests import Incoming
+from mediation.model.specification import PropertyDocument
+from mediation.model.versions import Version
 
 
 class ResourceUnknown(Refused):

@@ -2,7 +2,7 @@
 
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceAddress
-from mediation import Request
+from mediation.model.requests import Request
 
 
 def authorise(

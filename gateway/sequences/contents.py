@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import NAMESPACE_URL, uuid5
 
-from mediation import Notification
+from mediation.model.messages import Notification
 from mediation.packaging.records import decode, encode
 
 MEDIA_TYPE = "application/x-dragoman-notifications"

@@ -12,9 +12,9 @@ from gateway.reliability.records import Wire
 from gateway.sequences.contents import named, write_content
 from gateway.sequences.sequences import Acknowledged as Told
 from gateway.sequences.sequences import Sequences
-from mediation import (
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import (
     Acknowledged,
-    EndpointReference,
     Incoming,
     Publish,
     Published,

@@ -44,7 +44,8 @@ from gateway.sequences.tails import Tail
 from gateway.sequences.turns import AT_WORK, Turns
 from gateway.store import Store, StoreUnavailable
 from gateway.store.owner_bytes import BytesExceeded, OwnerBytes
-from mediation import EndpointReference, Notification, Soap, id_to_keep
+from mediation.model.messages import EndpointReference, Notification
+from mediation.model.versions import Soap
 from mediation.reliable_messaging import (
     CreateSequence,
     CreateSequenceResponse,
@@ -56,6 +57,7 @@ from mediation.reliable_messaging import (
     SequenceHeader,
 )
 from mediation.reliable_messaging.policy import Policy
+from mediation.soap.addressing import id_to_keep
 
 SERVICE = "publish"
 TRUSTED = "trusted"

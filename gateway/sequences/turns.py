@@ -19,7 +19,7 @@ from gateway.sequences.delivering import LEASE, Progress, Turn, lease, published
 from gateway.sequences.storage import run_in
 from gateway.sequences.tails import Tail, Tails
 from gateway.store import Store, StoreUnavailable
-from mediation import Notification
+from mediation.model.messages import Notification
 
 AT_WORK = 256
 """Sequences that are published at a time, of those that workers find: what comes meanwhile is

@@ -72,7 +72,7 @@ from gateway.settings.values import (
     read_slots,
     read_words,
 )
-from mediation import Sequences
+from mediation.model.requests import Sequences
 
 FILE = "dragoman.toml"
 ADMIN_BEHIND = 10

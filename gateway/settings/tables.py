@@ -13,8 +13,10 @@ from filters import NCNAME, Refused, parse_document
 from filters.topics import is_namespace
 from gateway.model.channels import Selection
 from gateway.settings.values import Length, is_base
-from mediation import LEASED, SPECS, CallRules, Version
+from mediation.client import LEASED, SPECS
 from mediation.grid_events import CHANNEL
+from mediation.model.calling import CallRules
+from mediation.model.versions import Version
 
 
 class NamedCertificate(BaseModel):

@@ -15,7 +15,7 @@ from gateway.egress.addresses import DEFAULT_PORTS
 from gateway.security.networks import networks
 from gateway.security.resource_addresses import TOPIC_PATHS, is_endpoint
 from gateway.settings.messenger_properties import STRATEGIES
-from mediation import Sequences
+from mediation.model.requests import Sequences
 
 CENTURY = timedelta(days=36525)
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")

@@ -13,24 +13,24 @@ from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import shown
 from gateway.soap.replies import Replies
-from mediation import (
-    SPECIFICATIONS,
+from mediation.detect import write_response
+from mediation.faults import write_fault
+from mediation.mailboxes.make_connection import soap_in
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import (
     Acknowledged,
     Context,
-    EndpointReference,
     Events,
     Incoming,
     NoContent,
     Operation,
     Published,
     Response,
-    Soap,
     Taken,
-    reference_headers,
-    write_fault,
-    write_response,
 )
-from mediation.mailboxes.make_connection import soap_in
+from mediation.model.versions import Soap
+from mediation.soap.addressing import reference_headers
+from mediation.specifications import SPECIFICATIONS
 
 RETRY_AFTER = 2.0
 """Seconds after which a peer may try again what we could not take."""

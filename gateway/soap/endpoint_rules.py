@@ -13,15 +13,9 @@ from gateway.security.resource_addresses import (
     is_endpoint,
     resource_at,
 )
-from mediation import (
-    ANYWHERE,
-    EVENTING_RULES,
-    MESSAGE_BOX_RULES,
-    NOTIFICATION_RULES,
-    CallRules,
-    EndpointRules,
-    Sequences,
-)
+from mediation.eventing.messenger import EVENTING_RULES, MESSAGE_BOX_RULES, NOTIFICATION_RULES
+from mediation.model.calling import CallRules
+from mediation.model.requests import ANYWHERE, EndpointRules, Sequences
 
 _ROWS: Mapping[str, EndpointRules] = {
     EVENTING_SERVICE: EVENTING_RULES,

@@ -41,9 +41,12 @@ from gateway.security.resource_addresses import (
 from gateway.soap.packaging import is_package, pack, soap_hint, unpack
 from gateway.soap.service import SoapService
 from gateway.soap.topic_paths import topic_of_path
-from mediation import Context, Packaging, Rejected, Soap, http_headers
 from mediation.grid_events import QUERY as GRID_EVENTS_QUERY
 from mediation.grid_events import asks_for_description, write_description
+from mediation.model.messages import Packaging
+from mediation.model.requests import Context, Rejected
+from mediation.model.versions import Soap
+from mediation.soap.envelopes import http_headers
 from mediation.wsdl import (
     DESCRIBED,
     schema_named,

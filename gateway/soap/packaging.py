@@ -8,7 +8,10 @@ from filters import Reason, Refused, in_utf_8
 from gateway.http.limits import HttpLimits
 from gateway.http.media import DIME, MULTIPART, unsupported
 from gateway.http.refusal import HttpRefusal
-from mediation import Attachment, Context, MediationError, Packaging, Rejected, Soap, http_headers
+from mediation.model.errors import MediationError
+from mediation.model.messages import Attachment, Packaging
+from mediation.model.requests import Context, Rejected
+from mediation.model.versions import Soap
 from mediation.packaging.dime import (
     Decoder,
     DimeError,
@@ -19,6 +22,7 @@ from mediation.packaging.dime import (
 )
 from mediation.packaging.mime import MAX_PARTS, MediaType
 from mediation.packaging.packages import ROOTS, PackageLimits, read_headed_package, read_package
+from mediation.soap.envelopes import http_headers
 
 _SOAP_1_2 = "application/soap+xml"
 _TOO_LARGE = frozenset({DimeReason.MESSAGE_TOO_LONG, DimeReason.ENVELOPE_TOO_LONG})

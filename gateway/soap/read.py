@@ -12,7 +12,8 @@ from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
 from gateway.soap.endpoint_rules import endpoint_named, rules_at
 from gateway.soap.topic_paths import names_every_topic, topic_of_path
-from mediation import (
+from mediation.detect import read
+from mediation.model.requests import (
     Arrival,
     EndpointRules,
     Incoming,
@@ -21,7 +22,6 @@ from mediation import (
     Sequences,
     Subscribe,
     TopicRules,
-    read,
 )
 from mediation.reliable_messaging import Rm
 

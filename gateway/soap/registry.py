@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from filters import Reason, Refused
 from gateway.exchange import Handler, Handlers
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
-from mediation import Request
+from mediation.model.requests import Request
 
 
 class Registry:

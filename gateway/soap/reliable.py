@@ -22,8 +22,8 @@ from gateway.sequences.operations import (
 from gateway.sequences.sequences import Acknowledged, Sequences
 from gateway.sequences.turns import passes
 from gateway.soap.endpoint_rules import endpoint_named
-from mediation import Context, EndpointRules, Incoming, Publish
-from mediation import Sequences as Mode
+from mediation.model.requests import Context, EndpointRules, Incoming, Publish
+from mediation.model.requests import Sequences as Mode
 from mediation.reliable_messaging import (
     AckRequestedAlone,
     FaultName,

@@ -16,21 +16,13 @@ from gateway.egress import AddressPolicy, Request, SendFailed, Target, Transport
 from gateway.security.authorise import may_choose_reply_address
 from gateway.security.principals import Principal
 from gateway.security.quotas import TokenBucket
-from mediation import (
-    WSA_NONE,
-    Context,
-    EndpointReference,
-    Incoming,
-    Operation,
-    Soap,
-    Subscribe,
-    TakeFor,
-    Wsa,
-    http_headers,
-    is_anonymous,
-)
-from mediation.names import MAKE_CONNECTION_ANONYMOUS
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import Context, Incoming, Operation, Subscribe, TakeFor
+from mediation.model.versions import Soap, Wsa
+from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSA_NONE
 from mediation.reliable_messaging import RmRefused
+from mediation.soap.addressing import is_anonymous
+from mediation.soap.envelopes import http_headers
 
 REPLIES_AT_A_TIME = 64
 REPLIED, REPLIED_AT_ONCE = 64 * 1024.0, 2 * 2**20

@@ -41,7 +41,7 @@ from gateway.soap.registry import Registry
 from gateway.soap.reliable import PassOn, ReliableStep
 from gateway.soap.replies import Replies
 from gateway.store import StoreUnavailable, answered_in_time
-from mediation import (
+from mediation.model.requests import (
     Context,
     EndpointRules,
     Incoming,

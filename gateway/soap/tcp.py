@@ -28,7 +28,9 @@ from gateway.tcp.acknowledging import Fate
 from gateway.tcp.connection import SoapTcpConnection
 from gateway.tcp.limits import TcpLimits
 from gateway.tcp.samples import connection_sample, fault_sample
-from mediation import Context, Packaging, Rejected, Soap
+from mediation.model.messages import Packaging
+from mediation.model.requests import Context, Rejected
+from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder, first_octets
 
 _SWEEP = 5.0

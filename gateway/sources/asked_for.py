@@ -11,7 +11,10 @@ from gateway.sources.exchanges import checked
 from gateway.sources.profiles import PROFILES, Profile
 from gateway.sources.requests import MODES, spoken
 from gateway.sources.topics import filter_of, topic_named
-from mediation import LEASED, SPECS, EndpointReference, Mode, Spec, Version
+from mediation.client import LEASED, SPECS
+from mediation.model.delivery_modes import Mode
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Spec, Version
 
 LONGEST_LEASE = 30 * 86400.0
 SHORTEST_LEASE = 1.0

@@ -41,20 +41,11 @@ from gateway.sources.requests import (
     subscribe_request,
 )
 from gateway.sources.states import Granted
-from mediation import (
-    WSA_NONE,
+from mediation.client import (
     AnsweredFault,
-    EndpointReference,
-    Leasing,
-    Mode,
-    Pulled,
-    http_headers,
-    is_anonymous,
     is_response,
     leasing_in,
     manager_at,
-    parse_date_time,
-    parse_expiry,
     read_answer,
     read_granted,
     read_pulled,
@@ -64,9 +55,16 @@ from mediation import (
     write_resume,
     write_unsubscribe,
 )
-from mediation import Granted as GrantedAnswer
-from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSEN
+from mediation.client import Granted as GrantedAnswer
+from mediation.eventing.management import Pulled
+from mediation.model.delivery_modes import Mode
+from mediation.model.expiry import parse_date_time, parse_expiry
+from mediation.model.messages import EndpointReference
+from mediation.model.specification import Leasing
+from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSA_NONE, WSEN
 from mediation.packaging.mime import charset_in
+from mediation.soap.addressing import is_anonymous
+from mediation.soap.envelopes import http_headers
 
 SECONDS = 20.0
 """Of one exchange, its answer included."""

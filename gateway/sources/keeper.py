@@ -52,7 +52,9 @@ from gateway.sources.states import (
 )
 from gateway.store import StoreUnavailable
 from gateway.store.replicas import Fenced
-from mediation import EARLIEST_BOOKMARK, EndpointReference, leasing_in
+from mediation.client import leasing_in
+from mediation.eventing.management import EARLIEST_BOOKMARK
+from mediation.model.messages import EndpointReference
 
 ROUND = 1.0
 """Seconds from one round to the next, at most."""

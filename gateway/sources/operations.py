@@ -17,16 +17,16 @@ from gateway.sources.profiles import PROFILES
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.states import LONGEST_ERROR
 from gateway.sources.topics import default_topic
-from mediation import (
+from mediation.client import ending_in
+from mediation.eventing.management import PulledEvent
+from mediation.model.messages import Notification
+from mediation.model.requests import (
     Acknowledged,
     Context,
     EndOfSubscription,
     Incoming,
-    Notification,
     Publish,
     Published,
-    PulledEvent,
-    ending_in,
 )
 
 Publishing = Callable[

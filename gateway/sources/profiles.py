@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mediation import Soap, Version, Wsa
+from mediation.model.versions import Soap, Version, Wsa
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.states import LONGEST_ERROR, Failed
 from gateway.store import StoreUnavailable
 from gateway.store.replicas import Fenced
-from mediation import Mode, Pulled, PulledEvent
+from mediation.eventing.management import Pulled, PulledEvent
+from mediation.model.delivery_modes import Mode
 
 PAUSE = 1.0
 """Seconds from one Pull to the next, at least, at sources that do not wait for events."""

@@ -6,14 +6,14 @@ from filters import Filter
 from gateway.exchange import Handlers, Inbound
 from gateway.security.resource_addresses import ResourceKind, addressed
 from gateway.sources.registrations import Registrations
-from mediation import (
+from mediation.model.requests import (
     DestroyRegistration,
     Done,
     Incoming,
     PublisherRegistered,
     RegisterPublisher,
-    TopicNamespaces,
 )
+from mediation.notification.topic_namespaces import TopicNamespaces
 
 
 class RegistrationOperations:

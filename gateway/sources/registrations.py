@@ -38,13 +38,10 @@ from gateway.store import Store, StoreUnavailable, run_apart
 from gateway.store import registrations as rows
 from gateway.store import sources as source_rows
 from gateway.subscriptions.leases import LeaseTerms, grant
-from mediation import (
-    EndpointReference,
-    LeaseRules,
-    Notification,
-    RegisterPublisher,
-    Spec,
-)
+from mediation.model.messages import EndpointReference, Notification
+from mediation.model.requests import RegisterPublisher
+from mediation.model.specification import LeaseRules
+from mediation.model.versions import Spec
 
 MOST = 10_000
 MOST_OF_OWNER = 100

@@ -12,22 +12,12 @@ from gateway.model.sources import Source
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import ResourceKind
 from gateway.sources.profiles import Profile
-from mediation import (
-    LEASED,
-    SPECS,
-    EndpointReference,
-    LeaseOptions,
-    Mode,
-    SourceOptions,
-    Spec,
-    Version,
-    Wsa,
-    expiry_text,
-    leasing_in,
-    write_pull,
-    write_subscribe,
-)
+from mediation.client import LEASED, SPECS, expiry_text, leasing_in, write_pull, write_subscribe
 from mediation.grid_events import channel_reference
+from mediation.model.delivery_modes import Mode, SourceOptions
+from mediation.model.messages import EndpointReference
+from mediation.model.specification import LeaseOptions
+from mediation.model.versions import Spec, Version, Wsa
 from mediation.names import WSMAN_EVENTS, WSMAN_PULL, WSMAN_PUSH_WITH_ACK
 
 TIMEOUT = 20.0

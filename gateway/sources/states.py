@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from gateway.model.sources import Standing, State, Wanted
-from mediation import EndpointReference
+from mediation.model.messages import EndpointReference
 
 BUSY = frozenset(
     {

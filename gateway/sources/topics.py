@@ -19,7 +19,8 @@ from filters import (
 from gateway.model.sources import Source
 from gateway.security.keys import new_key
 from gateway.sources.requests import subscribe_request
-from mediation import Arrival, Rejected, Subscribe, SubscribePulling, read
+from mediation.detect import read
+from mediation.model.requests import Arrival, Rejected, Subscribe, SubscribePulling
 
 _PATTERNS = ("*", "//", "|", "/.")
 

@@ -15,7 +15,7 @@ from gateway.security.quotas import PrincipalRate
 from gateway.sources.bookmarks import Bookmarks
 from gateway.store import Store
 from gateway.store.bookmarks import Machine
-from mediation import (
+from mediation.model.requests import (
     AskForSubscriptions,
     EndOfExchange,
     EndOfSubscription,

@@ -13,7 +13,7 @@ from gateway.store.messages import put_message, storable
 from gateway.store.schema import held
 from gateway.store.statements import for_each, rows_for_each
 from gateway.store.totals import Totals
-from mediation import Notification
+from mediation.model.messages import Notification
 
 
 def bury_held(connection: Connection, position: int, death: Death) -> bool:

@@ -19,8 +19,9 @@ from gateway.store.messages import sweep
 from gateway.store.schema import dead_letters, mailboxes, messages, subscriptions
 from gateway.store.statements import number, write_many
 from gateway.store.totals import Totals
-from mediation import Notification, delivery_id_of
+from mediation.model.messages import Notification
 from mediation.packaging.records import decode
+from mediation.rendering import delivery_id_of
 
 KEPT = 7 * 86400.0
 """Seconds that a dead letter is kept."""

@@ -13,7 +13,7 @@ from gateway.store.messages import put_message, sweep
 from gateway.store.schema import held, messages, subscriptions
 from gateway.store.statements import for_each, for_pairs, rows_for_each, write_many
 from gateway.store.totals import Totals
-from mediation import Notification
+from mediation.model.messages import Notification
 from mediation.packaging.records import decode
 
 

@@ -13,7 +13,8 @@ from gateway.store.burials import bury
 from gateway.store.dead_letters import Selection, Slice
 from gateway.store.mailboxes import count
 from gateway.store.schema import mailbox_messages, mailboxes
-from mediation import Notification, id_to_keep
+from mediation.model.messages import Notification
+from mediation.soap.addressing import id_to_keep
 
 AT_A_TIME = 1000
 """Messages that one operation looks at."""

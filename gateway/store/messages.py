@@ -9,8 +9,9 @@ from sqlalchemy import Connection, Row, Select, select, text
 
 from gateway.store.schema import dead_letters, held, messages
 from gateway.store.statements import write_many
-from mediation import Notification, delivery_id_of
+from mediation.model.messages import Notification
 from mediation.packaging.records import encode
+from mediation.rendering import delivery_id_of
 
 
 def put_message(connection: Connection, notification: Notification) -> tuple[int, bool]:

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mediation import EndpointReference, EventForm, Form, Soap, Spec, Version, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import EventForm, Form, Soap, Spec, Version, Wsa
 
 _FORMS: Mapping[str, Form] = {form.name: form for form in (*Soap, *EventForm)}
 

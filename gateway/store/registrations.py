@@ -17,7 +17,7 @@ from gateway.store.references import (
     write_reference,
 )
 from gateway.store.schema import registrations
-from mediation import RegisterPublisher
+from mediation.model.requests import RegisterPublisher
 
 
 def insert(

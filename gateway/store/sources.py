@@ -15,7 +15,7 @@ from gateway.store.references import (
     write_reference,
 )
 from gateway.store.schema import sources
-from mediation import Mode
+from mediation.model.delivery_modes import Mode
 
 
 def insert(connection: Connection, row: SourceRow, *, of_owner: int | None, in_all: int) -> bool:

@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, Connection, func, select, text
 from filters import Refused
 from gateway.observing.samples import Sample, gauge
 from gateway.store.schema import spool, spool_size
-from mediation import Notification
+from mediation.model.messages import Notification
 from mediation.packaging.records import Record, decode, encode
 
 

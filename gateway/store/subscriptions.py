@@ -20,19 +20,10 @@ from gateway.store.references import (
 )
 from gateway.store.schema import subscriptions
 from gateway.store.statements import number
-from mediation import (
-    PUSH,
-    Calling,
-    DataForm,
-    DeliveryMode,
-    Lease,
-    Mode,
-    Oversize,
-    Packaging,
-    Policy,
-    Rights,
-    Subscription,
-)
+from mediation.model.calling import Calling
+from mediation.model.delivery_modes import PUSH, DeliveryMode, Mode, Oversize
+from mediation.model.messages import Lease, Packaging, Policy, Rights, Subscription
+from mediation.model.versions import DataForm
 
 
 def insert(connection: Connection, subscription: Subscription, identity: str | None = None) -> bool:

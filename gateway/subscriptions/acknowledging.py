@@ -12,7 +12,7 @@ from gateway.exchange import Handlers, Inbound
 from gateway.reliability.stores.joined import run_joined
 from gateway.security.resource_addresses import addressed
 from gateway.store import Store
-from mediation import Incoming, Publish, Request, RunSequence
+from mediation.model.requests import Incoming, Publish, Request, RunSequence
 from mediation.reliable_messaging import ReliableMessage
 
 

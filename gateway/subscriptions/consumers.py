@@ -10,8 +10,9 @@ from gateway.mailboxes.transport import mailbox_target
 from gateway.model.mailboxes import MailboxKind
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import mailbox_key
-from mediation import WSA_NONE, EndpointReference, Subscription, is_anonymous
-from mediation.names import MAKE_CONNECTION_ANONYMOUS
+from mediation.model.messages import EndpointReference, Subscription
+from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSA_NONE
+from mediation.soap.addressing import is_anonymous
 
 LONGEST_NAME = 1000
 """Bytes of the address of a consumer that fetches: PostgreSQL's indexes take no thousands."""

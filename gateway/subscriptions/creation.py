@@ -30,21 +30,13 @@ from gateway.subscriptions.resumption import Resumption
 from gateway.subscriptions.sequences import Agreed, SubscriberSequences
 from gateway.subscriptions.table import SubscriptionTable, identity_of
 from gateway.subscriptions.webhooks import WebHooks
-from mediation import (
-    SPECIFICATIONS,
-    Context,
-    DeliveryMode,
-    EndpointReference,
-    Expiry,
-    Lease,
-    Policy,
-    Rights,
-    Subscribe,
-    SubscribePulling,
-    Subscription,
-    Wsa,
-    prepare,
-)
+from mediation.model.delivery_modes import DeliveryMode
+from mediation.model.expiry import Expiry
+from mediation.model.messages import EndpointReference, Lease, Policy, Rights, Subscription
+from mediation.model.requests import Context, Subscribe, SubscribePulling
+from mediation.model.versions import Wsa
+from mediation.rendering import prepare
+from mediation.specifications import SPECIFICATIONS
 
 SUBSCRIBES, SUBSCRIBES_AT_ONCE = 2.0, 20.0
 """Subscribe requests that a network address may send: a second, and at once."""

@@ -25,7 +25,9 @@ from gateway.store.dead_letters import SLICE, Selection, Slice
 from gateway.store.owner_bytes import OwnerBytes
 from gateway.store.replicas import HOUSE
 from gateway.subscriptions.subscriptions import Subscriptions
-from mediation import Notification, Recipient, minimal_form, render
+from mediation.model.messages import Notification
+from mediation.notification.document_metadata import minimal_form
+from mediation.rendering import Recipient, render
 
 LOOK = 2.0
 """Seconds from one look at the bytes of dead letters to the next."""

@@ -11,7 +11,7 @@ from filters import Refused
 from gateway.delivery import NEVER_AGREED, Dispatchers, Entry, Probations
 from gateway.store import Store, totals
 from gateway.subscriptions.subscriptions import Subscriptions
-from mediation import End
+from mediation.model.messages import End
 
 
 class Endings:

@@ -7,7 +7,7 @@ import time
 
 from gateway.delivery import Entry
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import Subscription
+from mediation.model.messages import Subscription
 
 DUE_AT_A_TIME = 256
 LONGEST_SLEEP = 3600.0

@@ -24,7 +24,9 @@ from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import shown
 from gateway.store import Store, totals
 from gateway.store import held as rows
-from mediation import Notification, event, of_producer
+from mediation.filtering import of_producer
+from mediation.model.messages import Notification
+from mediation.rendering import event
 
 TOPICS = 2000
 """Topics, the latest, that are matched against a topic expression."""

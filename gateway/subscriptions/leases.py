@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from filters import Reason, Refused
-from mediation import SPECIFICATIONS, Expiry, LeaseRules, Rights, Subscription, format_seconds
+from mediation.model.expiry import Expiry, format_seconds
+from mediation.model.messages import Rights, Subscription
+from mediation.model.specification import LeaseRules
+from mediation.specifications import SPECIFICATIONS
 
 
 @dataclass(frozen=True, slots=True)

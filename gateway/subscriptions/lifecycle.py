@@ -41,7 +41,8 @@ from gateway.subscriptions.leases import LeaseTerms, rules_of
 from gateway.subscriptions.leftovers import drop_leftovers
 from gateway.subscriptions.sequences import Agreed, SubscriberSequences
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import End, Subscription, prepare
+from mediation.model.messages import End, Subscription
+from mediation.rendering import prepare
 
 ELSEWHERE = 5.0
 """Seconds that another replica has to end what has expired, before it is looked at again."""

@@ -16,9 +16,9 @@ from gateway.security.resource_addresses import key_in, shown
 from gateway.subscriptions.reports import SubscriptionReport, SubscriptionReports
 from gateway.subscriptions.selection import Found, SubscriptionSelector
 from gateway.subscriptions.subscriptions import Subscriptions
-from mediation import (
+from mediation.model.messages import End
+from mediation.model.requests import (
     DeleteSubscriptions,
-    End,
     Incoming,
     ListSubscriptions,
     SubscriptionEntry,

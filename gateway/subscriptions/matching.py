@@ -24,8 +24,8 @@ from gateway.store import StoreUnavailable
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.settling_together import shared_settlement
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import Notification, Rights
 from mediation.grid_events import VIA_PROPERTY
+from mediation.model.messages import Notification, Rights
 
 RETRY = 1.0
 """Seconds after which the store is asked again who may get a message."""

@@ -7,7 +7,7 @@ from gateway.exchange import Inbound
 from gateway.security.resource_addresses import resource_at
 from gateway.subscriptions.lifecycle import SubscriptionUnknown
 from gateway.subscriptions.subscriptions import Subscriptions
-from mediation import Incoming
+from mediation.model.requests import Incoming
 
 
 def subscription_names(incoming: Incoming, inbound: Inbound) -> tuple[str | None, ...]:

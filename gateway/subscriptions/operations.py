@@ -15,21 +15,19 @@ from gateway.security.quotas import PrincipalRate
 from gateway.subscriptions.lifecycle import SubscriptionUnknown
 from gateway.subscriptions.naming import find_named
 from gateway.subscriptions.subscriptions import KEPT_ALIVE, Subscriptions
-from mediation import (
+from mediation.model.messages import Notification, Rights, Subscription
+from mediation.model.requests import (
     Done,
     GetStatus,
     Incoming,
-    Notification,
     Pause,
     Renew,
     Response,
     Resume,
-    Rights,
     StoreMessage,
     Subscribe,
     Subscribed,
     SubscribePulling,
-    Subscription,
     Synchronize,
     Unsubscribe,
 )

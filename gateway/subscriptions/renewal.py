@@ -12,7 +12,9 @@ from gateway.security.resource_addresses import key_in
 from gateway.subscriptions.leases import LeaseTerms, grant, may_be_renewed, rules_of, within
 from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import Calling, Expiry, Lease, Subscription
+from mediation.model.calling import Calling
+from mediation.model.expiry import Expiry
+from mediation.model.messages import Lease, Subscription
 
 
 class Renewal:

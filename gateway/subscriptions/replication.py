@@ -16,7 +16,7 @@ from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.leftovers import drop_leftovers
 from gateway.subscriptions.lifecycle import Lifecycle
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import Subscription
+from mediation.model.messages import Subscription
 
 _log = structlog.get_logger("dragoman.subscriptions")
 

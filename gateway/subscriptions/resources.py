@@ -10,7 +10,11 @@ from gateway.security.resource_addresses import key_in
 from gateway.subscriptions.lifecycle import SubscriptionUnknown
 from gateway.subscriptions.naming import find_named, subscription_names
 from gateway.subscriptions.subscriptions import Subscriptions
-from mediation import Expiry, Incoming, PropertyDocument, Version, properties_in
+from mediation.model.expiry import Expiry
+from mediation.model.requests import Incoming
+from mediation.model.specification import PropertyDocument
+from mediation.model.versions import Version
+from mediation.specifications import properties_in
 
 
 class SubscriptionResource:

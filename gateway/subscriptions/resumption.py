@@ -10,7 +10,8 @@ from gateway.security.principals import Principal
 from gateway.store import Store, bookmarks
 from gateway.subscriptions.renewal import Renewal
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import Bookmark, Subscription, bookmark_of
+from mediation.model.delivery_modes import Bookmark, bookmark_of
+from mediation.model.messages import Subscription
 from mediation.names import WSMAN_FAULT_DETAIL
 
 

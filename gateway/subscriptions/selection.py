@@ -11,7 +11,8 @@ from filters import Event, Expression, Filter, FilterError, Reason, Refused, com
 from gateway.delivery import Dispatchers, Entry
 from gateway.delivery.status import Condition
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import SubscriptionSelection, Version
+from mediation.model.requests import SubscriptionSelection
+from mediation.model.versions import Version
 
 SLICE = 256
 """Subscriptions that are looked at before others have their turn."""

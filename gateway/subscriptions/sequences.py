@@ -34,7 +34,7 @@ from gateway.security.quotas import PrincipalRate, QuotaExceeded
 from gateway.store import Store, StoreUnavailable
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.sequence_listing import SubscriberSequence, count, find, page
-from mediation import Subscription
+from mediation.model.messages import Subscription
 from mediation.reliable_messaging import CreateSequenceResponse, Rm
 
 T = TypeVar("T")

@@ -1,7 +1,7 @@
 """One delivery that several take on: it is settled when all have settled it."""
 
 from adapters import Delivery
-from mediation import Notification
+from mediation.model.messages import Notification
 
 
 class _Count:

@@ -13,15 +13,10 @@ from gateway.delivery import Probations
 from gateway.egress import Request, SendFailed, Transport
 from gateway.security.keys import message_urn
 from gateway.subscriptions.consumers import Consumers
-from mediation import (
-    SPECIFICATIONS,
-    End,
-    EndpointReference,
-    Subscription,
-    http_headers,
-    write_subscription_end,
-    write_termination,
-)
+from mediation.model.messages import End, EndpointReference, Subscription
+from mediation.rendering import write_subscription_end, write_termination
+from mediation.soap.envelopes import http_headers
+from mediation.specifications import SPECIFICATIONS
 
 DELAYS = (0.0, 5.0, 30.0)
 """Seconds before each attempt."""

@@ -23,14 +23,9 @@ from gateway.subscriptions.resumption import Resumption
 from gateway.subscriptions.sequences import SubscriberSequences
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.webhooks import WebHooks
-from mediation import (
-    Context,
-    End,
-    Expiry,
-    Subscribe,
-    SubscribePulling,
-    Subscription,
-)
+from mediation.model.expiry import Expiry
+from mediation.model.messages import End, Subscription
+from mediation.model.requests import Context, Subscribe, SubscribePulling
 
 KEPT_ALIVE = 60.0
 """Seconds that a subscription lives on when its reader asked for messages."""

@@ -12,7 +12,9 @@ from gateway.egress import Target
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.observing.samples import Sample, gauge
-from mediation import SPECIFICATIONS, EndpointReference, Spec, Subscription
+from mediation.model.messages import EndpointReference, Subscription
+from mediation.model.versions import Spec
+from mediation.specifications import SPECIFICATIONS
 
 T = TypeVar("T")
 Observer = Callable[[Entry, int], None]

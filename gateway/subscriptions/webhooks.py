@@ -15,8 +15,8 @@ from gateway.security.quotas import PrincipalRate, QuotaExceeded
 from gateway.security.resource_addresses import shown
 from gateway.subscriptions.consents import Consents
 from gateway.subscriptions.consumers import Consumers
-from mediation import EndpointReference
 from mediation.cloudevents import CALLBACK_HEADER, ORIGIN_HEADER, origin_of
+from mediation.model.messages import EndpointReference
 
 PATIENCE = 10.0
 """Seconds that a consumer has to answer."""

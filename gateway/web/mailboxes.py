@@ -30,19 +30,11 @@ from gateway.web.parts import Parts, Web, principal_of, refuse_when_stopping
 from gateway.web.proofs import Proving
 from gateway.web.validation import JsonRoute
 from gateway.web.values import Prefix, Text
-from mediation import (
-    SPECS,
-    UNSPECIFIED,
-    EndpointReference,
-    Rejected,
-    Subscribe,
-    Subscribed,
-    SubscribePulling,
-    Version,
-    Wsa,
-    parse_expiry,
-)
-from mediation.client import write_subscribe
+from mediation.client import SPECS, write_subscribe
+from mediation.model.expiry import UNSPECIFIED, parse_expiry
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import Rejected, Subscribe, Subscribed, SubscribePulling
+from mediation.model.versions import Version, Wsa
 
 LONGEST_LEASE = 3600.0
 LATEST = 2**63 - 1

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.deduplication import SCHEMA, TRIGGERS, Change, RepeatLimits, Repeats, hash_id
-from mediation import Notification
+from mediation.model.messages import Notification
 
 SMALL = RepeatLimits(seconds=100, ids=20, total=200, generations=50)
 

@@ -11,12 +11,11 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
-from mediation import (
+from mediation.client import (
     SPECS,
-    EndpointReference,
-    Version,
-    Wsa,
-    http_headers,
+    AnsweredFault,
+    read_answer,
+    read_granted,
     read_received,
     write_get_resource_property,
     write_get_status,
@@ -26,7 +25,9 @@ from mediation import (
     write_subscribe,
     write_unsubscribe,
 )
-from mediation.client import AnsweredFault, read_answer, read_granted
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Version, Wsa
+from mediation.soap.envelopes import http_headers
 from tests.rigs.draft_schemas import DraftValidator
 from tests.rigs.envelopes import Message, Speaker
 

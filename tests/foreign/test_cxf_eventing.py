@@ -10,7 +10,7 @@ import pytest_asyncio
 from lxml import etree
 
 from gateway.client import Client, Consumer
-from mediation import Version
+from mediation.model.versions import Version
 from tests.rigs.consumers import Consumers
 from tests.rigs.cxf import CxfPeer, cxf_peer, needs_cxf
 from tests.rigs.envelopes import Speaker, topic_expression

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from mediation import Attachment, Wsa
+from mediation.model.messages import Attachment
+from mediation.model.versions import Wsa
 from mediation.names import WSE_2004_08
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import S11, Speaker

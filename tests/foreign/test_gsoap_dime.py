@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mediation import Attachment, Soap
+from mediation.model.messages import Attachment
+from mediation.model.versions import Soap
 from mediation.packaging.dime import Decoder, DimeMessage, Encoder
 from tests.rigs.gsoap import DEADLINE, gsoap_consumer, gsoap_publish, needs_gsoap
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.client.reliable import Answer, Delivery, Policy, Receiver, ReliableClient
 from gateway.reliability.records import Wire
-from mediation import Soap, Wsa
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm
 from mediation.reliable_messaging.machines import SourceState
 from tests.rigs.brokers import free_ports

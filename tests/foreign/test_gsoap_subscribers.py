@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mediation import Soap
+from mediation.model.versions import Soap
 from mediation.reliable_messaging import Rm
 from tests.rigs.brokers import free_ports
 from tests.rigs.envelopes import S11, S12, WSE, Speaker

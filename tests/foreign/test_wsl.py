@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from mediation import Wsa
+from mediation.model.versions import Wsa
 from tests.rigs.envelopes import S12
 from tests.rigs.gateways import Running
 from tests.rigs.waiting import DEADLINE

@@ -14,7 +14,7 @@ from zeep import Client, Plugin
 from zeep.exceptions import Fault
 
 from filters import dialects
-from mediation import Soap
+from mediation.model.versions import Soap
 from mediation.names import WSMAN_EVENTS, WSN_2004_06
 from tests.conftest import ROOT
 from tests.rigs.consumers import Consumers

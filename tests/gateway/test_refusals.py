@@ -13,7 +13,7 @@ import pytest
 from gateway.exchange import Inbound
 from gateway.security.principals import anonymous
 from gateway.security.quotas import QuotaExceeded
-from mediation import Soap
+from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.cloudevents import STRUCTURED, post
 from tests.rigs.consumers import Consumers, reset, status

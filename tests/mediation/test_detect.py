@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import Reason, Topic
-from mediation import (
+from mediation.detect import MAX_HEADER_OCTETS, read
+from mediation.faults import write_fault
+from mediation.model.requests import (
     Destroy,
     GetProperties,
     GetStatus,
@@ -20,14 +22,9 @@ from mediation import (
     Rejected,
     Renew,
     Resume,
-    Soap,
     Unsubscribe,
-    Version,
-    Wsa,
-    read,
-    write_fault,
 )
-from mediation.detect import MAX_HEADER_OCTETS
+from mediation.model.versions import Soap, Version, Wsa
 from mediation.notification.notify import MAX_MESSAGES
 from tests.rigs.mediation import (
     ARRIVAL,

@@ -15,31 +15,27 @@ from filters.dialects import (
     TOPIC_SYNAPSE,
     XPATH_1_0,
 )
-from mediation import (
+from mediation.filtering import envelope_view
+from mediation.model.delivery_modes import DeliveryMode, Mode
+from mediation.model.expiry import Duration, Expiry
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import (
     CreateMailbox,
-    DeliveryMode,
     DescribeEvents,
     Destroy,
-    EndpointReference,
-    Expiry,
     GetProperties,
     GetStatus,
-    Mode,
     Operation,
     RegisterPublisher,
     Renew,
     SetTerminationTime,
-    Soap,
     Subscribe,
     SubscribePulling,
     Take,
     Unsubscribe,
-    Version,
-    Wsa,
-    is_anonymous,
 )
-from mediation.filtering import envelope_view
-from mediation.model.expiry import Duration
+from mediation.model.versions import Soap, Version, Wsa
+from mediation.soap.addressing import is_anonymous
 from tests.rigs.mediation import ENVELOPES, NOW, clark, events, incoming, stored
 
 S11, S12 = Soap.V1_1, Soap.V1_2

@@ -8,10 +8,13 @@ import pytest
 from lxml import etree
 
 from filters import Reason, Refused, dialects, topic_dialects
-from mediation import SPECIFICATIONS, Operation, Soap, Version, Wsa, fault_of, names, write_fault
-from mediation.faults import ADDRESSING, FAULTS
+from mediation import names
+from mediation.faults import ADDRESSING, FAULTS, fault_of, write_fault
+from mediation.model.requests import Operation
 from mediation.model.specification import MAX_NAMES
+from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import WSE_FILTER_COMBINED
+from mediation.specifications import SPECIFICATIONS
 from tests.rigs.mediation import NOW, WSE, WSMAN, WSNT, body, context, headers, part, parts, text
 from tests.rigs.schemas import Validator
 

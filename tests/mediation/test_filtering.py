@@ -24,8 +24,11 @@ from filters.dialects import (
     TOPIC_SIMPLE,
     XPATH_1_0,
 )
-from mediation import Arrival, Notification, Soap, Subscribe, Wsa, event
 from mediation.filtering import ENVELOPE_VIEWS, envelope_view
+from mediation.model.messages import Notification
+from mediation.model.requests import Arrival, Subscribe
+from mediation.model.versions import Soap, Wsa
+from mediation.rendering import event
 from tests.rigs.mediation import (
     ARRIVAL,
     CONCRETE,

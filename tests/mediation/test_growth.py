@@ -23,10 +23,14 @@ import filters
 import mediation
 from filters import Expression
 from filters.dialects import XPATH_1_0
-from mediation import SPECIFICATIONS, Notification, Shape, Soap, read, render
+from mediation.detect import read
 from mediation.grid_events.encoding import Generation
 from mediation.matrix.dialects import DIALECTS
+from mediation.model.messages import Notification
+from mediation.model.versions import Soap
 from mediation.packaging.dime import Decoder, DimeLimits, DimeMessage, Encoder
+from mediation.rendering import Shape, render
+from mediation.specifications import SPECIFICATIONS
 from tests.rigs.mediation import ARRIVAL, ENVELOPES
 from tests.rigs.pace import growth
 from tests.rigs.sample_messages import PAGES

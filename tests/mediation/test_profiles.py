@@ -7,30 +7,22 @@ import pytest
 from lxml import etree
 
 from filters import KNOWN_PREFIXES, Reason, dialects
-from mediation import (
-    PROFILES,
-    SENDING,
+from mediation import names
+from mediation.client import SPECS, write_subscribe
+from mediation.model.expiry import parse_date_time
+from mediation.model.messages import (
     EndpointReference,
     Lease,
     Notification,
     Packaging,
     Policy,
-    Publish,
-    Rejected,
-    Spec,
-    Subscribe,
     Subscription,
-    Version,
-    Wsa,
-    is_anonymous,
-    names,
-    parse_date_time,
-    prepare,
-    profiles_of,
-    render,
-    shape_of,
 )
-from mediation.client import SPECS, write_subscribe
+from mediation.model.requests import Publish, Rejected, Subscribe
+from mediation.model.versions import Spec, Version, Wsa
+from mediation.profiles import PROFILES, SENDING, profiles_of
+from mediation.rendering import prepare, render, shape_of
+from mediation.soap.addressing import is_anonymous
 from tests.rigs.document_metadata import FOLDER, SUBMISSION_SET, RegistryObject, submission
 from tests.rigs.mediation import (
     ARRIVAL,

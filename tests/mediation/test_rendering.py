@@ -15,30 +15,14 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import DEFAULT_TOPIC, Topic, dialects
-from mediation import (
-    SPECS,
-    EndpointReference,
-    Notification,
-    Policy,
-    Received,
-    Shape,
-    Soap,
-    Spec,
-    Version,
-    Wsa,
-    delivery_id,
-    event,
-    http_headers,
-    names,
-    prepare,
-    read_received,
-    render,
-    shape_of,
-    write_publish,
-)
+from mediation import names
+from mediation.client import SPECS, Received, read_received, write_publish
+from mediation.model.messages import EndpointReference, Notification, Policy
+from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.notification.v1_3 import NOTIFY_ACTION
-from mediation.rendering import _frame
+from mediation.rendering import Shape, _frame, delivery_id, event, prepare, render, shape_of
 from mediation.soap.actions import _tag_action, payload_action
+from mediation.soap.envelopes import http_headers
 from tests.rigs.mediation import (
     NOW,
     WSNT,

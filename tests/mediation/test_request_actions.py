@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 
 from filters import Reason
-from mediation import Publish, Rejected, Soap, Wsa, read, write_fault
 from mediation import names as n
+from mediation.detect import read
+from mediation.faults import write_fault
+from mediation.model.requests import Publish, Rejected
+from mediation.model.versions import Soap, Wsa
 from mediation.request_actions import REQUEST_ACTIONS
 from mediation.specifications import SPECIFICATIONS
 from tests.rigs.mediation import ARRIVAL, NOW, WSE, WSNT, envelope, parts

@@ -12,11 +12,11 @@ import pytest
 from lxml import etree
 
 from filters import Reason
-from mediation import (
-    AnsweredFault,
+from mediation.client import AnsweredFault, Ended, read_granted, read_received
+from mediation.detect import read
+from mediation.model.requests import (
     CreateMailbox,
     DestroyMailbox,
-    Ended,
     EndOfSubscription,
     GetCurrentMessage,
     GetProperties,
@@ -30,12 +30,9 @@ from mediation import (
     SubscribePulling,
     Take,
     Unsubscribe,
-    fault_in,
-    read,
-    read_granted,
-    read_received,
 )
 from mediation.names import KNOWN_ELSEWHERE
+from mediation.soap.answers import fault_in
 from tests.rigs.mediation import ARRIVAL
 
 PAGES = ("ws-eventing.md", "ws-notification.md", "ws-messenger.md")

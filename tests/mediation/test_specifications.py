@@ -9,22 +9,15 @@ from pathlib import Path
 import pytest
 
 from filters import DEFAULT_TOPIC
-from mediation import (
-    SPECIFICATIONS,
-    SPECS,
-    End,
-    EndpointReference,
-    Family,
-    Operation,
-    Soap,
-    Specification,
-    Version,
-    Wsa,
-    names,
-)
+from mediation import names
+from mediation.client import SPECS
 from mediation.mailboxes.kept import SPECIFICATION_NAMESPACES
-from mediation.model.specification import MAX_NAMES, Client, Requests
+from mediation.model.messages import End, EndpointReference
+from mediation.model.requests import Operation
+from mediation.model.specification import MAX_NAMES, Client, Requests, Specification
+from mediation.model.versions import Family, Soap, Version, Wsa
 from mediation.reliable_messaging.specification import EMPTY_OPERATIONS
+from mediation.specifications import SPECIFICATIONS
 from tests.rigs.mediation import subscription
 
 EVERY = pytest.mark.parametrize("version", Version, ids=lambda version: version.value)

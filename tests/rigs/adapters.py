@@ -15,7 +15,7 @@ from adapters import Adapter, AdapterUnavailable, Interest
 from adapters.testing import Inbox
 from filters import Expression, Step, Topic, parse_document
 from filters.dialects import TOPIC_FULL
-from mediation import Notification
+from mediation.model.messages import Notification
 from mediation.names import DRAGOMAN_DATA
 from tests.rigs.brokers import PASSWORD, Wire
 from tests.rigs.waiting import until, until_taken

@@ -14,9 +14,9 @@ from gateway.discovery.node import Node
 from gateway.discovery.service import DiscoveryService
 from gateway.model.advertisements import AdvertisementLimits
 from gateway.store import Store
-from mediation import Notification
 from mediation.discovery import TOPICS, TopicDiscoveryResponse, queries_of, topic_of
 from mediation.discovery.signing import sign
+from mediation.model.messages import Notification
 from tests.rigs.discovery_entities import Speaker
 from tests.rigs.discovery_keys import parties
 from tests.rigs.waiting import until

@@ -14,7 +14,6 @@ from uuid import UUID, uuid4
 import pytest
 
 from filters import Topic
-from mediation import Notification
 from mediation.discovery import (
     TOPICS,
     Authorization,
@@ -31,6 +30,7 @@ from mediation.discovery import (
     write,
 )
 from mediation.discovery.signing import sign
+from mediation.model.messages import Notification
 from tests.rigs.brokers import Wire
 from tests.rigs.consumers import Consumer, Consumers
 from tests.rigs.discovery import DESCRIPTORS

@@ -18,10 +18,11 @@ from gateway.client.messaging import Subscription
 from gateway.discovery.limits import NodeLimits
 from gateway.discovery.node import Node
 from gateway.discovery.outcomes import Advertised, Dropped, Found, Withdrawn
-from mediation import EndpointReference, Wsa
 from mediation.client import Received
 from mediation.discovery import Anchors, Credentials, Trust, Verifier, topic_of
 from mediation.discovery.signing import sign
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Wsa
 from tests.rigs.discovery_keys import Authority, parties, root, rsa_key
 
 

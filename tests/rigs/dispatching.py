@@ -27,18 +27,9 @@ from gateway.security.keys import new_key, public_id
 from gateway.store import Store, dead_letters, held
 from gateway.store import subscriptions as rows
 from gateway.store.replicas import HOUSE
-from mediation import (
-    EndpointReference,
-    Lease,
-    Notification,
-    Policy,
-    Soap,
-    Spec,
-    Subscription,
-    Version,
-    Wsa,
-    prepare,
-)
+from mediation.model.messages import EndpointReference, Lease, Notification, Policy, Subscription
+from mediation.model.versions import Soap, Spec, Version, Wsa
+from mediation.rendering import prepare
 from tests.rigs.stores import check_store, sqlite_url
 from tests.rigs.waiting import DEADLINE, until
 

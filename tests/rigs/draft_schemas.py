@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from mediation import Wsa
+from mediation.model.versions import Wsa
 from tests.rigs.schemas import OWN, XML, XSD
 
 S11 = "http://schemas.xmlsoap.org/soap/envelope/"

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from lxml import etree
 
-from mediation import Soap, Wsa
+from mediation.model.versions import Soap, Wsa
 
 S11, S12 = Soap.V1_1, Soap.V1_2
 WSE = "http://schemas.xmlsoap.org/ws/2004/08/eventing"

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 
 from lxml import etree
 
-from mediation import Arrival, Publish, Subscribe
 from mediation.grid_events import Event, read_payload
 from mediation.grid_events.rpc import read_call
+from mediation.model.requests import Arrival, Publish, Subscribe
 from tests.rigs.mediation import ARRIVAL, incoming, stored
 
 XSD, XSI = "http://www.w3.org/2001/XMLSchema", "http://www.w3.org/2001/XMLSchema-instance"

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from mediation import Attachment
+from mediation.model.messages import Attachment
 
 DEADLINE = 60.0
 _HERE = Path(__file__).parents[1] / "foreign"

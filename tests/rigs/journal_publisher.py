@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from adapters import EVERYTHING_WANTED, Adapter, load
-from mediation import Notification
+from mediation.model.messages import Notification
 
 
 def say(event: str, id: str) -> None:

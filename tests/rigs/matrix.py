@@ -9,31 +9,16 @@ from urllib.parse import quote
 
 from lxml import etree
 
-from mediation import (
-    SPECIFICATIONS,
-    Arrival,
-    Context,
-    EndpointReference,
-    EventForm,
-    Form,
-    MessageHeaders,
-    Notification,
-    Publish,
-    Received,
-    Soap,
-    Subscription,
-    Taken,
-    Wsa,
-    delivery_id,
-    prepare,
-    read,
-    read_received,
-    render,
-)
+from mediation.client import Received, read_received
 from mediation.cloudevents import notification_of, read_message
+from mediation.detect import read
 from mediation.grid_events import read_payload
 from mediation.matrix import Dialect, Fact, write_batch
-from mediation.rendering import SoapShape
+from mediation.model.messages import EndpointReference, MessageHeaders, Notification, Subscription
+from mediation.model.requests import Arrival, Context, Publish, Taken
+from mediation.model.versions import EventForm, Form, Soap, Wsa
+from mediation.rendering import SoapShape, delivery_id, prepare, render
+from mediation.specifications import SPECIFICATIONS
 from tests.rigs.mediation import ARRIVAL, NOW, canonical
 
 SOURCES = Path(__file__).parents[1] / "mediation" / "matrix" / "sources"

@@ -8,25 +8,17 @@ import pytest
 from lxml import etree
 
 from filters import EVERYTHING, Filter, Topic, parse_clark
-from mediation import (
-    Arrival,
-    Context,
+from mediation.detect import read
+from mediation.model.messages import (
     EndpointReference,
-    Incoming,
     Lease,
     MessageHeaders,
     Notification,
-    Operation,
     Policy,
-    Publish,
-    Rejected,
-    Soap,
-    Spec,
     Subscription,
-    Version,
-    Wsa,
-    read,
 )
+from mediation.model.requests import Arrival, Context, Incoming, Operation, Publish, Rejected
+from mediation.model.versions import Soap, Spec, Version, Wsa
 
 NOW = datetime(2026, 1, 31, 10, 0, tzinfo=UTC)
 ARRIVAL = Arrival(source="publisher", time=NOW, fresh_id="urn:uuid:fresh")

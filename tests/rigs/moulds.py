@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from mediation import Arrival, Incoming, Rejected
 from mediation.detect import _is_plain_event, _read_whole
 from mediation.grid_events.recurring import CallMoulds
+from mediation.model.requests import Arrival, Incoming, Rejected
 from mediation.soap.recurring import EventMoulds, Moulds
 from tests.rigs.mediation import ARRIVAL
 

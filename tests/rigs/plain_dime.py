@@ -3,7 +3,8 @@
 import random
 from dataclasses import dataclass
 
-from mediation import Attachment, Soap
+from mediation.model.messages import Attachment
+from mediation.model.versions import Soap
 from mediation.packaging.dime import (
     Decoder,
     DimeError,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from mediation import Soap
 from mediation.matrix import Dialect
 from mediation.model.facts import Fact
+from mediation.model.versions import Soap
 
 OASIS = "http://docs.oasis-open.org/wsn/b-2"
 DRAFTS = {

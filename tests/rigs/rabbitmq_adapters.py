@@ -11,7 +11,7 @@ import pika
 
 from adapters import Adapter, Interest, load
 from filters import Step, Topic
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.rigs.adapters import started
 from tests.rigs.brokers import PASSWORD, RabbitMQ
 

@@ -13,7 +13,8 @@ from gateway.reliability.source import Message, Sent
 from gateway.reliability.storage import Transaction
 from gateway.reliability.stores.memory import MemoryStore
 from gateway.reliability.values import Answer, Delivered, Notice, Outgoing, Reply
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import ReliableMessage, Rm, make_connection_address, read_message
 from mediation.reliable_messaging.application import body_of
 

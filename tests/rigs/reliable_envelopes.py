@@ -4,7 +4,7 @@ namespace."""
 import pytest
 
 from filters import Refused
-from mediation import Soap, Wsa
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import ReliableMessage, Rm, read_message
 
 V1_0, V1_1 = Rm.V1_0, Rm.V1_1

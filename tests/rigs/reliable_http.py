@@ -15,7 +15,7 @@ from gateway.reliability.source import Message
 from gateway.reliability.storage import Transaction
 from gateway.reliability.stores.memory import MemoryStore
 from gateway.reliability.values import Answer, Delivered, Notice
-from mediation import EndpointReference
+from mediation.model.messages import EndpointReference
 from mediation.reliable_messaging.application import body_of
 from mediation.reliable_messaging.policy import Policy
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from mediation import Wsa
+from mediation.model.versions import Wsa
 from mediation.reliable_messaging import Rm
 from tests.rigs.schemas import OWN, XML, XSD
 

@@ -19,7 +19,8 @@ from gateway.security.identify import Identification
 from gateway.security.networks import networks
 from gateway.soap.tcp import SoapTcpServer
 from gateway.tcp import TcpLimits
-from mediation import Rejected, Soap
+from mediation.model.requests import Rejected
+from mediation.model.versions import Soap
 from mediation.packaging.dime import Decoder, DimeMessage, Encoder
 from tests.rigs.waiting import until as until
 

@@ -40,7 +40,7 @@ from dragoman_nats.messages import NeverTaken, read, write
 from dragoman_nats.settings import Setup, read_setup
 from dragoman_nats.subjects import Patterns, patterns_of, subjects_of
 from filters import DEFAULT_TOPIC
-from mediation import Notification
+from mediation.model.messages import Notification
 
 CONSUMER = "gateway"
 

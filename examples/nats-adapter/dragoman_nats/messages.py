@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from adapters.broker.native import notification_of
 from filters import Topic
-from mediation import Notification
+from mediation.model.messages import Notification
 from mediation.packaging.records import CONTENT_TYPE, encode
 
 XML = "application/xml"

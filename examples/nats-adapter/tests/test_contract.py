@@ -12,7 +12,7 @@ from server import FORBIDDEN, MAX_PAYLOAD, Server
 from adapters import Adapter, load
 from adapters.testing import AdapterContract
 from filters import Step, Topic
-from mediation import Notification
+from mediation.model.messages import Notification
 
 
 class TestNats(AdapterContract):

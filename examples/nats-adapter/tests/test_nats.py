@@ -28,7 +28,7 @@ from adapters import (
 from adapters.testing import Inbox
 from filters import Expression, Step, Topic
 from filters.dialects import TOPIC_FULL
-from mediation import Notification
+from mediation.model.messages import Notification
 
 SECONDS = 20.0
 STORM = Interest(Expression("storm//.", TOPIC_FULL))

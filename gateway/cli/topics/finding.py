@@ -42,7 +42,7 @@ from gateway.cli.options import (
 )
 from gateway.cli.output import facts, json_line, line, note
 from gateway.cli.topics.making import read_time
-from mediation import Version
+from mediation.model.versions import Version
 
 if TYPE_CHECKING:
     from gateway.client.discovery import Entity, Found, Offer

@@ -29,7 +29,7 @@ from gateway.cli.errors import CommandFailed
 from gateway.cli.options import GATEWAY, GatewayOption, SpecOption, connecting, read_spec
 from gateway.cli.output import facts, line, moment
 from gateway.cli.topics.making import read_time
-from mediation import Version
+from mediation.model.versions import Version
 
 if TYPE_CHECKING:
     from mediation.discovery import Credentials, TopicAdvertisement, Verifier

@@ -45,7 +45,7 @@ from gateway.cli.options import (
 )
 from gateway.cli.output import facts, json_line, line, note
 from gateway.cli.receiving import until_stopped
-from mediation import Version
+from mediation.model.versions import Version
 
 if TYPE_CHECKING:
     from gateway.client.discovery import Entity

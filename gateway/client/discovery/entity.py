@@ -25,7 +25,6 @@ from gateway.client.events import AnyClient, EventClient
 from gateway.client.grid_events import GridClient
 from gateway.client.messaging import Authorize, Client
 from gateway.client.renewal import RenewedSubscription, subscribed
-from mediation import BodyContent, body_element
 from mediation.discovery import (
     TOPICS,
     Authorization,
@@ -51,6 +50,7 @@ from mediation.discovery import (
     write,
 )
 from mediation.discovery.signing import sign
+from mediation.soap.body_elements import BodyContent, body_element
 
 
 class Entity:

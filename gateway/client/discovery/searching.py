@@ -9,7 +9,6 @@ from filters.queries import Conditions
 from gateway.client.discovery.exchange import Asked, Exchange
 from gateway.client.discovery.found import Findings, Found
 from gateway.client.errors import GatewayError
-from mediation import Duration
 from mediation.discovery import (
     TOPICS,
     Query,
@@ -19,6 +18,7 @@ from mediation.discovery import (
     TopicDiscoveryResponse,
     queries_of,
 )
+from mediation.model.expiry import Duration
 
 ANSWERS_TIME = 2.0
 """Seconds for answers to a query."""

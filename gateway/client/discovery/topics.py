@@ -9,7 +9,6 @@ from gateway.client.discovery.exchange import Asked, Exchange, now
 from gateway.client.discovery.offers import Offer
 from gateway.client.discovery.searching import refused
 from gateway.client.errors import GatewayError
-from mediation import Duration
 from mediation.discovery import (
     Created,
     Creator,
@@ -22,6 +21,7 @@ from mediation.discovery import (
     check_created,
     topic_of,
 )
+from mediation.model.expiry import Duration
 
 CREATION_TIME = 5.0
 """Seconds for a node to make a topic."""

@@ -17,7 +17,6 @@ from gateway.client.errors import GatewayError
 from gateway.client.grid_events.events import TYPES, Event, EventTypes
 from gateway.client.grid_events.publishing import call as call_port
 from gateway.client.grid_events.serving import Called
-from mediation import MediationError
 from mediation.grid_events import (
     CHANNEL,
     HandleEvent,
@@ -30,6 +29,7 @@ from mediation.grid_events import (
     write_payload,
 )
 from mediation.grid_events import Event as WireEvent
+from mediation.model.errors import MediationError
 
 SHORTEST, LONGEST = timedelta(seconds=10), timedelta(hours=24)
 DEFAULT = timedelta(minutes=10)

@@ -8,16 +8,12 @@ from gateway.client.errors import GatewayError
 from gateway.client.grid_events.publishing import call, obtain_lease, port_at
 from gateway.client.grid_events.serving import LISTENER
 from gateway.client.messaging import LEASE, SOURCE, Subscription, fresh_id, read_topic
-from mediation import (
-    BodyContent,
-    DeliveryAssurance,
-    EndpointReference,
-    Notification,
-    Wsa,
-    body_element,
-)
 from mediation.grid_events import Event, Port, made_event, read_payload, write_handle_event
+from mediation.model.delivery_modes import DeliveryAssurance
+from mediation.model.messages import EndpointReference, Notification
+from mediation.model.versions import Wsa
 from mediation.packaging.data import xml_payload
+from mediation.soap.body_elements import BodyContent, body_element
 
 _BELOW = "//."
 _NO_LEASE = timedelta(milliseconds=1)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from filters import Reason
-from mediation import MediationError
 from mediation.grid_events import (
     BASE_FIELDS,
     EVENT_TYPES,
@@ -21,6 +20,7 @@ from mediation.grid_events import (
     unknown_type,
 )
 from mediation.grid_events import Event as WireEvent
+from mediation.model.errors import MediationError
 from mediation.names import GRID_EVENT, GRID_RESOURCE_EVENT, SOAPRMI_TYPES
 
 

@@ -9,7 +9,6 @@ from filters import Refused
 from gateway.client.calling import HTTP, TIMEOUT, Answer, Caller, endpoint_url, shown, stranger
 from gateway.client.errors import GatewayError
 from gateway.client.grid_events.events import TYPES, Event, EventTypes
-from mediation import fault_in
 from mediation.grid_events import (
     CHANNEL,
     Port,
@@ -19,6 +18,7 @@ from mediation.grid_events import (
     write_subscribe_lease,
 )
 from mediation.grid_events import Event as WireEvent
+from mediation.soap.answers import fault_in
 
 LEASE = timedelta(minutes=10)
 

@@ -12,7 +12,6 @@ from filters import Reason, Refused
 from gateway.client.errors import GatewayError
 from gateway.client.grid_events.events import TYPES, Event, EventTypes
 from gateway.model.hosts import host_and_port
-from mediation import MediationError
 from mediation.grid_events import (
     HandleEvent,
     Port,
@@ -21,6 +20,7 @@ from mediation.grid_events import (
     write_handled,
     write_refusal,
 )
+from mediation.model.errors import MediationError
 
 LISTENER = "urn:dragoman:grid-events:listener"
 """The binding name of listeners that have no other."""

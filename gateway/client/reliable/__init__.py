@@ -39,7 +39,7 @@ from gateway.reliability.stores.participants import (
 from gateway.reliability.stores.two_phase import TwoPhaseStore
 from gateway.reliability.values import Answer
 from gateway.reliability.values import ApplicationFault as Fault
-from mediation import Soap, Wsa
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm
 from mediation.reliable_messaging.policy import Policy
 

@@ -3,7 +3,8 @@ called, when the message is stored already."""
 
 from urllib.parse import SplitResult, urlsplit
 
-from mediation import EndpointReference, body_element
+from mediation.model.messages import EndpointReference
+from mediation.soap.body_elements import body_element
 
 PORTS = {"http": 80, "https": 443}
 _FORBIDDEN = frozenset(' \t\r\n"<>\\^`{|}')

@@ -68,9 +68,11 @@ from gateway.reliability.storage import (
     in_key_order,
 )
 from gateway.reliability.values import Dead, Notice, Outgoing
-from mediation import BodyContent, EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm, make_connection_address
 from mediation.reliable_messaging.policy import Policy
+from mediation.soap.body_elements import BodyContent
 
 PAGE = 256
 KEPT = 16_384

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence
 from gateway.reliability.storage import Transaction
 from gateway.reliability.values import Answer, Application, ApplicationFault, Delivered, NotHere
-from mediation import BodyContent, PeerFault
 from mediation.reliable_messaging import RmFault
 from mediation.reliable_messaging.application import body_of
+from mediation.soap.answers import PeerFault
+from mediation.soap.body_elements import BodyContent
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

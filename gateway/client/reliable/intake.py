@@ -13,17 +13,14 @@ from gateway.client.reliable.workers import Workers
 from gateway.reliability.crowds import Arrived
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Outgoing
-from mediation import (
-    NO_HEADERS,
-    Context,
-    Soap,
-    Version,
-    checked_dataclass,
-    http_headers,
-    write_fault,
-)
+from mediation.faults import write_fault
+from mediation.model.messages import NO_HEADERS
+from mediation.model.requests import Context
+from mediation.model.values import checked_dataclass
+from mediation.model.versions import Soap, Version
 from mediation.packaging.mime import MimeError, charset_in, parse_media_type, with_charset
 from mediation.reliable_messaging.application import related_in
+from mediation.soap.envelopes import http_headers
 
 AT_A_TIME = 128
 """Messages that are taken at the same time."""

@@ -20,7 +20,8 @@ from gateway.reliability.crowds import Acknowledging
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.storage import Conflict, StorageUnavailable
 from gateway.reliability.values import Outgoing
-from mediation import Soap, http_headers
+from mediation.model.versions import Soap
+from mediation.soap.envelopes import http_headers
 
 T = TypeVar("T")
 

@@ -15,8 +15,10 @@ from gateway.reliability.party import Channel
 from gateway.reliability.source import Message, key_of
 from gateway.reliability.storage import Transaction
 from gateway.reliability.values import Outgoing, check_action
-from mediation import BodyContent, EndpointReference, body_element, checked_dataclass
+from mediation.model.messages import EndpointReference
+from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import read_message
+from mediation.soap.body_elements import BodyContent, body_element
 
 
 @checked_dataclass(frozen=True, slots=True)

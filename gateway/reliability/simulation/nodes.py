@@ -19,9 +19,10 @@ from gateway.reliability.values import (
     Notice,
     Outgoing,
 )
-from mediation import EndpointReference, PeerFault
+from mediation.model.messages import EndpointReference
 from mediation.reliable_messaging import make_connection_address
 from mediation.reliable_messaging.application import body_of
+from mediation.soap.answers import PeerFault
 
 CLIENT, SERVICE = "http://client.example/rm", "http://service.example/rm"
 NAME = "orders"

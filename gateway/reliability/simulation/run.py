@@ -27,8 +27,8 @@ from gateway.reliability.simulation.turns import Turns
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import NoticeKind, Outgoing, Reply
 from gateway.reliability.watching import watch
-from mediation import http_headers
 from mediation.reliable_messaging import read_message
+from mediation.soap.envelopes import http_headers
 
 HORIZON = 8 * 3600.0
 """Simulated seconds after which everything has to be over: a sequence that is forgotten is found

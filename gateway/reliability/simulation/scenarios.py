@@ -5,7 +5,7 @@ from enum import Enum
 from random import Random
 
 from gateway.reliability.records import Wire
-from mediation import Soap, Wsa
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm
 from mediation.reliable_messaging.policy import Policy
 

@@ -52,7 +52,8 @@ from gateway.reliability.records import (
 )
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.stores.engines import committing, writing
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Ranges, Rm
 
 VERSION = 4

@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.reliability.records import IncomingSequence, OutgoingMessage, OutgoingSequence, Wire
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import IncompleteBehaviour, Ranges, Rm
 from mediation.reliable_messaging.machines import DestinationState, SourceState
 

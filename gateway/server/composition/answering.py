@@ -60,9 +60,9 @@ from gateway.subscriptions.acknowledging import AcknowledgementOperations
 from gateway.subscriptions.management import ManagementOperations
 from gateway.subscriptions.operations import MailboxFeeds, SubscriptionOperations
 from gateway.subscriptions.resources import SubscriptionResources
-from mediation import EndpointRules
-from mediation import Sequences as Sequenced
 from mediation.grid_events import channel_reference
+from mediation.model.requests import EndpointRules
+from mediation.model.requests import Sequences as Sequenced
 from mediation.reliable_messaging.policy import Policy
 
 

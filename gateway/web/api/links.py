@@ -14,8 +14,9 @@ from gateway.web.api.sources import LeaseText, lease_seconds
 from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from gateway.web.values import PAGE, After, Limit, Prefix, Text, at_moment, page_of
-from mediation import LEASED, SPECS, Version
+from mediation.client import LEASED, SPECS
 from mediation.grid_events import CHANNEL, EXAMPLE_FIELDS
+from mediation.model.versions import Version
 
 router = APIRouter(prefix="/links", tags=["channels"], route_class=JsonRoute)
 _SPECS = ", ".join(version.value for version in (*LEASED, *SPECS))

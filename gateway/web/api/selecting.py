@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field
 from filters import FilterError, Reason, Topic, parse_clark, parse_topics, quoted
 from filters.dialects import TOPIC_CONCRETE
 from gateway.delivery.status import Condition
-from mediation import SubscriptionSelection, Version
+from mediation.model.requests import SubscriptionSelection
+from mediation.model.versions import Version
 
 
 class Selected(BaseModel, extra="forbid"):

@@ -18,7 +18,7 @@ from gateway.subscriptions.sequence_listing import SubscriberSequence
 from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from gateway.web.values import PAGE, After, Limit, at_moment, page_of
-from mediation import End
+from mediation.model.messages import End
 from mediation.reliable_messaging.machines import SourceState
 
 router = APIRouter(prefix="/sequences", tags=["sequences"], route_class=JsonRoute)

@@ -17,7 +17,10 @@ from gateway.sources.sources import Entry
 from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from gateway.web.values import PAGE, After, Limit, Prefix, Text, at_moment, page_of
-from mediation import SPECS, Mode, Version, manager_at, parse_expiry
+from mediation.client import SPECS, manager_at
+from mediation.model.delivery_modes import Mode
+from mediation.model.expiry import parse_expiry
+from mediation.model.versions import Version
 
 router = APIRouter(prefix="/sources", tags=["sources"], route_class=JsonRoute)
 _SPECS = ", ".join(version.value for version in SPECS)

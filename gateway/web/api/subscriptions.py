@@ -20,7 +20,11 @@ from gateway.web.events.subscriptions import Create, make, manager_of
 from gateway.web.parts import Parts, refuse_when_stopping
 from gateway.web.validation import JsonRoute
 from gateway.web.values import at_moment
-from mediation import DeliveryMode, End, Form, Soap, of_producer, profiles_of
+from mediation.filtering import of_producer
+from mediation.model.delivery_modes import DeliveryMode
+from mediation.model.messages import End
+from mediation.model.versions import Form, Soap
+from mediation.profiles import profiles_of
 
 EXPLAIN_BODY = 2 * HttpLimits().envelope + 2**16
 """Bytes of a request with a message that a gateway takes, whose quotes JSON escapes."""

@@ -31,8 +31,10 @@ from gateway.security.principals import Principal
 from gateway.soap.service import SoapService
 from gateway.soap.topic_paths import topic_named
 from gateway.web.refusals import PROBLEM, headers_of, problem, status_of
-from mediation import Context, EventForm, Incoming, Notification, Operation, Publish, Version
 from mediation.cloudevents import BATCH, MOST_IN_BATCH, STRUCTURED, notification_of, read_message
+from mediation.model.messages import Notification
+from mediation.model.requests import Context, Incoming, Operation, Publish
+from mediation.model.versions import EventForm, Version
 
 PATH = "/events"
 _BELOW = f"{PATH}/topic/"

@@ -25,33 +25,25 @@ from gateway.web.parts import Parts, Web, principal_of, refuse_when_stopping
 from gateway.web.proofs import Proving
 from gateway.web.validation import JsonRoute
 from gateway.web.values import Prefix
-from mediation import (
-    SPECIFICATIONS,
-    UNSPECIFIED,
+from mediation.cloudevents import read_secret
+from mediation.filtering import spoken_topic
+from mediation.model.delivery_modes import DeliveryAssurance, DeliveryMode, Mode
+from mediation.model.expiry import UNSPECIFIED, Expiry, parse_expiry
+from mediation.model.messages import EndpointReference, Subscription
+from mediation.model.requests import (
     Context,
-    DataForm,
-    DeliveryAssurance,
-    DeliveryMode,
-    EndpointReference,
-    EventForm,
-    Expiry,
     GetStatus,
     Incoming,
-    Mode,
     Operation,
     Renew,
     Subscribe,
     Subscribed,
-    Subscription,
     Unsubscribe,
-    Version,
-    Wsa,
-    parse_expiry,
-    spoken_topic,
 )
-from mediation import Request as Asked
-from mediation.cloudevents import read_secret
+from mediation.model.requests import Request as Asked
+from mediation.model.versions import DataForm, EventForm, Version, Wsa
 from mediation.reliable_messaging import with_assurance
+from mediation.specifications import SPECIFICATIONS
 
 PATH = "/events/subscriptions"
 LONGEST_WAIT = 300.0

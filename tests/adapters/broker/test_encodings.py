@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from adapters.broker.encodings import EncodingError, decode
 from adapters.broker.native import notification_of
-from mediation import Notification
 from mediation.cloudevents import event_of
+from mediation.model.messages import Notification
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RAW = -zlib.MAX_WBITS

@@ -13,7 +13,7 @@ from adapters.broker import publications
 from adapters.broker.publications import Fall, Outgoing, Publications
 from adapters.broker.refusals import MOST, REMEMBERED, Lesson, Refusals
 from filters import Step, Topic
-from mediation import Notification
+from mediation.model.messages import Notification
 
 SAID = Fall("never", by_message=True, said=True)
 SILENT = Fall("lost", by_message=True)

@@ -15,7 +15,7 @@ from adapters.broker.unreadable import (
     UnreadableCount,
     remains_of,
 )
-from mediation import Notification
+from mediation.model.messages import Notification
 from mediation.packaging.records import decode, encode
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

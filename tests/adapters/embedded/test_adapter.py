@@ -23,7 +23,7 @@ from adapters.embedded import SCHEMA_VERSION, EmbeddedAdapter
 from adapters.embedded.adapter import READY_MESSAGES
 from adapters.embedded.journal import Entry, Journal, Stored
 from adapters.testing import AdapterContract
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.rigs.dispatching import notification
 from tests.rigs.waiting import DEADLINE, until, until_taken
 

@@ -22,7 +22,7 @@ from adapters.embedded.journal import Journal
 from adapters.memory import MemoryAdapter
 from filters import Expression, Filter, FilterError, Reason, Step, Topic
 from filters.dialects import TOPIC_CONCRETE, TOPIC_FULL
-from mediation import Notification
+from mediation.model.messages import Notification
 
 Make = Callable[[Path], Adapter]
 

@@ -11,7 +11,7 @@ from adapters import EVERYTHING_WANTED, Delivery, XPathFilterAdapter
 from adapters.memory import MemoryAdapter
 from filters import EVERYTHING, Expression, Filter, Step, Topic
 from filters.dialects import TOPIC_SIMPLE
-from mediation import Notification
+from mediation.model.messages import Notification
 
 SOME = Filter((Expression("w:some", TOPIC_SIMPLE, (("w", "urn:w"),)),))
 

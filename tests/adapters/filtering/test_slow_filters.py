@@ -15,7 +15,7 @@ from adapters.filtering import slow_filters
 from adapters.filtering.slow_filters import COOL_DOWN, TURNS, SlowFilters
 from adapters.memory import MemoryAdapter
 from filters import PAYLOAD, Deferred, Expression, Filter, Matching, Worker, evaluate_questions
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.rigs.waiting import until
 
 HOSTILE = "//*[../*[../*[../*]]]"

@@ -12,7 +12,7 @@ from adapters import Adapter, AdapterUnavailable, Interest
 from adapters.embedded import EmbeddedAdapter, EmbeddedDelivery
 from adapters.loading import RestartingAdapter, restarting
 from adapters.testing import AdapterContract, Inbox
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.rigs.adapters import STORM, storm
 from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import Speaker

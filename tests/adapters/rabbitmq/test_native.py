@@ -19,8 +19,8 @@ from adapters import EVERYTHING_WANTED, Adapter, Interest, load
 from adapters.testing import Inbox
 from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
-from mediation import Attachment, Notification
 from mediation.cloudevents import CloudEvent, event_of, notification_of
+from mediation.model.messages import Attachment, Notification
 from tests.rigs.adapters import SECONDS, storm
 from tests.rigs.broker_trials import NativeTrials
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq

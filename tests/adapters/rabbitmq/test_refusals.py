@@ -9,7 +9,7 @@ import pytest
 
 from adapters import Adapter, load
 from adapters.testing.refusals import RefusalContract
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.rigs.brokers import needs_rabbitmq, rabbitmq
 from tests.rigs.rabbitmq_adapters import refusing
 

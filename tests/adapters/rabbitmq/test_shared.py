@@ -13,7 +13,7 @@ import pytest_asyncio
 from adapters.broker.prefetch import PrefetchedDelivery
 from adapters.protocol import EVERYTHING_WANTED
 from adapters.rabbitmq import RabbitMQAdapter
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq, wire_to
 from tests.rigs.waiting import until
 

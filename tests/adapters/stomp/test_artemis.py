@@ -15,7 +15,7 @@ import pytest
 
 from adapters.stomp.address import read_setup
 from adapters.stomp.messages import write
-from mediation import Attachment
+from mediation.model.messages import Attachment
 from tests.rigs.adapters import storm
 from tests.rigs.broker_trials import SelectorContractOverAWire
 from tests.rigs.brokers import PASSWORD, USER, Node, free_ports

@@ -18,8 +18,8 @@ from adapters import EVERYTHING_WANTED, Interest, load
 from adapters.testing import Inbox
 from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
-from mediation import Attachment, Notification
 from mediation.cloudevents import CloudEvent, event_of, notification_of
+from mediation.model.messages import Attachment, Notification
 from tests.rigs.activemq import ActiveMQ, activemq, needs_activemq
 from tests.rigs.adapters import SECONDS, storm
 from tests.rigs.broker_trials import NativeTrials

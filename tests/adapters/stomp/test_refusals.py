@@ -11,7 +11,7 @@ import pytest
 from adapters import Adapter, load
 from adapters.testing.refusals import RefusalContract
 from filters import Step, Topic
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.rigs.activemq import ActiveMQ, activemq_broker, needs_activemq
 from tests.rigs.stomp_adapters import AUTHORIZATION
 

@@ -12,7 +12,7 @@ from adapters.stomp.selectors import check_selector
 from adapters.testing import Inbox
 from filters import EVERYTHING, Expression, Filter, FilterError, Reason
 from filters.dialects import JMS_SELECTOR, TOPIC_FULL
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.rigs.activemq import ActiveMQ, activemq, needs_activemq
 from tests.rigs.adapters import SECONDS, published, storm
 from tests.rigs.brokers import wire_to

@@ -22,7 +22,7 @@ from gateway.model.channels import Selection
 from gateway.parsing import SMALL, Parsing
 from gateway.settings.settings import SettingsError, read_settings
 from gateway.store import Store, StoreUnavailable
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.rigs.consumers import Consumer, Consumers
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, running

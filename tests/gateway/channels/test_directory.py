@@ -23,8 +23,8 @@ from gateway.channels.directory import (
     parent_of,
 )
 from gateway.channels.naming import Naming
-from mediation import EndpointReference
 from mediation.grid_events import channel_reference, port_of
+from mediation.model.messages import EndpointReference
 from tests.rigs.certificates import Authority
 from tests.rigs.consumers import Consumers
 from tests.rigs.gateways import running

@@ -9,8 +9,8 @@ import pytest
 
 from gateway.channels.links import Link
 from gateway.sources.sources import Entry
-from mediation import Version
 from mediation.grid_events import channel_reference
+from mediation.model.versions import Version
 from tests.gateway.channels.test_channels import (
     LAB,
     SPEAKER,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.client.soap_tcp import SoapTcpCaller, SoapTcpConsumer
-from mediation import Soap, Version
+from mediation.model.versions import Soap, Version
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import Speaker, fresh_id

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mediation import SPECS
+from mediation.client import SPECS
 from tests.rigs.programs import Program, RunningGateway, run
 
 SPECIFICATIONS = [version.value for version in SPECS]

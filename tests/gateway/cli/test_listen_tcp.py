@@ -8,7 +8,7 @@ import pytest
 
 from gateway.client import Client, subscribed
 from gateway.client.soap_tcp import SoapTcpConsumer
-from mediation import SPECS
+from mediation.client import SPECS
 from tests.rigs.programs import Program, RunningGateway, run
 
 SPECIFICATIONS = [version.value for version in SPECS]

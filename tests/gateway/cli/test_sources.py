@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.sources.profiles import PROFILES
-from mediation import SPECS
+from mediation.client import SPECS
 from tests.rigs.programs import RunningGateway, run
 from tests.rigs.waiting import wait_until
 

@@ -21,7 +21,8 @@ from gateway.client import (
     base_url,
     subscribed,
 )
-from mediation import SPECS, Soap, Version
+from mediation.client import SPECS
+from mediation.model.versions import Soap, Version
 from tests.rigs.certificates import server_context
 from tests.rigs.gateways import Running, http_request, running
 from tests.rigs.gateways import exchange as http_exchange

@@ -9,7 +9,8 @@ import pytest
 
 from gateway.client import Administration, Client, GatewayError, endpoint_url, speaking
 from gateway.client.management import Management
-from mediation import SPECIFICATIONS, Version
+from mediation.model.versions import Version
+from mediation.specifications import SPECIFICATIONS
 from tests.gateway.egress.test_proxy import SmallProxy
 from tests.rigs.gateways import running
 from tests.rigs.scripted_peers import consuming, read_request

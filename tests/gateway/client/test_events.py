@@ -17,7 +17,7 @@ from gateway.client import (
     speaking,
     subscribed,
 )
-from mediation import Version
+from mediation.model.versions import Version
 from tests.rigs.cloudevents import event, publish
 from tests.rigs.gateways import Running, running
 from tests.rigs.waiting import DEADLINE

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.client import Client, GatewayError, subscribed
 from gateway.client.sequence_consumer import SequenceConsumer
-from mediation import Version
+from mediation.model.versions import Version
 from tests.rigs.gateways import Running, running
 from tests.rigs.lossy_relay import Mishap, relay
 from tests.rigs.waiting import DEADLINE

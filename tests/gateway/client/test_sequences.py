@@ -13,7 +13,8 @@ from aiohttp.test_utils import TestServer
 
 from gateway.client import GatewayError
 from gateway.client.sequences import SequencePublisher
-from mediation import SPECS, Version
+from mediation.client import SPECS
+from mediation.model.versions import Version
 from mediation.reliable_messaging import Rm
 from tests.rigs.consumers import Consumer, consumers
 from tests.rigs.envelopes import Speaker

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import CreateSequence, Rm, RmSpec, write_message
 from tests.conftest import ROOT
 from tests.rigs.brokers import free_ports

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from gateway.delivery import Dispatcher
 from gateway.store import held
-from mediation import DeliveryMode, Mode
+from mediation.model.delivery_modes import DeliveryMode, Mode
 from tests.rigs.consumers import Consumers, accept, consumers, hang, reset, slow, status
 from tests.rigs.dispatching import Engine, engine
 from tests.rigs.waiting import until

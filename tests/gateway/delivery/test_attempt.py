@@ -16,7 +16,8 @@ from gateway.delivery.schedule import Outcome, Verdict
 from gateway.delivery.scheduler import SendScheduler
 from gateway.egress import Answer, Request, Target
 from gateway.parsing import SMALL
-from mediation import DataForm, EventForm, Spec, Version, prepare
+from mediation.model.versions import DataForm, EventForm, Spec, Version
+from mediation.rendering import prepare
 from tests.rigs.dispatching import engine, notification
 
 

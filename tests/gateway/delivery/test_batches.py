@@ -14,7 +14,7 @@ from gateway.delivery.policy import RETRIES_USED, TOO_LARGE, UNWANTED
 from gateway.delivery.schedule import NOT_ACKNOWLEDGED
 from gateway.model.deaths import DeathReason
 from gateway.store import bookmarks
-from mediation import DeliveryMode, Mode, Oversize
+from mediation.model.delivery_modes import DeliveryMode, Mode, Oversize
 from tests.rigs.consumers import (
     Behaviour,
     Connection,

@@ -19,7 +19,7 @@ from gateway.delivery.batching import (
 )
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.states import State
-from mediation import DeliveryMode, Mode
+from mediation.model.delivery_modes import DeliveryMode, Mode
 from tests.gateway.delivery.test_outbox import make, make_outbox
 
 NOW = 100.0

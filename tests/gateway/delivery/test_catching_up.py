@@ -9,7 +9,7 @@ from enum import Enum
 
 from gateway.delivery import Schedule
 from gateway.delivery.states import State
-from mediation import delivery_id
+from mediation.rendering import delivery_id
 from tests.rigs.consumers import Connection, Receipt, accept, consumers, hang
 from tests.rigs.dispatching import Engine, FakeDelivery, engine, notification
 from tests.rigs.stores import on_each_store

@@ -15,7 +15,8 @@ from gateway.delivery.breaker import FAILURES
 from gateway.delivery.late_messages import LATE
 from gateway.model.deaths import DeathReason
 from gateway.store import StoreUnavailable
-from mediation import DeliveryMode, delivery_id
+from mediation.model.delivery_modes import DeliveryMode
+from mediation.rendering import delivery_id
 from tests.rigs.consumers import (
     Behaviour,
     Connection,

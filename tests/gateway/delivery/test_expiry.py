@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.delivery import Schedule
-from mediation import DeliveryMode, Mode
+from mediation.model.delivery_modes import DeliveryMode, Mode
 from tests.rigs.consumers import Consumers, accept, acknowledge, consumers, slow, status
 from tests.rigs.dispatching import engine
 from tests.rigs.stores import on_each_store

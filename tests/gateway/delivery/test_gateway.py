@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from gateway.server.application import Application
 from gateway.server.process import listen, serve
 from gateway.settings.settings import Settings
-from mediation import Wsa
+from mediation.model.versions import Wsa
 from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSN_1_3 as WSN
 from tests.rigs.consumers import Consumers, accept, consumers, reset, status

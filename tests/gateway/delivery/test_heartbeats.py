@@ -12,7 +12,7 @@ from gateway.delivery.breaker import FAILURES
 from gateway.delivery.destination import AGAIN
 from gateway.delivery.heartbeats import EARLY, FEW, SLICE, Heartbeats
 from gateway.delivery.policy import UNWANTED
-from mediation import DeliveryMode, Mode
+from mediation.model.delivery_modes import DeliveryMode, Mode
 from mediation.names import WSMAN_HEARTBEAT
 from tests.rigs.consumers import (
     Consumers,

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import (
     CreateSequence,
     FaultName,

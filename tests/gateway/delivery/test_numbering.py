@@ -19,9 +19,9 @@ from gateway.security.keys import message_urn, new_key, public_id
 from gateway.store import Store
 from gateway.store import subscriptions as rows
 from gateway.subscriptions.sequence_listing import page
-from mediation import EndpointReference, Lease, Policy, Soap, Spec, Subscription, Version, Wsa
 from mediation.model.delivery_modes import DeliveryMode
-from mediation.model.messages import MessageHeaders
+from mediation.model.messages import EndpointReference, Lease, MessageHeaders, Policy, Subscription
+from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.reliable_messaging import (
     Acknowledgement,
     CreateSequenceResponse,

@@ -13,18 +13,10 @@ from gateway.delivery.schedule import DELIVERED, Outcome
 from gateway.delivery.states import TRANSITIONS, Event, State
 from gateway.egress import parse_target
 from gateway.security.keys import new_key, public_id
-from mediation import (
-    DeliveryMode,
-    EndpointReference,
-    Lease,
-    Policy,
-    Soap,
-    Spec,
-    Subscription,
-    Version,
-    Wsa,
-    prepare,
-)
+from mediation.model.delivery_modes import DeliveryMode
+from mediation.model.messages import EndpointReference, Lease, Policy, Subscription
+from mediation.model.versions import Soap, Spec, Version, Wsa
+from mediation.rendering import prepare
 from tests.rigs.dispatching import notification
 
 URL = "http://127.0.0.1/"

@@ -19,7 +19,10 @@ from gateway.mailboxes.transport import SCHEME
 from gateway.security.quotas import TokenBucket
 from gateway.store import Totals
 from gateway.subscriptions.leases import LeaseRefused, LeaseTerms, grant
-from mediation import NEVER, SPECIFICATIONS, UNSPECIFIED, Expiry, Version, fault_in
+from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry
+from mediation.model.versions import Version
+from mediation.soap.answers import fault_in
+from mediation.specifications import SPECIFICATIONS
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOAP_12 = (

@@ -13,9 +13,10 @@ from filters import Topic, parse_clark
 from gateway.client.errors import GatewayError
 from gateway.client.messaging import Client
 from gateway.discovery import service
-from mediation import Notification, Version
 from mediation.discovery import TOPICS, Created, Right, level_of
 from mediation.discovery.signing import sign
+from mediation.model.messages import Notification
+from mediation.model.versions import Version
 from tests.rigs.consumers import Consumer, Consumers
 from tests.rigs.discovery_keys import parties
 from tests.rigs.discovery_nodes import node_settings

@@ -10,8 +10,9 @@ import pytest
 from gateway.client.errors import GatewayError
 from gateway.client.events import EventClient
 from gateway.client.messaging import Authorize, Client
-from mediation import Notification, Version
 from mediation.discovery import Authorization, Right, event_digest, write
+from mediation.model.messages import Notification
+from mediation.model.versions import Version
 from tests.rigs.cloudevents import agreeing
 from tests.rigs.discovery_rights import OWNER, Rig, now, numbers, protected_topic
 from tests.rigs.envelopes import fresh_id

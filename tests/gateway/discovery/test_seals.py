@@ -18,8 +18,8 @@ from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import AFTER, Seals
 from gateway.security.principals import anonymous
 from gateway.store import Store, StoreUnavailable, seal_blocks, secrets
-from mediation import Attachment, Notification
 from mediation.discovery import Right
+from mediation.model.messages import Attachment, Notification
 from mediation.packaging.records import decode, encode
 from tests.rigs.discovery_rights import OTHER, OWNER, Rig, now, numbers, protected_topic
 from tests.rigs.envelopes import Speaker, fresh_id, notification_message, notify

@@ -17,7 +17,7 @@ from gateway.egress import (
 )
 from gateway.egress.attachments import package_attachments
 from gateway.egress.soap_tcp_transport import SoapTcpTransport
-from mediation import Attachment, Packaging
+from mediation.model.messages import Attachment, Packaging
 from tests.rigs.scripted_peers import ACCEPTED, consuming, read_request, sending
 
 PNG = Attachment("cid:1", "image/png", b"\x89PNG")

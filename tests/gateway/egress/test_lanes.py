@@ -24,7 +24,7 @@ from gateway.egress import (
     parse_target,
     with_hops,
 )
-from mediation import Attachment, Packaging
+from mediation.model.messages import Attachment, Packaging
 from tests.gateway.egress.test_egress import ANSWERS, DRIPS, FLOODS
 from tests.rigs.scripted_peers import (
     ACCEPTED,

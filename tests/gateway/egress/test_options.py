@@ -27,7 +27,7 @@ from gateway.egress import (
 )
 from gateway.egress.options import PLAIN
 from gateway.security.tls import TlsError
-from mediation import Attachment, Packaging
+from mediation.model.messages import Attachment, Packaging
 from tests.rigs.certificates import Authority
 from tests.rigs.scripted_peers import (
     ACCEPTED,

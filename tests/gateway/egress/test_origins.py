@@ -10,7 +10,7 @@ from adapters import AdapterUnavailable
 from filters import Topic, parse_clark
 from gateway.egress.hops import ORIGIN_PROPERTY, hops_header, hops_id, hops_of_id, read_origin
 from gateway.egress.origins import Origins
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.rigs.consumers import Consumers
 from tests.rigs.dispatching import notification
 from tests.rigs.envelopes import Speaker, fresh_id

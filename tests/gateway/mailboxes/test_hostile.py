@@ -22,7 +22,8 @@ from gateway.store import Store, dead_letters, mailbox_messages
 from gateway.store import mailboxes as rows
 from gateway.store.dead_letters import ALL
 from gateway.subscriptions.consumers import LONGEST_NAME, Consumers
-from mediation import EndpointReference, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Wsa
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 from tests.rigs.stored_mailboxes import boxes, fill, numbers
 from tests.rigs.stores import execute, on_each_store

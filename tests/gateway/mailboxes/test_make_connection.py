@@ -7,7 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from mediation import Soap, Wsa, names
+from mediation import names
+from mediation.model.versions import Soap, Wsa
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     S11,

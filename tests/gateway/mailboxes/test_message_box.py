@@ -15,7 +15,8 @@ import pytest
 from lxml import etree
 
 from gateway.security.resource_addresses import ResourceKind
-from mediation import Wsa, names
+from mediation import names
+from mediation.model.versions import Wsa
 from tests.rigs.envelopes import (
     IBM,
     IBM_SIMPLE,

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from lxml import etree
 
-from mediation import Wsa, names
+from mediation import names
+from mediation.model.versions import Wsa
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.envelopes import S11, S12, Message, Speaker, canonical, children, fresh_id
 from tests.rigs.gateways import Running

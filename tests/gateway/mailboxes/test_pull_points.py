@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol
 import pytest
 from lxml import etree
 
-from mediation import Soap, Wsa, names
+from mediation import names
+from mediation.model.versions import Soap, Wsa
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     BW,

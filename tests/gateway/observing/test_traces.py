@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from gateway.observing.traces import NAMED, MessageTraces, delivered_as
-from mediation import Notification, delivery_id_of
+from mediation.model.messages import Notification
+from mediation.rendering import delivery_id_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -17,7 +17,8 @@ import gateway.publishing.archive
 from filters import DEFAULT_TOPIC, Step, Topic
 from filters.archive import JSON_LINES, PARQUET, Row, directory, read
 from gateway.publishing.archive import QUEUE_ROWS, Archive
-from mediation import Notification, Wsa
+from mediation.model.messages import Notification
+from mediation.model.versions import Wsa
 from tests.gateway.server.test_disk import disk as disk
 from tests.rigs.consumers import accept, consumers, reset, status
 from tests.rigs.envelopes import S11, Speaker, notification_message, notify

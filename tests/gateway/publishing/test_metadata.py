@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from mediation import Soap, Wsa
+from mediation.model.versions import Soap, Wsa
 from mediation.wsdl import write_wsdl
 from tests.rigs.envelopes import S12, Message, Speaker, children
 from tests.rigs.gateways import Running, running

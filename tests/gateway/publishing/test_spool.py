@@ -20,7 +20,7 @@ from gateway.publishing.spool import Spool
 from gateway.settings.settings import SettingsError, read_settings
 from gateway.store import Store, StoreUnavailable, spool
 from gateway.store.spool import SpoolSize
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.rigs.stores import execute, on_each_store, outage
 from tests.rigs.waiting import until
 

@@ -13,7 +13,7 @@ from gateway.publishing.operations import LOOKS_AT_ONCE
 from gateway.publishing.synchronization import MOST, MOST_BYTES, Synchronizing
 from gateway.security.quotas import QuotaExceeded
 from gateway.subscriptions.filter_budgets import OFFENCES
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.gateway.soap.test_onvif import PULLS, SECURITY, tev
 from tests.rigs.consumers import consumers
 from tests.rigs.dispatching import notification

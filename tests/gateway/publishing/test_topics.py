@@ -7,7 +7,8 @@ from filters import parse_clark
 from gateway.parsing import Parsing
 from gateway.publishing.resources import Producer
 from gateway.publishing.topics import TopicsSeen
-from mediation import Notification, Version
+from mediation.model.messages import Notification
+from mediation.model.versions import Version
 
 
 def on(topic: str, payload: bytes = b"<a/>") -> Notification:

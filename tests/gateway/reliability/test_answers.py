@@ -4,7 +4,8 @@ from gateway.reliability.answers import Came, acknowledging, together
 from gateway.reliability.crowds import Acknowledging
 from gateway.reliability.records import Wire
 from gateway.reliability.values import Outgoing
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import (
     Acknowledgement,
     AcknowledgementAlone,

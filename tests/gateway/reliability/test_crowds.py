@@ -29,7 +29,8 @@ from gateway.reliability.stores.database import DatabaseStore
 from gateway.reliability.stores.memory import MemoryStore
 from gateway.reliability.together import MISSES, Part, together
 from gateway.reliability.values import Answer, Application, Delivered, Outgoing, Reply
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Ranges, read_message
 from mediation.reliable_messaging.application import write_application_message
 from mediation.reliable_messaging.policy import Policy

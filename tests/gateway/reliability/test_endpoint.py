@@ -11,7 +11,8 @@ from gateway.reliability.storage import StorageUnavailable, Transaction
 from gateway.reliability.stores import memory
 from gateway.reliability.stores.memory import MemoryOutgoing
 from gateway.reliability.values import Delivered, NotHere, NoticeKind, Outgoing
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import (
     Acknowledgement,
     AcknowledgementAlone,

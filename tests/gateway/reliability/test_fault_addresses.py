@@ -9,7 +9,8 @@ from filters import Refused
 from gateway.reliability.party import anonymous
 from gateway.reliability.records import Wire
 from gateway.reliability.values import NoticeKind, Reply
-from mediation import EndpointReference, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Wsa
 from mediation.names import WSA_NONE
 from mediation.reliable_messaging import (
     Acknowledgement,

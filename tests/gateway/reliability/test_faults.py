@@ -8,7 +8,8 @@ from gateway.reliability.crowds import Arrived
 from gateway.reliability.party import Offers, anonymous
 from gateway.reliability.records import Wire
 from gateway.reliability.values import Reply
-from mediation import EndpointReference, Soap
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap
 from mediation.reliable_messaging import (
     Acknowledgement,
     AcknowledgementAlone,

@@ -12,8 +12,9 @@ from gateway.reliability.party import Channel
 from gateway.reliability.source import Message
 from gateway.reliability.storage import Transaction
 from gateway.reliability.values import Answer, ApplicationFault, Delivered, NoticeKind
-from mediation import EndpointReference, PeerFault
+from mediation.model.messages import EndpointReference
 from mediation.reliable_messaging.policy import Policy
+from mediation.soap.answers import PeerFault
 from tests.rigs.reliable_ends import CLIENT, FETCHED, WIRE_1_0, WIRE_1_1, Ends, content_of
 
 BACK = [CLIENT, "anonymous", FETCHED]

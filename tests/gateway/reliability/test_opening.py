@@ -6,7 +6,7 @@ import pytest
 
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.values import NoticeKind
-from mediation import EndpointReference
+from mediation.model.messages import EndpointReference
 from mediation.reliable_messaging import (
     CreateSequenceResponse,
     FaultName,

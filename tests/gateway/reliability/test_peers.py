@@ -8,7 +8,9 @@ import pytest
 from gateway.reliability.party import anonymous
 from gateway.reliability.records import Wire
 from gateway.reliability.values import NoticeKind, Reply
-from mediation import WSA_NONE, EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
+from mediation.names import WSA_NONE
 from mediation.reliable_messaging import (
     MAX_RANGES,
     AcknowledgementAlone,

@@ -9,7 +9,7 @@ import pytest
 from gateway.reliability.party import Offers, anonymous
 from gateway.reliability.records import Wire
 from gateway.reliability.values import Outgoing
-from mediation import EndpointReference
+from mediation.model.messages import EndpointReference
 from mediation.reliable_messaging import (
     Acknowledgement,
     AcknowledgementAlone,

@@ -20,7 +20,7 @@ from gateway.reliability.storage import StorageManager, StorageUnavailable, Tran
 from gateway.reliability.stores.database import DatabaseStore
 from gateway.reliability.stores.memory import MemoryStore
 from gateway.reliability.values import Answer, Delivered, Outgoing
-from mediation import EndpointReference
+from mediation.model.messages import EndpointReference
 from mediation.reliable_messaging.policy import Policy
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.reliable_ends import CLIENT, SERVICE, WIRE_1_1, content_of

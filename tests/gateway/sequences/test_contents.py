@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from filters import parse_clark
 from gateway.sequences.contents import named, read_content, write_content
-from mediation import Attachment, EndpointReference, Notification, Wsa
+from mediation.model.messages import Attachment, EndpointReference, Notification
+from mediation.model.versions import Wsa
 
 TIME = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=20)

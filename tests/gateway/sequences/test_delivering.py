@@ -8,9 +8,8 @@ from gateway.reliability.party import Party, anonymous
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.stores.memory import MemoryStore
 from gateway.sequences.delivering import LEASE, MOST, MOST_OCTETS, Turn, is_busy, lease, published
-from mediation import Wsa
 from mediation.model.messages import MessageHeaders
-from mediation.model.versions import Soap
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import (
     CreateSequence,
     CreateSequenceResponse,

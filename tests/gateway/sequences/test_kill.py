@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.sequences.contents import MEDIA_TYPE, named, write_content
-from mediation import Notification
+from mediation.model.messages import Notification
 from mediation.names import PUBLISHER
 from mediation.reliable_messaging import (
     CreateSequenceResponse,

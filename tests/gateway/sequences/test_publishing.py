@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from gateway.reliability.stores.tables import outgoing
-from mediation import Soap, Wsa
+from mediation.model.versions import Soap, Wsa
 from mediation.names import WSA_NONE, WSMAN
 from mediation.reliable_messaging import (
     NO_NUMBERS,

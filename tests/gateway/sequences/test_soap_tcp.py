@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from mediation import EndpointReference, Soap
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from mediation.reliable_messaging import (
     FaultName,

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mediation import EndpointReference, Soap
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap
 from mediation.reliable_messaging import (
     LARGEST_NUMBER,
     NO_NUMBERS,

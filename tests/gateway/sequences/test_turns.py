@@ -21,8 +21,8 @@ from gateway.sequences import register
 from gateway.sequences.contents import named, write_content
 from gateway.sequences.sequences import TRUSTED, Acknowledged, Sequences
 from gateway.store import Store
-from mediation import Notification, Soap, Wsa
-from mediation.model.messages import MessageHeaders
+from mediation.model.messages import MessageHeaders, Notification
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import (
     LARGEST_NUMBER,
     CreateSequence,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mediation import Wsa
+from mediation.model.versions import Wsa
 from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSMAN, WSMAN_ACTIONS
 from tests.gateway.server.test_kill import MOST, RATE, more_acknowledged

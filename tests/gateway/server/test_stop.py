@@ -11,7 +11,8 @@ import pytest
 from gateway.security.keys import new_key, public_id
 from gateway.store import Store, held
 from gateway.store import subscriptions as rows
-from mediation import EndpointReference, Lease, Soap, Spec, Subscription, Version, Wsa
+from mediation.model.messages import EndpointReference, Lease, Subscription
+from mediation.model.versions import Soap, Spec, Version, Wsa
 from tests.gateway.server.test_kill import judge, more_acknowledged
 from tests.rigs.consumers import accept, consumers, hang, slow
 from tests.rigs.dispatching import notification

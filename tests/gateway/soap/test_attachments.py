@@ -12,7 +12,8 @@ from random import Random
 import pytest
 from lxml import etree
 
-from mediation import Attachment, Soap
+from mediation.model.messages import Attachment
+from mediation.model.versions import Soap
 from mediation.packaging.dime import Decoder, DimeMessage, Encoder
 from mediation.packaging.mime import parse_media_type
 from mediation.packaging.packages import read_package, write_package

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pytest
 from lxml import etree
 
-from mediation import Soap, Wsa, names
+from mediation import names
+from mediation.model.versions import Soap, Wsa
 from tests.rigs.consumers import Consumers, Receipt
 from tests.rigs.envelopes import S11, S12, Answer, Message, Speaker, canonical, notify
 from tests.rigs.envelopes import notification_message as message_1_3

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mediation import Soap
+from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from mediation.packaging.packages import write_package
 from tests.rigs.consumers import consumers

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from filters import dialects
-from mediation import Soap, Wsa
+from mediation.model.versions import Soap, Wsa
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     CONCRETE,

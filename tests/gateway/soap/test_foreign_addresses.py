@@ -7,7 +7,8 @@ import pytest
 from lxml import etree
 
 from filters import content_dialects, topic_dialects
-from mediation import Wsa, names
+from mediation import names
+from mediation.model.versions import Wsa
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import IBM, IBM_SIMPLE, S11, S12, WSE, WSNT, Speaker, fresh_id
 from tests.rigs.gateways import Running

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.security.resource_addresses import ENDPOINTS, TOPIC_PATHS
-from mediation import Soap, Wsa
+from mediation.model.versions import Soap, Wsa
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     FULL,

@@ -26,7 +26,7 @@ from gateway.security.identify import Identification
 from gateway.security.networks import networks
 from gateway.soap.http import SoapEndpoint, soap_routes
 from gateway.soap.service import SoapService
-from mediation import Rejected
+from mediation.model.requests import Rejected
 from tests.rigs.certificates import server_context
 from tests.rigs.waiting import until
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from lxml import etree
 
-from mediation import Wsa
+from mediation.model.versions import Wsa
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     BW,

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from lxml import etree
 
-from mediation import Wsa
+from mediation.model.versions import Wsa
 from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSEN, WSMAN, WSMAN_ACTIONS, WSMAN_EARLIEST, WSMAN_FAULT_DETAIL
 from tests.rigs.consumers import Consumer, Consumers, acknowledge, consumers, status

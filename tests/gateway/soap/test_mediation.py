@@ -14,7 +14,8 @@ from lxml import etree
 
 from filters import parse_clark
 from gateway.egress import read_origin
-from mediation import Notification, Wsa
+from mediation.model.messages import Notification
+from mediation.model.versions import Wsa
 from tests.rigs.consumers import Consumers, Receipt
 from tests.rigs.envelopes import (
     BW,

@@ -11,8 +11,8 @@ import pytest
 from lxml import etree
 
 from filters.dialects import TOPIC_CONCRETE as CONCRETE
-from mediation import Soap
 from mediation.model.expiry import parse_date_time
+from mediation.model.versions import Soap
 from mediation.profiles import profiles_of
 from tests.rigs.consumers import Consumers, status
 from tests.rigs.envelopes import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mediation import Wsa
+from mediation.model.versions import Wsa
 from tests.rigs.envelopes import (
     FULL,
     RL,

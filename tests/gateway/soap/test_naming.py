@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mediation import Wsa
+from mediation.model.versions import Wsa
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     RL,

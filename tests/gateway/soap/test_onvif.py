@@ -19,7 +19,8 @@ from zeep.exceptions import Fault
 
 from filters.dialects import TOPIC_CONCRETE_SET
 from gateway.client import Client
-from mediation import Soap, Wsa, names
+from mediation import names
+from mediation.model.versions import Soap, Wsa
 from tests.conftest import ROOT
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (

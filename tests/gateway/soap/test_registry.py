@@ -21,7 +21,8 @@ from gateway.sources.registering import RegistrationOperations
 from gateway.sources.windows import WindowsOperations
 from gateway.subscriptions.management import ManagementOperations
 from gateway.subscriptions.operations import SubscriptionOperations
-from mediation import EndOfSubscription, GetStatus, Notification, Pause, Publish, Request
+from mediation.model.messages import Notification
+from mediation.model.requests import EndOfSubscription, GetStatus, Pause, Publish, Request
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
 

@@ -12,7 +12,8 @@ from gateway.soap.deposit import deposited, is_deposit, keeps_unread
 from gateway.soap.endpoint_rules import rules_at, with_sequences
 from gateway.soap.reliable import PassOn
 from gateway.soap.topic_paths import topic_of_path
-from mediation import Context, GetStatus, Incoming, Operation, Rejected, Sequences, Soap
+from mediation.model.requests import Context, GetStatus, Incoming, Operation, Rejected, Sequences
+from mediation.model.versions import Soap
 
 KEY = "0f0e0d0c-0b0a-4908-8706-050403020100"
 INBOUND = Inbound(octets=b"", principal=anonymous("192.0.2.1", trusted=False), base="http://g")

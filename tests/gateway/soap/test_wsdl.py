@@ -9,19 +9,13 @@ from urllib.parse import quote
 import pytest
 from lxml import etree
 
-from mediation import (
-    SPECIFICATIONS,
-    Done,
-    Operation,
-    Sequences,
-    Soap,
-    Version,
-    Wsa,
-    write_response,
-)
+from mediation.detect import write_response
+from mediation.model.requests import Done, Operation, Sequences
 from mediation.model.specification import Offer, Service
+from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import POLICY_1_5
 from mediation.reliable_messaging.specification import EMPTY_OPERATIONS
+from mediation.specifications import SPECIFICATIONS
 from mediation.wsdl import DESCRIBED, SERVICES, schema_named, services_named, write_wsdl
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, running

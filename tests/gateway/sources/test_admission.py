@@ -18,7 +18,8 @@ from gateway.sources.admission import (
     AT_ONCE_FOR_STRANGERS,
     Admission,
 )
-from mediation import SPECS, Version
+from mediation.client import SPECS
+from mediation.model.versions import Version
 from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSN_BR_1_3
 from tests.gateway.sources.test_registrations import register, source_of, unsubscribe
 from tests.gateway.sources.test_sources import add, shown, state

@@ -6,7 +6,7 @@ from gateway.egress import AddressPolicy
 from gateway.sources.asked_for import OPERATOR, NewSource
 from gateway.sources.sources import Sources
 from gateway.store import Store
-from mediation import Version
+from mediation.model.versions import Version
 from tests.rigs.stores import on_each_store
 
 

@@ -17,7 +17,9 @@ from gateway.sources.registrations import pattern_of
 from gateway.sources.sources import Sources
 from gateway.store import Store
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import EndpointReference, Lease, Soap, Spec, Subscription, Version, Wsa, prepare
+from mediation.model.messages import EndpointReference, Lease, Subscription
+from mediation.model.versions import Soap, Spec, Version, Wsa
+from mediation.rendering import prepare
 from tests.rigs.stores import on_each_store
 
 BASE = "http://gateway.example.org"

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gateway.sources.exchanges import _length
-from mediation import Granted, format_seconds
+from mediation.client import Granted
+from mediation.model.expiry import format_seconds
 
 AT = datetime(2026, 1, 31, 10, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.sources.requests import MODES
-from mediation import Mode
+from mediation.model.delivery_modes import Mode
 from mediation.names import WSMAN, WSMAN_EVENTS
 from tests.gateway.sources.test_management import MANAGED, MARK, bookmark
 from tests.gateway.sources.test_sources import add, state

@@ -18,7 +18,8 @@ from gateway.sources.operations import SourceOperations
 from gateway.sources.sources import Sources, SourceUnknown
 from gateway.store import Store
 from gateway.store import sources as rows
-from mediation import Acknowledged, Arrival, Incoming, Publish, Published, read
+from mediation.detect import read
+from mediation.model.requests import Acknowledged, Arrival, Incoming, Publish, Published
 from tests.rigs.envelopes import RL, Speaker, notification_message, notify
 from tests.rigs.stores import on_each_store, sqlite_url
 

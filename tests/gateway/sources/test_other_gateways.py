@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from mediation import SPECS, Soap, Version
+from mediation.client import SPECS
+from mediation.model.versions import Soap, Version
 from tests.gateway.sources.test_sources import shown, state
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import WSNT, Speaker, notification_message, notify, topic_expression

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mediation import Wsa, parse_expiry
+from mediation.model.expiry import parse_expiry
+from mediation.model.versions import Wsa
 from mediation.names import (
     DRAGOMAN_DATA,
     WSEN,

@@ -16,7 +16,9 @@ from gateway.sources.sources import Sources
 from gateway.store import Store
 from gateway.store import registrations as rows
 from gateway.subscriptions.leases import LeaseTerms
-from mediation import SPECS, RegisterPublisher, Version
+from mediation.client import SPECS
+from mediation.model.requests import RegisterPublisher
+from mediation.model.versions import Version
 from mediation.names import WSN_1_3
 from tests.gateway.sources.test_registrations import register
 from tests.rigs.consumers import consumers

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mediation import Wsa, format_seconds, names
+from mediation import names
+from mediation.model.expiry import format_seconds
+from mediation.model.versions import Wsa
 from mediation.names import WSN_1_3, WSN_BR_1_3, WSRF_R
 from tests.gateway.sources.test_sources import shown, state
 from tests.rigs.consumers import Consumers

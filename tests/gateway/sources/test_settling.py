@@ -14,7 +14,10 @@ from gateway.sources.asked_for import OPERATOR, NewSource
 from gateway.sources.pulling import Pulling
 from gateway.sources.sources import Entry, Sources
 from gateway.store import Store
-from mediation import EndpointReference, Mode, Pulled, PulledEvent, Version, Wsa
+from mediation.eventing.management import Pulled, PulledEvent
+from mediation.model.delivery_modes import Mode
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Version, Wsa
 from tests.rigs.stores import on_each_store
 from tests.rigs.waiting import DEADLINE, until
 

@@ -19,7 +19,7 @@ from filters.dialects import ACTION_DPWS_1_0, ACTION_DPWS_1_1
 from gateway.model.sources import EndTold, Standing, State
 from gateway.store import Store
 from gateway.store import sources as rows
-from mediation import Wsa
+from mediation.model.versions import Wsa
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import S11, WSA10, WSE, Speaker, fresh_id, topic_expression
 from tests.rigs.gateways import Running, running

@@ -26,7 +26,8 @@ from gateway.sources.states import (
     recovered,
     step,
 )
-from mediation import EndpointReference, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Wsa
 
 TIMING = Timing(lease=100.0, silence=40.0, first=1.0, longest=64.0)
 WAITING = frozenset(State) - BUSY

@@ -23,7 +23,11 @@ from gateway.store import registrations as registration_rows
 from gateway.store import sources as source_rows
 from gateway.store.schema import registrations as table
 from gateway.subscriptions.leases import LeaseTerms
-from mediation import SPECS, EndpointReference, RegisterPublisher, Version, Wsa, parse_expiry
+from mediation.client import SPECS
+from mediation.model.expiry import parse_expiry
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import RegisterPublisher
+from mediation.model.versions import Version, Wsa
 from tests.rigs.stores import execute, on_each_store
 
 STRANGER = Principal("127.0.0.1", "anonymous:127.0.0.1", "urn:p", trusted=False)

@@ -12,7 +12,11 @@ from filters import Expression, Filter, compile
 from filters.dialects import EVENT_QUERY
 from gateway.settings.tables import WindowsEvents
 from gateway.sources.windows import WantedEvents
-from mediation import Mode, Subscribe, Wsa, names, read
+from mediation import names
+from mediation.detect import read
+from mediation.model.delivery_modes import Mode
+from mediation.model.requests import Subscribe
+from mediation.model.versions import Wsa
 from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSEN, WSMAN
 from tests.rigs.consumers import accept, consumers

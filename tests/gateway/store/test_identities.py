@@ -6,7 +6,9 @@ from functools import partial
 
 from gateway.store import Store
 from gateway.store import subscriptions as rows
-from mediation import Calling, Policy, Subscription, Version
+from mediation.model.calling import Calling
+from mediation.model.messages import Policy, Subscription
+from mediation.model.versions import Version
 from tests.rigs.mediation import subscription
 from tests.rigs.stores import on_each_store
 

@@ -15,7 +15,10 @@ from gateway.model.sources import EndTold, Source, SourceRow, Standing, State, W
 from gateway.store import Store, registrations, sources
 from gateway.store.migrations import upgrade
 from gateway.store.references import write_reference
-from mediation import EndpointReference, Mode, RegisterPublisher, Soap, Spec, Version, Wsa
+from mediation.model.delivery_modes import Mode
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import RegisterPublisher
+from mediation.model.versions import Soap, Spec, Version, Wsa
 from tests.rigs.stores import on_each_store
 
 EPR = EndpointReference(

@@ -18,7 +18,7 @@ from gateway.store import HeldRow, Store, StoreUnavailable, Totals, burials, run
 from gateway.store import held as rows
 from gateway.store.engine import MAX_BATCH, MAX_WAITING
 from gateway.store.opening import BUSY
-from mediation import Notification
+from mediation.model.messages import Notification
 from tests.rigs.dispatching import notification
 from tests.rigs.stores import check_store, on_each_store, outage
 from tests.rigs.waiting import until

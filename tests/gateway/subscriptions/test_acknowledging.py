@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from gateway.delivery.in_sequence import CALLED_BACK
-from mediation import Soap, Wsa
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import (
     CreateSequence,
     FaultName,

@@ -21,7 +21,7 @@ from gateway.store.dead_letter_counts import Buried
 from gateway.store.dead_letters import ALL, Selection
 from gateway.store.held import HeldRow
 from gateway.store.migrations import upgrade
-from mediation import delivery_id
+from mediation.rendering import delivery_id
 from tests.gateway.web.test_api import SPEAKER, metrics
 from tests.rigs.consumers import Consumers
 from tests.rigs.dispatching import notification

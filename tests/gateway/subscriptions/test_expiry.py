@@ -12,7 +12,7 @@ from gateway.egress import parse_target
 from gateway.security.keys import new_key, public_id
 from gateway.subscriptions.expiry import DUE_AT_A_TIME, ExpiryClock
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import prepare
+from mediation.rendering import prepare
 from tests.rigs.mediation import subscription
 
 TARGET = parse_target("http://consumer.example/")

@@ -14,8 +14,9 @@ import pytest_asyncio
 from gateway.delivery import Entry
 from gateway.model.deaths import DeathReason
 from gateway.subscriptions.filter_budgets import OFFENCES, WITHIN, FilterBudgets
-from mediation import Wsa, delivery_id
+from mediation.model.versions import Wsa
 from mediation.names import WSE_2004_08 as WSE
+from mediation.rendering import delivery_id
 from tests.rigs.consumers import Consumer, Consumers, consumers
 from tests.rigs.dispatching import FakeDelivery, engine, notification
 from tests.rigs.envelopes import S12, Speaker

@@ -18,7 +18,7 @@ from gateway.subscriptions import matching
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.matching import Matching
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import Notification, Rights
+from mediation.model.messages import Notification, Rights
 from tests.rigs.dispatching import engine, notification
 from tests.rigs.waiting import until
 

@@ -15,7 +15,9 @@ from gateway.parsing import Parsing
 from gateway.publishing.producer_documents import ProducerDocuments
 from gateway.publishing.resources import Producer
 from gateway.publishing.topics import TopicsSeen
-from mediation import PRODUCER_VIEWS, Notification, names
+from mediation import names
+from mediation.filtering import PRODUCER_VIEWS
+from mediation.model.messages import Notification
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     FULL,

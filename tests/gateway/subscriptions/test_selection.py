@@ -7,7 +7,7 @@ from gateway.delivery import Dispatchers
 from gateway.egress import parse_target
 from gateway.subscriptions.selection import SubscriptionSelector
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import SubscriptionSelection
+from mediation.model.requests import SubscriptionSelection
 from tests.gateway.subscriptions.test_table import entered
 
 ONE = parse_target("http://one.example/")

@@ -8,7 +8,7 @@ from gateway.mailboxes.transport import mailbox_target
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.keys import new_key, public_id
 from gateway.subscriptions.table import SubscriptionTable
-from mediation import prepare
+from mediation.rendering import prepare
 from tests.rigs.mediation import subscription
 
 ONE, OTHER = parse_target("http://one.example/"), parse_target("http://other.example/")

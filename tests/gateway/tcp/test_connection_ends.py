@@ -20,7 +20,7 @@ from gateway.egress.soap_tcp_transport import SoapTcpTransport
 from gateway.egress.transport import Answer, Request, SendFailed
 from gateway.parsing import Parsing
 from gateway.tcp import SoapTcpConnection, TcpLimits
-from mediation import Soap, Version
+from mediation.model.versions import Soap, Version
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.certificates import Authority
 from tests.rigs.envelopes import Speaker

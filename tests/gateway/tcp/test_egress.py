@@ -12,7 +12,8 @@ from gateway.egress.soap_tcp_transport import SoapTcpTransport
 from gateway.egress.transport import FailureKind, Request, SendFailed
 from gateway.security.tls import client_context
 from gateway.tcp import SoapTcpConnection
-from mediation import Attachment, Soap
+from mediation.model.messages import Attachment
+from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.certificates import Authority
 from tests.rigs.soap_tcp import DEADLINE, RawPeer, consuming, envelope, text_of, transporting, until

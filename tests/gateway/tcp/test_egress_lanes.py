@@ -14,7 +14,7 @@ import pytest
 from gateway.client import Client
 from gateway.delivery.outbox import LANE_WIDTH
 from gateway.delivery.schedule import Verdict
-from mediation import Soap, Version
+from mediation.model.versions import Soap, Version
 from mediation.packaging.dime import Decoder, Encoder, encode_plain
 from mediation.packaging.dime import DimeMessage as Message
 from tests.rigs.gateways import running

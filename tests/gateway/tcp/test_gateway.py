@@ -15,9 +15,9 @@ import pytest
 from gateway.client import Client, Consumer, GatewayError, base_url, subscribed
 from gateway.client.soap_tcp import SoapTcpConsumer
 from gateway.security.tls import client_context
-from mediation import Soap, Version
 from mediation.client import SPECS, read_answer, write_publish, write_unsubscribe
 from mediation.mailboxes.kept import relates_to
+from mediation.model.versions import Soap, Version
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.certificates import Authority
 from tests.rigs.gateways import Running, running

@@ -13,7 +13,8 @@ import pytest
 from gateway.http import HttpLimits
 from gateway.security.tls import client_context
 from gateway.tcp import TcpLimits
-from mediation import Attachment, Packaging, Soap
+from mediation.model.messages import Attachment, Packaging
+from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeLimits, DimeMessage, Encoder
 from tests.rigs.certificates import Authority
 from tests.rigs.soap_tcp import DEADLINE, RawPeer, envelope, listening, message, text_of, until

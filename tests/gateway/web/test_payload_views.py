@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from filters.archive import read
-from mediation import Wsa
+from mediation.model.versions import Wsa
 from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import S11, Speaker, notification_message, notify
 from tests.rigs.gateways import running

@@ -8,21 +8,20 @@ from lxml import etree
 
 from filters import Expression, Filter, Reason
 from filters.dialects import TOPIC_CONCRETE
-from mediation import (
+from mediation import names
+from mediation.detect import write_response
+from mediation.model.requests import (
     Context,
     DeleteSubscriptions,
     ListSubscriptions,
     Operation,
     Request,
-    Soap,
     SubscriptionEntry,
     SubscriptionsDeleted,
     SubscriptionSelection,
     SubscriptionsListed,
-    Version,
-    names,
-    write_response,
 )
+from mediation.model.versions import Soap, Version
 from tests.rigs.mediation import envelope, incoming, refused, subscription, topic
 from tests.rigs.schemas import Validator
 

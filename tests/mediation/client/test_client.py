@@ -11,63 +11,53 @@ from lxml import etree
 
 from filters import Reason, Refused, dialects
 from filters.dialects import XPATH_1_0
-from mediation import (
-    NEVER,
+from mediation import names
+from mediation.client import (
     SPECS,
     AnsweredFault,
-    Destroy,
-    Done,
-    End,
     Ended,
-    EndpointReference,
-    GetCurrentMessage,
-    GetProperties,
-    GetStatus,
     Granted,
-    Incoming,
-    Operation,
-    Pause,
-    Policy,
     Received,
-    Renew,
-    Resume,
-    SetTerminationTime,
-    Soap,
-    Spec,
-    Subscribe,
-    Subscribed,
-    TerminationTime,
-    Unsubscribe,
-    Version,
-    Wsa,
-    delivery_id,
-    names,
-    parse_expiry,
-    prepare,
+    expiry_text,
     read_answer,
     read_granted,
     read_received,
-    render,
-    shape_of,
     write_destroy,
-    write_fault,
     write_get_current_message,
     write_get_resource_property,
     write_get_status,
     write_pause,
     write_publish,
     write_renew,
-    write_response,
     write_resume,
     write_set_termination_time,
     write_subscribe,
-    write_subscription_end,
     write_unsubscribe,
 )
-from mediation.client import expiry_text
+from mediation.detect import write_response
+from mediation.faults import write_fault
 from mediation.model.errors import MediationError
-from mediation.model.expiry import Duration
-from mediation.model.messages import Notification
+from mediation.model.expiry import NEVER, Duration, parse_expiry
+from mediation.model.messages import End, EndpointReference, Notification, Policy
+from mediation.model.requests import (
+    Destroy,
+    Done,
+    GetCurrentMessage,
+    GetProperties,
+    GetStatus,
+    Incoming,
+    Operation,
+    Pause,
+    Renew,
+    Resume,
+    SetTerminationTime,
+    Subscribe,
+    Subscribed,
+    TerminationTime,
+    Unsubscribe,
+)
+from mediation.model.versions import Soap, Spec, Version, Wsa
+from mediation.rendering import delivery_id, prepare, render, shape_of, write_subscription_end
 from tests.rigs.mediation import (
     NOW,
     WSE,

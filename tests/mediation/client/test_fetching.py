@@ -2,23 +2,20 @@
 
 import pytest
 
-from mediation import (
+from mediation import names
+from mediation.client import read_made, write_fetching, write_subscribe
+from mediation.detect import write_response
+from mediation.model.requests import (
     CreateMailbox,
     MailboxMade,
     Operation,
     Request,
-    Soap,
-    Spec,
     Subscribe,
     SubscribePulling,
     Take,
     TakeFor,
-    Version,
-    Wsa,
-    names,
-    write_response,
 )
-from mediation.client import read_made, write_fetching, write_subscribe
+from mediation.model.versions import Soap, Spec, Version, Wsa
 from tests.rigs.mediation import IBM_SIMPLE, epr, incoming
 
 BOXES = (Version.MESSAGE_BOX_2011, Version.MESSAGE_BOX_2004)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from mediation import EndpointReference, Wsa
 from mediation.client import manager_at
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Wsa
 
 PRODUCER = "http://10.0.0.7:8000/onvif/events?x=1"
 ANONYMOUS = "http://www.w3.org/2005/08/addressing/anonymous"

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters import Reason, Refused, Topic, parse_clark
-from mediation import DataForm, EndpointReference, EventForm, Notification, Wsa
 from mediation.cloudevents import (
     CloudEvent,
     event_of,
@@ -22,6 +21,8 @@ from mediation.cloudevents import (
 from mediation.cloudevents.mapping import ATTRIBUTES, GATEWAY, came_as, json_of, write_attributes
 from mediation.cloudevents.projection import MOST_PARTS
 from mediation.cloudevents.v1_0 import EventShape
+from mediation.model.messages import EndpointReference, Notification
+from mediation.model.versions import DataForm, EventForm, Wsa
 from mediation.names import PUBLISHER
 from mediation.packaging.data import NO_DATA, Data, described, unwrap, wrap
 from mediation.packaging.records import decode, encode

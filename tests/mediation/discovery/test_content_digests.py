@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters import Refused
-from mediation import Attachment, Notification
 from mediation.discovery import body_digest, event_digest, json_digest
+from mediation.model.messages import Attachment, Notification
 from mediation.packaging.data import wrap
 
 NOW = datetime(2027, 3, 4, tzinfo=UTC)

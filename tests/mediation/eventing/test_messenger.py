@@ -7,25 +7,14 @@ from lxml import etree
 
 from filters import Topic
 from filters.topics import Step
-from mediation import (
-    EndpointReference,
-    Notification,
-    Policy,
-    Publish,
-    Published,
-    Soap,
-    Subscribe,
-    Version,
-    Wsa,
-    prepare,
-    read,
-    render,
-    write_response,
-)
+from mediation.detect import read, write_response
 from mediation.eventing.v2004_08 import manager_reference
-from mediation.model.requests import Arrival
+from mediation.model.messages import EndpointReference, Notification, Policy
+from mediation.model.requests import Arrival, Publish, Published, Subscribe
+from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import WSE_NOTIFICATION, WSN_IBM
 from mediation.packaging.records import decode, encode
+from mediation.rendering import prepare, render
 from tests.rigs.mediation import (
     ARRIVAL,
     IBM_SIMPLE,

@@ -19,41 +19,32 @@ from filters import (
     dialects,
     topic_dialects,
 )
-from mediation import (
-    SPECIFICATIONS,
+from mediation.client import (
     SPECS,
-    UNSPECIFIED,
-    Done,
-    End,
     Ended,
-    EndpointReference,
-    Expiry,
-    GetStatus,
     Granted,
-    Lease,
-    Notification,
-    Operation,
-    Policy,
-    Publish,
     Received,
+    read_granted,
+    read_received,
+    write_subscribe,
+)
+from mediation.detect import write_response
+from mediation.faults import write_fault
+from mediation.model.expiry import UNSPECIFIED, Expiry
+from mediation.model.messages import End, EndpointReference, Lease, Notification, Policy
+from mediation.model.requests import (
+    Done,
+    GetStatus,
+    Operation,
+    Publish,
     Renew,
-    Soap,
     Subscribe,
     Subscribed,
     Unsubscribe,
-    Version,
-    Wsa,
-    delivery_id,
-    prepare,
-    read_granted,
-    read_received,
-    render,
-    shape_of,
-    write_fault,
-    write_response,
-    write_subscribe,
-    write_subscription_end,
 )
+from mediation.model.versions import Soap, Version, Wsa
+from mediation.rendering import delivery_id, prepare, render, shape_of, write_subscription_end
+from mediation.specifications import SPECIFICATIONS
 from tests.rigs.mediation import (
     NOW,
     WSE,

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import Reason, parse_document
-from mediation import Notification, Policy, Publish, Version
 from mediation.grid_events import Event, Further, TypeName, read_payload, write_payload
 from mediation.grid_events.events import LATEST, steps_of, topic_namespace, type_of_topic
 from mediation.grid_events.types import MACHINE_UTILIZATION
 from mediation.grid_events.v1 import SPECIFICATION
 from mediation.model.calling import Calling, CallRules
-from mediation.model.requests import EndpointRules
-from mediation.model.versions import Soap
+from mediation.model.messages import Notification, Policy
+from mediation.model.requests import EndpointRules, Publish
+from mediation.model.versions import Soap, Version
 from mediation.rendering import prepare, render
 from tests.rigs.grid_events import EVENTS, SPELLINGS, event_in, handle, sample
 from tests.rigs.mediation import ARRIVAL, NOW, canonical, incoming, refused, subscription

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters import EVERYTHING, FilterSet, compile, parse_clark
-from mediation import Notification, event
 from mediation.grid_events import EVENT_TYPES, Event, Further, TypeName, filter_of, write_payload
 from mediation.grid_events.types import MACHINE_UTILIZATION
+from mediation.model.messages import Notification
+from mediation.rendering import event
 from tests.rigs.grid_events import lease, lease_in
 from tests.rigs.mediation import NOW
 from tests.rigs.pace import growth

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mediation import Operation, Publish, Subscribe, Version, fault_in
 from mediation.grid_events import Event, filter_of, read_lease, read_port
+from mediation.model.requests import Operation, Publish, Subscribe
+from mediation.model.versions import Version
+from mediation.soap.answers import fault_in
 from tests.rigs.grid_events import SPELLINGS, event_in, lease_in
 from tests.rigs.mediation import incoming
 

@@ -7,12 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filters import parse_clark
-from mediation import EndpointRules, read
+from mediation.detect import read
 from mediation.grid_events import Template
 from mediation.grid_events.types import BASE, BASE_FIELDS
 from mediation.matrix import PUBLISHING, write_publication
 from mediation.model.calling import CallRules
 from mediation.model.messages import Notification
+from mediation.model.requests import EndpointRules
 from mediation.soap.recurring import Moulds
 from tests.rigs.grid_events import EVENTS, SPELLINGS, handle, sample
 from tests.rigs.mediation import ARRIVAL, NOW

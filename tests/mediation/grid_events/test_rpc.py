@@ -7,24 +7,21 @@ import pytest
 from lxml import etree
 
 from filters import Reason
-from mediation import (
-    Context,
-    Expiry,
-    Lease,
-    Operation,
-    Policy,
-    Publish,
-    Published,
-    Soap,
-    Subscribed,
-    Version,
-    write_fault,
-    write_response,
-)
+from mediation.detect import write_response
+from mediation.faults import write_fault
 from mediation.grid_events import VIA_PROPERTY, Event, filter_of
 from mediation.model.calling import Calling, CallRules
-from mediation.model.expiry import Duration
-from mediation.model.requests import EndpointRules
+from mediation.model.expiry import Duration, Expiry
+from mediation.model.messages import Lease, Policy
+from mediation.model.requests import (
+    Context,
+    EndpointRules,
+    Operation,
+    Publish,
+    Published,
+    Subscribed,
+)
+from mediation.model.versions import Soap, Version
 from tests.rigs.grid_events import (
     EVENTS,
     SPELLINGS,

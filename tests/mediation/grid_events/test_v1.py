@@ -9,15 +9,6 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import Topic
-from mediation import (
-    EndpointReference,
-    Notification,
-    Policy,
-    Rejected,
-    Subscription,
-    Version,
-    Wsa,
-)
 from mediation.client import read_received
 from mediation.grid_events import Generation, Port, TypeNames, port_reference, read_payload
 from mediation.grid_events.events import write_fields
@@ -26,6 +17,9 @@ from mediation.grid_events.rpc import type_attributes
 from mediation.grid_events.v1 import CallShape, identity_of
 from mediation.model.calling import Calling
 from mediation.model.facts import Fact
+from mediation.model.messages import EndpointReference, Notification, Policy, Subscription
+from mediation.model.requests import Rejected
+from mediation.model.versions import Version, Wsa
 from mediation.rendering import Recipient, prepare, render, shape_of
 from tests.rigs.grid_events import LOCATION, event_in, lease, lease_in, sample
 from tests.rigs.mediation import events, subscription, topic

@@ -8,13 +8,16 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import Reason, Refused
-from mediation import Soap, TakeFor, Taken, Version, Wsa, write_fault, write_response
+from mediation.detect import write_response
+from mediation.faults import write_fault
 from mediation.mailboxes.make_connection import (
     is_make_connection,
     selected_address,
     soap_in,
     with_pending,
 )
+from mediation.model.requests import TakeFor, Taken
+from mediation.model.versions import Soap, Version, Wsa
 from tests.rigs.mediation import ENVELOPES, NOW, canonical, envelope, incoming, parts, refused, text
 
 S11, S12 = Soap.V1_1, Soap.V1_2

@@ -6,7 +6,9 @@ import pytest
 from lxml import etree
 
 from filters import Reason
-from mediation import (
+from mediation.detect import write_response
+from mediation.mailboxes.message_box import boxes_named_by
+from mediation.model.requests import (
     Context,
     CreateMailbox,
     DestroyMailbox,
@@ -16,15 +18,11 @@ from mediation import (
     Operation,
     Publish,
     Request,
-    Soap,
     StoreMessage,
     Take,
     Taken,
-    Version,
-    Wsa,
-    write_response,
 )
-from mediation.mailboxes.message_box import boxes_named_by
+from mediation.model.versions import Soap, Version, Wsa
 from tests.rigs.mediation import NOW, envelope, headers, incoming, part, refused, text
 
 S11, S12 = Soap.V1_1, Soap.V1_2

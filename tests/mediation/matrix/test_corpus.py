@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mediation import Notification
 from mediation.matrix import NOTIFIED, PUBLISHING
+from mediation.model.messages import Notification
 from tests.mediation.matrix.test_losses import check
 from tests.rigs import corpus
 from tests.rigs.matrix import decoded, delivered

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from mediation import Soap
 from mediation.matrix import NOTIFIED, PUBLISHING, Dialect
-from mediation.model.versions import Form
+from mediation.model.versions import Form, Soap
 from tests.rigs.matrix import SOURCES, Delivery, decoded, delivered, messages, source
 from tests.rigs.mediation import canonical
 from tests.rigs.schemas import Validator

@@ -6,18 +6,11 @@ from datetime import timedelta
 import pytest
 
 from filters import DEFAULT_TOPIC, Step, Topic
-from mediation import (
-    SPECIFICATIONS,
-    Attachment,
-    EndpointReference,
-    Notification,
-    Packaging,
-    Soap,
-    Wsa,
-    read_received,
-)
+from mediation.client import read_received
 from mediation.matrix import NOTIFIED, PUBLISHING, Dialect, Fact, Loss, losses, lost_between
-from mediation.model.versions import Form, Version
+from mediation.model.messages import Attachment, EndpointReference, Notification, Packaging
+from mediation.model.versions import Form, Soap, Version, Wsa
+from mediation.specifications import SPECIFICATIONS
 from tests.rigs.matrix import (
     GATEWAY,
     decoded,

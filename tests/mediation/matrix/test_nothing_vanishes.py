@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mediation import EventForm, Notification, Rejected
 from mediation.matrix import NOTIFIED, PUBLISHING, Dialect, Fact
+from mediation.model.messages import Notification
+from mediation.model.requests import Rejected
+from mediation.model.versions import EventForm
 from tests.rigs.matrix import cloud_message, delivered, posted, published
 from tests.rigs.publications import publications
 

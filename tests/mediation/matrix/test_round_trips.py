@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filters import Topic
-from mediation import Notification
 from mediation.matrix import NOTIFIED, Dialect, Fact
+from mediation.model.messages import Notification
 from tests.rigs.matrix import decoded, delivered
 from tests.rigs.mediation import NOW, canonical, topic
 from tests.rigs.payloads import elements

@@ -7,9 +7,10 @@ import pytest
 from lxml import etree
 
 from filters import content_dialects, topic_dialects
-from mediation import Notification, names
+from mediation import names
 from mediation.metadata import write_event_descriptions, write_policy
 from mediation.metadata.documents import LOOKED_AT, MAX_EVENT_TYPES
+from mediation.model.messages import Notification
 from tests.rigs.mediation import NOW, WSE11
 from tests.rigs.schemas import Validator
 

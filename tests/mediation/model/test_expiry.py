@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters import Reason
-from mediation import MediationError
+from mediation.model.errors import MediationError
 from mediation.model.expiry import (
     FOR_EVER,
     Duration,

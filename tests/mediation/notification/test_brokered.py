@@ -6,22 +6,18 @@ import pytest
 from lxml import etree
 
 from filters import Expression, Reason, dialects
-from mediation import (
-    NEVER,
+from mediation.detect import read, write_response
+from mediation.faults import fault_of
+from mediation.model.expiry import NEVER, Expiry
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import (
     DestroyRegistration,
     Done,
-    EndpointReference,
-    Expiry,
     Operation,
     PublisherRegistered,
     RegisterPublisher,
-    Version,
-    Wsa,
-    fault_of,
-    properties_in,
-    read,
-    write_response,
 )
+from mediation.model.versions import Version, Wsa
 from mediation.names import (
     WSN_1_3,
     WSN_1_3_FAULT_ACTION,
@@ -30,6 +26,7 @@ from mediation.names import (
     WSN_BR_IBM,
     WSRF_RL,
 )
+from mediation.specifications import properties_in
 from tests.rigs.envelopes import S11, S12, Speaker, children
 from tests.rigs.mediation import ARRIVAL, refused
 

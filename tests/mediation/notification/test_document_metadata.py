@@ -7,7 +7,8 @@ import pytest
 from lxml import etree
 
 from filters.topics import IHE, parse_clark
-from mediation import Attachment, Notification, minimal_form
+from mediation.model.messages import Attachment, Notification
+from mediation.notification.document_metadata import minimal_form
 from tests.rigs.document_metadata import LCM, RIM, XDS, document, submission
 
 FULL = parse_clark(f"{{{IHE}}}FullDocumentEntry")

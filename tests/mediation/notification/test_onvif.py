@@ -8,31 +8,28 @@ from lxml import etree
 
 from filters import EVERYTHING, Filter, FilterSet, Reason, Topic, compile
 from filters.dialects import ITEM_FILTER, TOPIC_CONCRETE_SET, XPATH_1_0
-from mediation import (
-    NEVER,
-    UNSPECIFIED,
+from mediation.detect import write_response
+from mediation.faults import write_fault
+from mediation.filtering import CHANGED_ONLY
+from mediation.mailboxes.kept import MAX_MOST
+from mediation.model.errors import MediationError
+from mediation.model.expiry import NEVER, UNSPECIFIED
+from mediation.model.messages import Lease
+from mediation.model.requests import (
     DescribeEvents,
     Done,
     Events,
-    Lease,
-    MediationError,
     Operation,
     Response,
-    Soap,
     Subscribed,
     SubscribePulling,
     Synchronize,
     Take,
     Taken,
-    Version,
-    Wsa,
-    event,
-    write_fault,
-    write_response,
 )
-from mediation.filtering import CHANGED_ONLY
-from mediation.mailboxes.kept import MAX_MOST
+from mediation.model.versions import Soap, Version, Wsa
 from mediation.notification.onvif import MAX_WAIT
+from mediation.rendering import event
 from tests.rigs.mediation import (
     CONCRETE,
     FULL,

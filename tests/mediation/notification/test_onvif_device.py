@@ -7,17 +7,10 @@ import pytest
 from lxml import etree
 
 from filters import Reason
-from mediation import (
-    DescribeDevice,
-    Device,
-    Events,
-    Operation,
-    Soap,
-    Version,
-    Wsa,
-    write_fault,
-    write_response,
-)
+from mediation.detect import write_response
+from mediation.faults import write_fault
+from mediation.model.requests import DescribeDevice, Device, Events, Operation
+from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import ONVIF_DEVICE, ONVIF_ERRORS, ONVIF_EVENTS, ONVIF_SCHEMA
 from tests.rigs.mediation import NOW, body, context, envelope, incoming, refused, text
 

@@ -7,31 +7,8 @@ import pytest
 from lxml import etree
 
 from filters import DEFAULT_TOPIC, FilterError, Reason
-from mediation import (
-    CreateMailbox,
-    DestroyMailbox,
-    Done,
-    End,
-    EndpointReference,
-    MailboxMade,
-    MediationError,
-    Notification,
-    Operation,
-    Policy,
-    Response,
-    Soap,
-    Take,
-    Taken,
-    Version,
-    Wsa,
-    delivery_id,
-    names,
-    prepare,
-    render,
-    shape_of,
-    write_response,
-    write_subscription_end,
-)
+from mediation import names
+from mediation.detect import write_response
 from mediation.mailboxes.kept import (
     MAX_GROWTH,
     MAX_MOST,
@@ -43,6 +20,20 @@ from mediation.mailboxes.kept import (
     payload_in,
     split_envelope,
 )
+from mediation.model.errors import MediationError
+from mediation.model.messages import End, EndpointReference, Notification, Policy
+from mediation.model.requests import (
+    CreateMailbox,
+    DestroyMailbox,
+    Done,
+    MailboxMade,
+    Operation,
+    Response,
+    Take,
+    Taken,
+)
+from mediation.model.versions import Soap, Version, Wsa
+from mediation.rendering import delivery_id, prepare, render, shape_of, write_subscription_end
 from tests.rigs.mediation import (
     NOW,
     SIMPLE,

@@ -7,7 +7,10 @@ import pytest
 from lxml import etree
 
 from filters import Reason, Refused
-from mediation import Attachment, Publish, TopicRules, names, read_set_aside
+from mediation import names
+from mediation.model.messages import Attachment
+from mediation.model.requests import Publish, TopicRules
+from mediation.notification.notify import read_set_aside
 from tests.rigs.mediation import ARRIVAL, CONCRETE, clark, envelope, events, incoming, refused
 
 VERSIONS = [

@@ -6,8 +6,12 @@ from hypothesis import strategies as st
 
 from filters import EVERYTHING, Expression, Filter, Reason, Refused, Step, Topic, parse_clark
 from filters.dialects import TOPIC_FULL, TOPIC_SIMPLE
-from mediation import TopicNamespaces, read_topic_namespaces
-from mediation.notification.topic_namespaces import TopicNamespace, read_topic_namespace
+from mediation.notification.topic_namespaces import (
+    TopicNamespace,
+    TopicNamespaces,
+    read_topic_namespace,
+    read_topic_namespaces,
+)
 
 T1 = "http://docs.oasis-open.org/wsn/t-1"
 WEATHER = """<wstop:TopicNamespace xmlns:wstop="http://docs.oasis-open.org/wsn/t-1"

@@ -6,33 +6,28 @@ from lxml import etree
 from filters import Reason, Topic, parse_clark
 from filters.dialects import TOPIC_CONCRETE, TOPIC_IBM_CONCRETE, TOPIC_IBM_SIMPLE, XPATH_1_0
 from filters.topics import Step
-from mediation import (
-    NEVER,
+from mediation.client import read_granted
+from mediation.detect import write_response
+from mediation.model.expiry import NEVER
+from mediation.model.messages import EndpointReference, Notification, Policy
+from mediation.model.requests import (
     Destroy,
     Done,
-    EndpointReference,
     GetCurrentMessage,
-    Notification,
     Pause,
-    Policy,
     Publish,
     Published,
     Request,
     Resume,
     SetTerminationTime,
-    Soap,
     Subscribe,
     Subscribed,
     Unsubscribe,
-    Version,
-    Wsa,
-    prepare,
-    read_granted,
-    render,
-    write_response,
 )
+from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import MESSENGER_TEXT, WSN_IBM, WSRF_RL_IBM
 from mediation.notification.notify import _written_again, written_topic_header
+from mediation.rendering import prepare, render
 from mediation.soap.payloads import payload_of
 from tests.rigs.mediation import (
     NOW,

@@ -13,52 +13,46 @@ from lxml import etree
 
 from filters import Expression, Filter, Reason, Topic, dialects, parse_clark, topic_dialects
 from filters.topics import Step
-from mediation import (
-    NEVER,
-    SPECIFICATIONS,
+from mediation import names
+from mediation.client import (
     SPECS,
-    CurrentMessage,
-    Destroy,
-    Done,
-    EndpointReference,
-    GetCurrentMessage,
-    GetProperties,
-    MediationError,
-    Notification,
-    Operation,
-    Pause,
-    Policy,
-    Properties,
-    Request,
-    Response,
-    Resume,
-    SetTerminationTime,
-    Soap,
-    Spec,
-    Subscribe,
-    Subscribed,
-    TerminationTime,
-    Version,
-    Wsa,
-    fault_of,
-    names,
-    prepare,
-    properties_in,
     read_granted,
     read_received,
-    render,
-    write_fault,
     write_get_current_message,
     write_get_status,
     write_pause,
     write_publish,
     write_renew,
-    write_response,
     write_resume,
     write_subscribe,
     write_unsubscribe,
 )
+from mediation.detect import write_response
+from mediation.faults import fault_of, write_fault
 from mediation.filtering import producer_view
+from mediation.model.errors import MediationError
+from mediation.model.expiry import NEVER
+from mediation.model.messages import EndpointReference, Notification, Policy
+from mediation.model.requests import (
+    CurrentMessage,
+    Destroy,
+    Done,
+    GetCurrentMessage,
+    GetProperties,
+    Operation,
+    Pause,
+    Properties,
+    Request,
+    Response,
+    Resume,
+    SetTerminationTime,
+    Subscribe,
+    Subscribed,
+    TerminationTime,
+)
+from mediation.model.versions import Soap, Spec, Version, Wsa
+from mediation.rendering import prepare, render
+from mediation.specifications import SPECIFICATIONS, properties_in
 from tests.rigs.draft_schemas import PAYLOAD, DraftValidator
 from tests.rigs.mediation import (
     NOW,

@@ -18,39 +18,35 @@ from filters import (
     parse_expression,
     topic_dialects,
 )
-from mediation import (
-    NEVER,
-    PRODUCER_DOCUMENT,
-    SUBSCRIPTION_DOCUMENT,
-    UNSPECIFIED,
+from mediation import names
+from mediation.detect import read, write_response
+from mediation.filtering import CHANGED_ONLY, read_topic_expression
+from mediation.model.errors import MediationError
+from mediation.model.expiry import NEVER, UNSPECIFIED
+from mediation.model.messages import EndpointReference, Lease, Notification, Policy
+from mediation.model.requests import (
     CurrentMessage,
     Destroy,
     Done,
-    EndpointReference,
     GetCurrentMessage,
     GetProperties,
-    Lease,
-    MediationError,
-    Notification,
     Operation,
-    Policy,
     Properties,
     Rejected,
     Renew,
     Response,
     SetTerminationTime,
-    Soap,
     Subscribe,
     Subscribed,
     TerminationTime,
-    Wsa,
-    names,
-    producer_properties,
-    read,
-    subscription_properties,
-    write_response,
 )
-from mediation.filtering import CHANGED_ONLY, read_topic_expression
+from mediation.model.versions import Soap, Wsa
+from mediation.notification.properties import (
+    PRODUCER_DOCUMENT,
+    SUBSCRIPTION_DOCUMENT,
+    producer_properties,
+    subscription_properties,
+)
 from tests.rigs.mediation import (
     ARRIVAL,
     CONCRETE,

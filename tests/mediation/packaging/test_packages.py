@@ -18,7 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters import FilterError, Reason, Refused
-from mediation import Attachment, MediationError, Notification, Soap
+from mediation.model.errors import MediationError
+from mediation.model.messages import Attachment, Notification
+from mediation.model.versions import Soap
 from mediation.packaging.attachments import attach
 from mediation.packaging.mime import MimeError, parse_media_type, read_multipart, write_multipart
 from mediation.packaging.packages import (

@@ -5,18 +5,11 @@ from dataclasses import replace
 import pytest
 
 from filters import Reason
-from mediation import (
-    SPECS,
-    DeliveryAssurance,
-    EndpointReference,
-    Incoming,
-    Subscribe,
-    SubscribePulling,
-    Version,
-    Wsa,
-    write_subscribe,
-)
-from mediation.model.delivery_modes import PUSH, DeliveryMode
+from mediation.client import SPECS, write_subscribe
+from mediation.model.delivery_modes import PUSH, DeliveryAssurance, DeliveryMode
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import Incoming, Subscribe, SubscribePulling
+from mediation.model.versions import Version, Wsa
 from mediation.reliable_messaging import Rm
 from tests.rigs.mediation import envelope, incoming, refused
 from tests.rigs.reliable_consumers import policy

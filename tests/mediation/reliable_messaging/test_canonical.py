@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters import DocumentLimits, Refused
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import (
     Acknowledgement,
     AcknowledgementAlone,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from mediation import EndpointReference, Soap, Wsa
-from mediation.model.messages import NO_HEADERS
+from mediation.model.messages import NO_HEADERS, EndpointReference
 from mediation.model.specification import Code
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import (
     CONNECTION_LIMIT_REACHED,
     EMPTY,

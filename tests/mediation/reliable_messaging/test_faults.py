@@ -3,9 +3,9 @@
 import pytest
 from lxml import etree
 
-from mediation import PeerFault, Wsa
 from mediation.model.messages import EndpointReference
 from mediation.model.specification import Code
+from mediation.model.versions import Wsa
 from mediation.reliable_messaging import (
     MAX_RANGES,
     Acknowledgement,
@@ -26,6 +26,7 @@ from mediation.reliable_messaging import (
     write_message,
     write_rm_fault,
 )
+from mediation.soap.answers import PeerFault
 from tests.rigs.reliable_envelopes import (
     S12,
     V1_0,

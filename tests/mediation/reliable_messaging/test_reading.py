@@ -7,9 +7,9 @@ import pytest
 from lxml import etree
 
 from filters import Reason, Refused
-from mediation import MessageHeaders, PeerFault, Wsa
 from mediation.model.errors import MediationError
-from mediation.model.messages import EndpointReference
+from mediation.model.messages import EndpointReference, MessageHeaders
+from mediation.model.versions import Wsa
 from mediation.reliable_messaging import (
     LARGEST_NUMBER,
     MAX_IDENTIFIER,
@@ -25,6 +25,7 @@ from mediation.reliable_messaging import (
     write_make_connection,
 )
 from mediation.soap.addressing import read_headers
+from mediation.soap.answers import PeerFault
 from mediation.soap.envelopes import read_envelope
 from mediation.soap.layout import layout_of
 from tests.rigs.pace import growth

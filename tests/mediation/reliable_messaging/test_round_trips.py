@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
 from mediation.model.specification import Code
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import (
     CONNECTION_LIMIT_REACHED,
     FAULTS,

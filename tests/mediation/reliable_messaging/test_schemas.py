@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.names import MAKE_CONNECTION_1_1, POLICY_2004_09
 from mediation.reliable_messaging import (
     EMPTY,

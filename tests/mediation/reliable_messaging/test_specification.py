@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from filters import Reason
-from mediation import (
+from mediation.detect import read, write_response
+from mediation.faults import write_fault
+from mediation.model.requests import (
     Arrival,
     EndpointRules,
     Incoming,
@@ -15,13 +17,9 @@ from mediation import (
     RunSequence,
     SequenceAnswered,
     Sequences,
-    Soap,
     Subscribe,
-    Version,
-    read,
-    write_fault,
-    write_response,
 )
+from mediation.model.versions import Soap, Version
 from mediation.reliable_messaging import (
     FaultName,
     ReliableMessage,

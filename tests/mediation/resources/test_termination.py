@@ -5,7 +5,9 @@ from lxml import etree
 
 from filters import EVERYTHING, Expression, Filter
 from filters.dialects import JMS_SELECTOR, TOPIC_FULL, TOPIC_SIMPLE
-from mediation import Policy, Subscription, Version, write_termination
+from mediation.model.messages import Policy, Subscription
+from mediation.model.versions import Version
+from mediation.rendering import write_termination
 from tests.rigs.mediation import NOW
 from tests.rigs.mediation import subscription as subscribed
 

@@ -7,12 +7,13 @@ from lxml import etree
 
 from filters import Expression, Reason
 from filters.dialects import XPATH_1_0
-from mediation import (
-    NEVER,
+from mediation.model.errors import MediationError
+from mediation.model.expiry import NEVER
+from mediation.model.requests import (
+    Arrival,
     Context,
     Destroy,
     GetProperties,
-    MediationError,
     ModifyProperties,
     Operation,
     Properties,
@@ -20,11 +21,10 @@ from mediation import (
     Request,
     Response,
     SetTerminationTime,
-    Soap,
     Unsubscribe,
 )
-from mediation.model.requests import Arrival
 from mediation.model.specification import Answer, CombinedRequests
+from mediation.model.versions import Soap
 from mediation.resources.wsrf import (
     ResourceClient,
     ResourceRequests,

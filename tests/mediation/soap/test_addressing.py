@@ -8,22 +8,19 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import Reason, parse_document
-from mediation import (
-    EndpointReference,
-    MediationError,
-    Rejected,
-    Soap,
-    Wsa,
-    is_anonymous,
-    read,
-    reference_headers,
-    write_fault,
-)
+from mediation.detect import read
+from mediation.faults import write_fault
+from mediation.model.errors import MediationError
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import Rejected
+from mediation.model.versions import Soap, Wsa
 from mediation.soap.addressing import (
     MAX_REFERENCE_ELEMENTS,
     MAX_REFERENCE_OCTETS,
     MAX_URI,
+    is_anonymous,
     read_epr,
+    reference_headers,
     write_epr,
 )
 from tests.rigs.mediation import (

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediation import PeerFault, Soap, fault_in
-from mediation.soap.answers import MAX_OCTETS
+from mediation.model.versions import Soap
+from mediation.soap.answers import MAX_OCTETS, PeerFault, fault_in
 from tests.rigs.mediation import WSE
 
 S11, S12 = Soap.V1_1.value, Soap.V1_2.value

@@ -6,12 +6,14 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters.documents import parse_document
-from mediation import EndpointReference, InvalidBody, Soap, Wsa, body_element, detail_content
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging.application import (
     body_of,
     write_application_fault,
     write_application_message,
 )
+from mediation.soap.body_elements import InvalidBody, body_element, detail_content
 
 DEEP = 254
 BROKEN = [

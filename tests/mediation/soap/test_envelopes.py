@@ -6,7 +6,10 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import Reason, parse_document
-from mediation import SPECIFICATIONS, Rejected, Soap, Version, Wsa, read, write_fault
+from mediation.detect import read
+from mediation.faults import write_fault
+from mediation.model.requests import Rejected
+from mediation.model.versions import Soap, Version, Wsa
 from mediation.soap.envelopes import (
     elements,
     namespaces_of,
@@ -16,6 +19,7 @@ from mediation.soap.envelopes import (
     xml_attribute,
     xml_text,
 )
+from mediation.specifications import SPECIFICATIONS
 from tests.rigs.mediation import ARRIVAL, NOW, canonical, envelope, incoming, refused, text
 
 S11, S12 = Soap.V1_1, Soap.V1_2

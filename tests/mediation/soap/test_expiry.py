@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters import Reason
-from mediation import Notification, Publish
+from mediation.model.messages import Notification
+from mediation.model.requests import Publish
 from mediation.soap.expiry import expiry_block, take_expiry
 from tests.rigs.mediation import envelope, incoming, refused
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mediation import Wsa, names
+from mediation import names
+from mediation.model.versions import Wsa
 from mediation.soap.layout import KEPT_BLOCKS, KEPT_CHARACTERS, layout_of
 
 OLD, NEW = (f"{{{wsa.value}}}" for wsa in (Wsa.V2004_08, Wsa.V2005_08))

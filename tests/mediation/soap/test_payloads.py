@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import parse_document
-from mediation import Soap, Version, Wsa, read_received
+from mediation.client import read_received
+from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import WSN_1_3, XSI
 from mediation.soap.payloads import payload_of
 from tests.mediation.test_rendering import delivered

@@ -8,16 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filters import parse_clark
-from mediation import (
-    EndpointRules,
-    Incoming,
-    Notification,
-    Publish,
-    Sequences,
-    Version,
-    read,
-)
+from mediation.detect import read
 from mediation.matrix import PUBLISHING, Dialect, write_publication
+from mediation.model.messages import Notification
+from mediation.model.requests import EndpointRules, Incoming, Publish, Sequences
+from mediation.model.versions import Version
 from mediation.profiles import TOPIC_SIGNS
 from mediation.soap.recurring import Moulds, _place_of
 from tests.rigs.matrix import SOURCES

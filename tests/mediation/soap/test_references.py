@@ -7,28 +7,17 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from mediation import (
-    End,
-    EndpointReference,
-    MailboxMade,
-    Notification,
-    Operation,
-    Policy,
-    Properties,
-    Soap,
-    Subscribed,
-    Version,
-    Wsa,
-    prepare,
+from mediation.detect import write_response
+from mediation.model.messages import End, EndpointReference, Notification, Policy
+from mediation.model.requests import MailboxMade, Operation, Properties, Subscribed
+from mediation.model.versions import Soap, Version, Wsa
+from mediation.notification.properties import (
+    SUBSCRIPTION_DOCUMENT,
     producer_properties,
-    reference_headers,
-    render,
     subscription_properties,
-    write_response,
-    write_subscription_end,
 )
-from mediation.notification.properties import SUBSCRIPTION_DOCUMENT
-from mediation.soap.addressing import read_epr
+from mediation.rendering import prepare, render, write_subscription_end
+from mediation.soap.addressing import read_epr, reference_headers
 from tests.rigs.mediation import IBM_SIMPLE, NOW, WSE, WSNT, context, incoming, subscription
 from tests.rigs.schemas import Validator
 

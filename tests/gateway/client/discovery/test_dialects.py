@@ -8,8 +8,8 @@ import pytest
 from gateway.client import Consumer, GatewayError, speaking
 from gateway.client.discovery import entity
 from gateway.client.soap_tcp import SoapTcpConsumer
-from mediation import Version
 from mediation.discovery import Right
+from mediation.model.versions import Version
 from tests.rigs.discovery import DESCRIPTORS, PATH
 from tests.rigs.discovery_keys import parties
 from tests.rigs.discovery_nodes import node_settings

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from filters import Refused
 from gateway.client import Client, Consumer, GatewayError
 from gateway.client.discovery import Entity, Found, entity
-from mediation import Version
 from mediation.discovery import Credentials, Dialect, Right, topic_of
+from mediation.model.versions import Version
 from tests.rigs.discovery import DESCRIPTORS, PATH
 from tests.rigs.discovery_keys import parties
 from tests.rigs.discovery_nodes import node_settings

@@ -6,7 +6,6 @@ import pytest
 
 from gateway.client import Client, Consumer, EventClient, GatewayError
 from gateway.client.discovery import entity
-from mediation import Version
 from mediation.discovery import (
     Descriptors,
     Property,
@@ -15,6 +14,7 @@ from mediation.discovery import (
     SynopsisType,
     TopicAdvertisement,
 )
+from mediation.model.versions import Version
 from tests.rigs.discovery import TIDE
 from tests.rigs.discovery_keys import parties
 from tests.rigs.discovery_nodes import node_settings

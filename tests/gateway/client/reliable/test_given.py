@@ -8,7 +8,8 @@ import pytest
 from lxml import etree
 
 from gateway.client.reliable import Delivery, Receiver, ReliableClient
-from mediation import EndpointReference, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Wsa
 from tests.gateway.client.reliable.test_queued import ORDER, SOON
 from tests.rigs.receivers import served
 from tests.rigs.waiting import wait_until

@@ -8,7 +8,7 @@ from gateway.client.reliable import ReliableClient
 from gateway.client.reliable.lanes import Lanes
 from gateway.client.reliable.posting import ALONE
 from gateway.reliability.values import Outgoing
-from mediation import EndpointReference
+from mediation.model.messages import EndpointReference
 from tests.rigs.reliable_ends import WIRE_1_1
 
 

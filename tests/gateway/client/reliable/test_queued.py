@@ -27,7 +27,7 @@ from gateway.client.reliable import (
     SourceFull,
 )
 from gateway.reliability.storage import StorageManager
-from mediation import Soap
+from mediation.model.versions import Soap
 from tests.rigs.brokers import free_ports
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.receivers import served

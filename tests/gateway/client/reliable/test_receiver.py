@@ -13,7 +13,8 @@ import pytest
 from fastapi import FastAPI
 
 from gateway.client.reliable import MemoryStore, Receiver, ReliableClient, StorageUnavailable
-from mediation import EndpointReference, Soap, Wsa
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import CreateSequence, Offer, Rm, RmSpec, write_message
 from tests.gateway.client.reliable.test_queued import ORDER, SOON
 from tests.rigs.receivers import served

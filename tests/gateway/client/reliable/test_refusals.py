@@ -13,7 +13,7 @@ from gateway.client.reliable import GivenUp, Policy, ReliableClient
 from gateway.client.reliable.ends import PATIENT, in_words, patient, say
 from gateway.reliability.refusals import Refusals
 from gateway.reliability.values import Notice, NoticeKind
-from mediation import Soap
+from mediation.model.versions import Soap
 from tests.gateway.client.reliable.test_queued import ORDER, SOON
 from tests.rigs.waiting import wait_until
 

@@ -14,7 +14,8 @@ import pytest
 from gateway.egress import FailureKind, Request, SendFailed
 from gateway.egress.mail import Conversation, MailSettings, MailTransport
 from gateway.egress.plugins import GuardedTransport
-from mediation import Soap, http_headers
+from mediation.model.versions import Soap
+from mediation.soap.envelopes import http_headers
 from tests.rigs.mail import SmartHost, smart_host
 from tests.rigs.waiting import until
 

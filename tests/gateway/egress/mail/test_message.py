@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from gateway.egress import Request
 from gateway.egress.mail.addresses import MAX_SUBJECT, MailAddress, target_of
 from gateway.egress.mail.message import write_mail
-from mediation import Attachment, Packaging, Soap, http_headers
+from mediation.model.messages import Attachment, Packaging
+from mediation.model.versions import Soap
+from mediation.soap.envelopes import http_headers
 
 TARGET = target_of("mailto:ann@example.org")
 SENDER = "events@gateway.example"

@@ -16,7 +16,7 @@ from gateway.egress import (
     Target,
 )
 from gateway.egress.plugins import GuardedTransport, transport_samples
-from mediation import Attachment
+from mediation.model.messages import Attachment
 
 TARGET = Target("post", "roof", 1, "/", "post:roof")
 REQUEST = Request(TARGET, b"<x/>", (), attachments=(Attachment("cid:a", "text/plain", b""),))

@@ -25,9 +25,9 @@ from gateway.publishing.topics import TopicsSeen
 from gateway.store import Store, advertisements
 from gateway.web.catalogue import Page, TopicCatalogue
 from gateway.web.catalogue.asyncapi import asyncapi_document
-from mediation import Notification
 from mediation.discovery import Synopsis, SynopsisType, check_advertisement
 from mediation.discovery.signing import sign
+from mediation.model.messages import Notification
 from tests.rigs.discovery import PATH
 from tests.rigs.discovery_entities import Speaker
 from tests.rigs.discovery_keys import parties

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediation import Notification, event_octets, write_event
+from mediation.eventing.management import event_octets, write_event
+from mediation.model.messages import Notification
 
 ACTIONS = st.none() | st.text("a/:é\N{GRINNING FACE}<&\"'\t\n", max_size=20)
 

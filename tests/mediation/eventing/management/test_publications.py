@@ -3,8 +3,10 @@
 import pytest
 
 from filters import Reason
-from mediation import Acknowledged, Publish, Version, Wsa, write_response
+from mediation.detect import write_response
 from mediation.eventing.management.publications import MOST_EVENTS
+from mediation.model.requests import Acknowledged, Publish
+from mediation.model.versions import Version, Wsa
 from mediation.names import DRAGOMAN_DATA, WINDOWS_EVENTS, WSMAN_ACTIONS
 from tests.rigs.mediation import (
     WSMAN,

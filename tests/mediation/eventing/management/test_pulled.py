@@ -6,26 +6,16 @@ import pytest
 from lxml import etree
 
 from filters import Refused, Step, Topic
-from mediation import (
-    Context,
-    EndpointReference,
-    PulledEvent,
-    Soap,
-    SourceOptions,
-    Spec,
-    Take,
-    Taken,
-    Version,
-    Wsa,
-    read_granted,
-    read_pulled,
-    write_pull,
-    write_response,
-)
+from mediation.client import read_granted, read_pulled, write_pull
 from mediation.client.reading import AnsweredFault
+from mediation.detect import write_response
+from mediation.eventing.management import PulledEvent
 from mediation.eventing.management.publications import MOST_EVENTS
 from mediation.eventing.management.values import MOST_GIVEN_BACK
-from mediation.model.requests import Operation
+from mediation.model.delivery_modes import SourceOptions
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import Context, Operation, Take, Taken
+from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.names import WINDOWS_EVENTS, WSE_2004_08, WSEN, WSMAN, WSMAN_DROPPED_EVENTS
 from tests.rigs.mediation import incoming
 

@@ -6,18 +6,11 @@ import pytest
 from lxml import etree
 
 from filters import Reason
-from mediation import (
-    DeliveryMode,
-    ManagementHeaders,
-    Mode,
-    Oversize,
-    Soap,
-    Subscribe,
-    Wsa,
-    bookmark_header,
-    bookmark_of,
-    write_fault,
-)
+from mediation.eventing.management import bookmark_header
+from mediation.faults import write_fault
+from mediation.model.delivery_modes import DeliveryMode, Mode, Oversize, bookmark_of
+from mediation.model.requests import ManagementHeaders, Subscribe
+from mediation.model.versions import Soap, Wsa
 from mediation.names import (
     DRAGOMAN_DATA,
     WSMAN_EARLIEST,
