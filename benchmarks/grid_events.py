@@ -35,7 +35,7 @@ from mediation.model.requests import Arrival
 OCTETS = 1431
 """The length of the paper's message."""
 RENDERED, PARSED = 40_000, 15_000
-"""What is asked at least, a second: of what programs read, and of what the gateway does."""
+"""The aims, a second: of what programs read, and of what the gateway does."""
 _WANTED = {
     "rendered from a template": RENDERED,
     "parsed": PARSED,

@@ -40,7 +40,7 @@ from mediation.rendering import SoapShape, delivery_id, prepare, render
 OCTETS = 1229
 """The length of the whole message: 1.2 KiB."""
 SAME, ANY, RATIO = 60.0, 90.0, 4.0
-"""What is asked at most: microseconds in one dialect, and between any two; times bare lxml."""
+"""The aims: at most microseconds in one dialect, and between any two; times bare lxml."""
 CALLS = 200
 """Messages of one round."""
 MESSAGES = 50
@@ -225,19 +225,19 @@ def main() -> None:
             f"| {one.ratio:.1f} |"
         )
     same = [one for one in found if one.origin is one.target]
-    for name, chosen, asked in (("one dialect", same, SAME), ("any pair", found, ANY)):
+    for name, chosen, aim in (("one dialect", same, SAME), ("any pair", found, ANY)):
         if chosen:
             worst = max(chosen, key=lambda one: one.cost)
             print(
                 f"{name}: median {median(one.cost for one in chosen):.1f} us, worst "
                 f"{worst.cost:.1f} us ({worst.origin.name} to {worst.target.name}), "
-                f"asked {asked:.0f}"
+                f"aim {aim:.0f}"
             )
     if found:
         worst = max(found, key=lambda one: one.ratio)
         print(
             f"ratio: median {median(one.ratio for one in found):.2f}, worst {worst.ratio:.2f} "
-            f"({worst.origin.name} to {worst.target.name}), asked {RATIO:.0f}"
+            f"({worst.origin.name} to {worst.target.name}), aim {RATIO:.0f}"
         )
 
 

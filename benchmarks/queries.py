@@ -8,7 +8,7 @@ over properties, 150 ms for regular expressions, 1 s for XPath, at the 95th perc
     .venv/bin/python -m benchmarks.queries [--things 100000] [--rounds 3] [--only words xquery]
 
 Without ``--only`` all dialects but XQuery are measured, which answers within a second or says that
-it was cut short. Each kind of query is asked with other values each time. Times are those of the
+it was cut short. Each kind of query has other values each time. Times are those of the
 processor, and in parentheses of the clock, which other work on the machine makes longer (for XQuery
 only that counts: its work is another process's).
 """
@@ -129,14 +129,14 @@ def main() -> None:
     pin(1)
     catalogue = filled(options.things)
     worker = XQueryWorker() if "xquery" in (options.only or ()) else None
-    for name, (dialect, asked, queries) in DIALECTS.items():
+    for name, (dialect, aim, queries) in DIALECTS.items():
         if name not in (options.only or ("words", "sql", "regex", "xpath")):
             continue
         if dialect not in query_dialects(worker):
             print(f"{name}: not offered here")
             continue
         of_it = worker if dialect == QUERY_XQUERY else None
-        measured(catalogue, name, asked, queries, 10 * options.rounds, of_it)
+        measured(catalogue, name, aim, queries, 10 * options.rounds, of_it)
     if worker is not None:
         worker.close()
     print("load average after:", *(f"{load:.1f}" for load in os.getloadavg()))
@@ -193,7 +193,7 @@ def thing(number: int, chance: random.Random) -> Described:
 def measured(
     catalogue: Catalogue[int],
     name: str,
-    asked: float,
+    aim: float,
     queries: Queries,
     number: int,
     worker: XQueryWorker | None,
@@ -221,7 +221,7 @@ def measured(
             + (f", {cut} of {number} cut short" if cut else "")
         )
     reached = percentile(all_of_them, 0.95)
-    print(f"{name}: p95 {reached * 1e3:,.1f} ms, asked {asked * 1e3:,.0f} ms")
+    print(f"{name}: p95 {reached * 1e3:,.1f} ms, aim {aim * 1e3:,.0f} ms")
 
 
 def shown(times: Sequence[float]) -> str:

@@ -119,7 +119,7 @@ async def measure(running: Running, dialects: Sequence[str], runs: int, most: in
     """Ask for at most *most* topics, and print what was found."""
     async with speaking(running, parties().consumer) as seeker:
         for name in dialects:
-            dialect, asked, queries = DIALECTS[name]
+            dialect, aim, queries = DIALECTS[name]
             chance = random.Random(2)
             all_of_them: list[float] = []
             for kind, write in queries.items():
@@ -141,9 +141,7 @@ async def measure(running: Running, dialects: Sequence[str], runs: int, most: in
                     f"time; {found / runs:,.1f} found"
                     + (f", {cut} of {runs} cut short" if cut else "")
                 )
-            print(
-                f"{name}: p95 {percentile(all_of_them, 0.95):,.1f} ms, asked {asked * 1e3:,.0f} ms"
-            )
+            print(f"{name}: p95 {percentile(all_of_them, 0.95):,.1f} ms, aim {aim * 1e3:,.0f} ms")
 
 
 async def beside(running: Running, runs: int, most: int) -> None:

@@ -32,7 +32,7 @@ from mediation.discovery import (
 from mediation.model.versions import Version
 from tests.rigs.discovery_keys import parties
 
-ASKED = 1000
+AIM = 1000
 """Advertisements a second."""
 AHEAD = 400
 CONNECTIONS = 16
@@ -168,6 +168,6 @@ def report(number: int, kinds: Sequence[str], rounds: int, folder: str) -> None:
                 rate, used, lost = measure(running, advertisements)
             print(
                 f"{kind}: {rate:,.0f} a second, {used:.2f} ms of the gateway's processor time each "
-                f"({1000 / used:,.0f} a second of one core); {lost} were not kept; {ASKED:,} are "
-                "asked"
+                f"({1000 / used:,.0f} a second of one core); {lost} were not kept; "
+                f"the aim is {AIM:,}"
             )

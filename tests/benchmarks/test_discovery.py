@@ -59,7 +59,7 @@ def test_advertisements_are_taken(tmp_path: Path) -> None:
 def test_many_topics_are_searched(tmp_path: Path) -> None:
     said = run("catalogue", "--known 250 --most 2 --dialects words", tmp_path)
     assert re.search(r"^words, a phrase: median [0-9.]+ ms", said, re.MULTILINE), said
-    assert re.search(r"^words: p95 [0-9.]+ ms, asked 50 ms$", said, re.MULTILINE), said
+    assert re.search(r"^words: p95 [0-9.]+ ms, aim 50 ms$", said, re.MULTILINE), said
 
 
 BLOCKED = """

@@ -199,9 +199,9 @@ async def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
                 await client.publish(PAYLOAD)
 
 
-async def test_the_example_of_the_readme(gateway: Running) -> None:
-    text = (Path(__file__).parents[3] / "README.md").read_text()
-    found = re.search(r"## From Python.*?```python\n(.*?)```", text, re.DOTALL)
+async def test_the_example_of_the_page(gateway: Running) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "python.md").read_text()
+    found = re.search(r"# From Python.*?```python\n(.*?)```", text, re.DOTALL)
     assert found is not None
     program = found[1].replace("http://127.0.0.1:8080", gateway.url)
     running_it = await asyncio.create_subprocess_exec(

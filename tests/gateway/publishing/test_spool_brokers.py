@@ -68,7 +68,7 @@ async def shows(gateway: GatewayProcess, **values: float) -> dict[str, float]:
 
 async def drained(gateway: GatewayProcess) -> None:
     metrics = await shows(gateway, spool_messages=0)
-    assert (metrics["spool_octets"], metrics["spool_oldest_seconds"]) == (0, 0)
+    assert (metrics["spool_bytes"], metrics["spool_oldest_seconds"]) == (0, 0)
     await gateway.at_rest()
 
 
