@@ -47,7 +47,7 @@ ifneq ($(shell cat $(VENV)/.made-with 2>/dev/null),$(MADE_WITH))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run example-monitoring example-messenger setup install test quick release-test check lint types layers locked lock upgrade
+.PHONY: help run example-monitoring example-messenger setup install test quick nightly durations release-test check lint types layers locked lock upgrade
 .PHONY: format clean
 
 help: ## Print this
@@ -71,10 +71,16 @@ test: $(DEV_STAMP) ## Run all tests, name what was skipped (options in ARGS)
 	@$(BIN)/python -m pytest $(ON_ALL_CORES) $(ARGS)
 
 quick: $(DEV_STAMP) ## Run in two minutes what needs no server and no long while (options in ARGS)
-	@$(BIN)/python -m pytest $(ON_ALL_CORES) -m "not (release or server or slow)" $(ARGS)
+	@$(BIN)/python -m pytest $(ON_ALL_CORES) -m "not (release or nightly or server or slow or long)" $(ARGS)
 
-release-test: $(DEV_STAMP) ## Run the long campaigns that precede a release: hours (options in ARGS)
+nightly: $(DEV_STAMP) ## Run what says again, elsewhere or more often, what `make test` says (options in ARGS)
 	@$(install_system_packages)
+	@$(BIN)/python -m pytest $(ON_ALL_CORES) -m nightly $(ARGS)
+
+durations: ## Run all tests, and record how long each file takes: tests/durations.json
+	@RECORD_DURATIONS=tests/durations.json $(MAKE) --no-print-directory test
+
+release-test: nightly ## Run that, and the long campaigns that precede a release: hours (options in ARGS)
 	@$(BIN)/python -m pytest -m release -s -o faulthandler_timeout=0 $(ARGS)
 
 check: lint types layers locked ## Check format, lint, types, the four floors and the locked versions

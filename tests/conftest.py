@@ -18,13 +18,16 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.rigs import samples, workers
+from tests.rigs import samples, servers, workers
+from tests.rigs.durations import Recorder
 from tests.rigs.event_loops import take_held
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("DRAGOMAN_SHARED") or ROOT.parent / "shared")
 NO_REFERENCE = f"reference material not found: {SHARED} (DRAGOMAN_SHARED names another folder)"
 WITHOUT_REFERENCE = "skipped without reference material"
+
+_recorder = Recorder()
 
 # A run says the same each time and on any machine, however slow; `explore` looks further:
 # HYPOTHESIS_PROFILE=explore make test
@@ -59,6 +62,12 @@ def material(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _share_servers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        servers.share_in(tmp_path_factory.getbasetemp().parent / "servers")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Have Python's collector leave alone what collecting tests makes.
@@ -90,6 +99,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Call a test by its own name, to which that of its group was added for pytest-xdist."""
     if "PYTEST_XDIST_WORKER" not in os.environ:  # A worker compares it with the test's.
         report.nodeid = workers.name_of(report.nodeid)
+        _recorder.add(report)
+
+
+def pytest_sessionfinish() -> None:
+    """Record how long each file took, where ``RECORD_DURATIONS`` names a file."""
+    if (target := os.environ.get("RECORD_DURATIONS")) and "PYTEST_XDIST_WORKER" not in os.environ:
+        _recorder.write(Path(target))
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:

@@ -17,9 +17,9 @@ def check_mailboxes(settings: Settings) -> Iterator[Finding]:
 
 def _doubts(settings: Settings) -> Iterator[str]:
     largest = HttpLimits().message
-    if settings.mailbox_octets < largest:
+    if settings.mailbox_bytes < largest:
         yield (
-            f"mailbox_octets is {settings.mailbox_octets}, a message may have {largest}: a larger "
+            f"mailbox_bytes is {settings.mailbox_bytes}, a message may have {largest}: a larger "
             "one than fits is refused for ever; raise it"
         )
     if settings.mailbox_idle < settings.mailbox_age:

@@ -174,10 +174,10 @@ def _print(result: Result) -> None:
     unit, rows = over_time(result.hours)
     if rows:
         line()
-        for text in table((unit, "messages", "octets", ""), _with_bars(rows)):
+        for text in table((unit, "messages", "bytes", ""), _with_bars(rows)):
             line(text)
     line()
-    line(f"total: {counted(result.messages, 'message')}, {counted(result.octets, 'octet')}")
+    line(f"total: {counted(result.messages, 'message')}, {counted(result.octets, 'byte')}")
     if len(result.totals) > 1:
         _print_filters(result)
     for sample in result.samples:
@@ -194,7 +194,7 @@ def _print_filters(result: Result) -> None:
     line()
     shown = found[:SHOWN_FILTERS]
     rows = [(one.id, f"{one.messages:,}", f"{one.octets:,}") for one in shown]
-    for text in table(("filter", "messages", "octets"), rows):
+    for text in table(("filter", "messages", "bytes"), rows):
         line(text)
     if len(found) > len(shown):
         line(f"and {len(found) - len(shown):,} more, in --out DIR")
@@ -210,7 +210,7 @@ def _with_bars(rows: Sequence[tuple[str, int, int]]) -> list[tuple[str, str, str
 
 
 def _record(result: Result) -> dict[str, Any]:
-    record = asdict(result) | {"messages": result.messages, "octets": result.octets}
+    record = asdict(result) | {"messages": result.messages, "bytes": result.octets}
     record["damage"] = [
         {"file": file, "rows": rows, "damage": damage} for file, rows, damage in result.damage
     ]

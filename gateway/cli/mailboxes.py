@@ -11,7 +11,7 @@ from gateway.client import Administration, Record
 mailboxes = group("mailboxes", "List, show and delete mailboxes.")
 mailboxes.callback()(help_alone)
 
-_COLUMNS = ("id", "kind", "owner", "messages", "octets", "dropped", "used")
+_COLUMNS = ("id", "kind", "owner", "messages", "bytes", "dropped", "used")
 
 
 def list_(

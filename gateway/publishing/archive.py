@@ -45,7 +45,7 @@ PAUSE = 0.1
 _COUNTED = {
     "rows": "Notifications in finished files of the archive.",
     "files": "Files of the archive that are finished.",
-    "octets": "Octets of the finished files of the archive.",
+    "bytes": "Bytes of the finished files of the archive.",
     "dropped": "Notifications that the archive did not take.",
 }
 _log = structlog.get_logger("dragoman.archive")
@@ -75,7 +75,7 @@ class Archive:
         return {
             "rows": files.rows,
             "files": files.files,
-            "octets": files.octets,
+            "bytes": files.octets,
             "dropped": self._losses.rows,
         }
 

@@ -148,8 +148,8 @@ class PublishingOperations:
     def metrics(self) -> Iterator[Sample]:
         """Events that were taken in."""
         yield counter("accepted", "Notifications accepted from publishers.", self.accepted)
-        text = "Octets of notifications accepted from publishers, with their attachments."
-        yield histogram("accepted_octets", text, self.sizes)
+        text = "Bytes of notifications accepted from publishers, with their attachments."
+        yield histogram("accepted_bytes", text, self.sizes)
 
     # Publishing.
 

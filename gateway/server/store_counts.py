@@ -45,7 +45,7 @@ class Counts:
         number, messages, octets = self.mailboxes
         yield gauge("mailboxes", "Mailboxes.", number)
         yield gauge("mailbox_messages", "Messages in mailboxes.", messages)
-        yield gauge("mailbox_octets", "Octets of the messages in mailboxes.", octets)
+        yield gauge("mailbox_bytes", "Bytes of the messages in mailboxes.", octets)
 
 
 class Counting:

@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -80,6 +81,8 @@ ADMIN_BEHIND = 10
 those of SOAP.TCP, or of another gateway."""
 WITHIN = ("embedded", "memory")
 """The schemes of messaging systems that live and die with the gateway."""
+FORMER_NAMES = {"spool_octets": "spool_bytes", "mailbox_octets": "mailbox_bytes"}
+"""Names that settings had, which are read until the next release. The name of today counts."""
 _CHOICE = re.compile(r"\^\(([a-z|-]+)\)\$")
 """The pattern of a setting that is one of some words."""
 _IN_ENVIRONMENT = re.compile(r'field "(\w+)"')
@@ -109,6 +112,29 @@ class SettingsError(Refused):
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__(Reason.MESSAGE_INVALID, "; ".join(one.text for one in problems))
         self.problems = tuple(problems)
+
+
+class _FormerVariables(EnvSettingsSource):
+    """Variables of the environment by their former names."""
+
+    def __call__(self) -> dict[str, Any]:
+        return {
+            name: os.environ[variable]
+            for former, name in FORMER_NAMES.items()
+            if (variable := _variable(former)) is not None
+        }
+
+
+class _File(TomlConfigSettingsSource):
+    """``dragoman.toml``, with former names."""
+
+    def __call__(self) -> dict[str, Any]:
+        found = super().__call__()
+        for former, name in FORMER_NAMES.items():
+            if former in found:
+                value = found.pop(former)
+                found.setdefault(name, value)
+        return found
 
 
 class Settings(BaseSettings):
@@ -141,7 +167,7 @@ class Settings(BaseSettings):
     spool: bool = False
     """Whether what the broker cannot take is accepted into the store, up to these bounds."""
     spool_messages: int = Field(100_000, ge=1)
-    spool_octets: int = Field(256 * 2**20, ge=1)
+    spool_bytes: int = Field(256 * 2**20, ge=1)
     topic_namespaces: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(read_words)] = ()
     """Documents of topics: TopicNamespace of WS-Topics."""
     fixed_topic_set: bool = False
@@ -154,7 +180,7 @@ class Settings(BaseSettings):
     requires_registration: bool = False
     """Whether nothing is offered but mailboxes, for other brokers to deliver to."""
     mailbox_messages: int = Field(10_000, ge=1)
-    mailbox_octets: int = Field(64 * 2**20, ge=1)
+    mailbox_bytes: int = Field(64 * 2**20, ge=1)
     """Limits of what may wait in one mailbox."""
     mailbox_age: Length = timedelta(days=2)
     """The time that a message may wait there."""
@@ -302,7 +328,12 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+        return (
+            init_settings,
+            env_settings,
+            _FormerVariables(settings_cls),
+            _File(settings_cls),
+        )
 
     @model_validator(mode="after")
     def _hand_destinations_to_the_adapter(self) -> Self:
@@ -406,7 +437,7 @@ class Settings(BaseSettings):
     def mailbox_quotas(self) -> MailboxQuotas:
         """The limits of mailboxes."""
         bounds = MailboxBounds(
-            self.mailbox_messages, self.mailbox_octets, self.mailbox_overflow == "refuse"
+            self.mailbox_messages, self.mailbox_bytes, self.mailbox_overflow == "refuse"
         )
         return MailboxQuotas(
             self.max_mailboxes_per_owner,
@@ -450,7 +481,11 @@ def place_of(name: str, given: Collection[str]) -> str:
     """The source of the setting *name*: the option, the variable, the file, or ``default``."""
     if name in given:
         return f"--{name.replace('_', '-')}"
-    return _variable(name) or (FILE if name in in_file() else "default")
+    names = (name, *(former for former, now in FORMER_NAMES.items() if now == name))
+    variables = [one for one in map(_variable, names) if one is not None]
+    if variables:
+        return variables[0]
+    return FILE if any(one in in_file() for one in names) else "default"
 
 
 def in_file() -> Mapping[str, Any]:

@@ -38,7 +38,7 @@ class SpoolSize:
         """The numbers of the spool at *now*, POSIX seconds."""
         age = 0.0 if self.since is None else max(0.0, now - self.since)
         yield gauge("spool_messages", "Notifications in the spool.", self.messages)
-        yield gauge("spool_octets", "Octets in the spool.", self.octets)
+        yield gauge("spool_bytes", "Bytes in the spool.", self.octets)
         yield gauge("spool_oldest_seconds", "Since the oldest in the spool came.", age)
         yield gauge(
             "spool_refused", "Notifications in the spool that the broker refuses.", self.refused

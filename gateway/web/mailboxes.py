@@ -81,7 +81,8 @@ class Status(BaseModel):
 
     id: str
     messages: int
-    octets: int
+    bytes: int
+    octets: int = Field(description="The former name of `bytes`.")
     dropped: int = Field(description="Messages that went to the dead letters: no room, or too old.")
     created: datetime
     used: datetime = Field(description="When somebody last took messages.")
@@ -187,6 +188,7 @@ async def show_mailbox_by_key(mailbox: Named, web: Parts) -> Status:
     return Status(
         id=mailbox.id,
         messages=size.messages,
+        bytes=size.octets,
         octets=size.octets,
         dropped=size.dropped,
         created=moment_of(size.created),

@@ -1,7 +1,8 @@
 """``/metrics``: the numbers of all parts, as Prometheus reads them."""
 
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -12,6 +13,13 @@ from prometheus_client.core import (
 
 from gateway.observing.samples import SUM, MetricType, Sample, add_up
 
+FORMER_NAMES = {
+    "accepted_bytes": "accepted_octets",
+    "archive_bytes": "archive_octets",
+    "mailbox_bytes": "mailbox_octets",
+    "spool_bytes": "spool_octets",
+}
+"""Names that metrics had, under which they are told, too, until the next release."""
 _FAMILIES = {MetricType.COUNTER: CounterMetricFamily, MetricType.GAUGE: GaugeMetricFamily}
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
@@ -35,13 +43,21 @@ class Metrics:
     async def samples(self) -> list[Sample]:
         """All samples of this moment, each name once."""
         counted = await self._counted()
-        return add_up(itertools.chain(*(source() for source in self._sources), counted))
+        samples = add_up(itertools.chain(*(source() for source in self._sources), counted))
+        return [*samples, *_by_former_names(samples)]
 
     async def text(self) -> bytes:
         """The samples in Prometheus' text format."""
         registry = CollectorRegistry()
         registry.register(_Collector(await self.samples()))
         return generate_latest(registry)
+
+
+def _by_former_names(samples: Iterable[Sample]) -> Iterator[Sample]:
+    for sample in samples:
+        if sample.name in FORMER_NAMES:
+            text = f"Former name of dragoman_{sample.name}."
+            yield replace(sample, name=FORMER_NAMES[sample.name], text=text)
 
 
 class _Collector:

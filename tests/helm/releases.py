@@ -49,7 +49,7 @@ MAILBOXES: dict[str, Any] = {
     "mailboxes": {
         "only": True,
         "messages": 100,
-        "octets": 2**20,
+        "bytes": 2**20,
         "age": 3600,
         "idle": "PT2H",
         "overflow": "refuse",

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 
+from tests.rigs import servers
 from tests.rigs.brokers import PASSWORD, USER, Node, free_ports
 from tests.rigs.certificates import server_context
 
@@ -191,9 +192,15 @@ def activemq_broker(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@functools.cache
 def activemq() -> ActiveMQ:
-    """The broker that all tests of this run share; whoever stops it starts it again."""
+    """The broker that all tests of this run share; who stops it or limits it takes
+    `own_activemq`."""
+    return servers.of_the_run("activemq", own_activemq)
+
+
+@functools.cache
+def own_activemq() -> ActiveMQ:
+    """The broker that the tests of this process share; whoever stops it starts it again."""
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(activemq_broker())

@@ -1,6 +1,7 @@
 """Real brokers for tests, each private to the run: folders, ports, names and a cookie of its own.
 
-A broker is started when the first test asks for it and ends with the run, however that ends. What
+A broker is started when the first test asks for it and ends with the run, however that ends. All
+workers share one; tests that stop a broker, or change what holds for all of it, have another. What
 is not installed is skipped, and says so.
 """
 
@@ -19,6 +20,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.rigs import servers
 from tests.rigs.certificates import server_context
 from tests.rigs.waiting import wait_until
 
@@ -69,6 +71,11 @@ class Node:
         self._scheme = scheme
         self._ports = ports
         self._node: subprocess.Popen[bytes] | None = None
+        self._is_shared = False
+
+    def __getstate__(self) -> dict[str, object]:
+        """For another worker, which uses the broker and leaves its process alone."""
+        return {**vars(self), "_node": None, "_is_shared": True}
 
     @property
     def url(self) -> str:
@@ -81,6 +88,7 @@ class Node:
 
     def start(self) -> None:
         """Start the broker, and wait until it takes connections."""
+        self._check_own()
         self._node = self._run_node()
         self._wait()
 
@@ -94,6 +102,7 @@ class Node:
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Stop the broker: politely, or with SIGKILL."""
+        self._check_own()
         if self._node is not None:
             self._node.send_signal(number)
             try:
@@ -107,6 +116,9 @@ class Node:
         """Let the broker hang, or go on."""
         assert self._node is not None
         self._node.send_signal(signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    def _check_own(self) -> None:
+        assert not self._is_shared, "all workers share this broker: stop one of the test's own"
 
     def _run_node(self) -> subprocess.Popen[bytes]:
         """Start its process."""
@@ -191,6 +203,9 @@ log.file.level = warning
             wait_for(self._epmd_port, self._epmd, self.folder / "output.log")
         super().start()
 
+    def __getstate__(self) -> dict[str, object]:
+        return {**super().__getstate__(), "_epmd": None}
+
     def close(self) -> None:
         """Stop everything, for good."""
         self.stop()
@@ -243,9 +258,14 @@ def rabbitmq_node(plugins: str = _PLUGINS) -> Iterator[RabbitMQ]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@functools.cache
 def rabbitmq() -> RabbitMQ:
-    """The node that all tests of this run share; whoever stops it starts it again."""
+    """The node that all tests of this run share; who stops it or limits it takes `own_rabbitmq`."""
+    return servers.of_the_run("rabbitmq", own_rabbitmq)
+
+
+@functools.cache
+def own_rabbitmq() -> RabbitMQ:
+    """The node that the tests of this process share; whoever stops it starts it again."""
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(rabbitmq_node())

@@ -22,15 +22,19 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from tests.rigs import servers
 from tests.rigs.brokers import free_ports
 from tests.rigs.waiting import wait_until
 
 START = 180.0
 STOP = 60.0
 USER = "dragoman"
+CONNECTIONS = 200
+"""Of the workers of a run, each with tests of several gateways that have ten each."""
+PREPARED = 80
 _CONFIGURATION = """listen_addresses = '127.0.0.1'
 unix_socket_directories = '{folder}'
-max_connections = 50
+max_connections = {connections}
 max_prepared_transactions = {prepared}
 shared_buffers = 16MB
 fsync = off                       # No test cuts the power.
@@ -46,6 +50,7 @@ class PostgreSQL:
         (self.port,) = free_ports(1)
         self._programs = programs
         self._server: subprocess.Popen[bytes] | None = None
+        self._is_shared = False
         self._names = itertools.count(1)
         self._as_user: Sequence[str] = ()
         if os.geteuid() == 0:
@@ -59,7 +64,13 @@ class PostgreSQL:
         )
         assert made.wait(START) == 0, self._said()
         with (folder / "data/postgresql.conf").open("a") as file:
-            file.write(_CONFIGURATION.format(folder=folder, prepared=prepared))
+            file.write(
+                _CONFIGURATION.format(folder=folder, prepared=prepared, connections=CONNECTIONS)
+            )
+
+    def __getstate__(self) -> dict[str, object]:
+        """For another worker, which uses the cluster and leaves its process alone."""
+        return {**vars(self), "_server": None, "_is_shared": True, "_names": itertools.count(1)}
 
     def url(self, database: str = "postgres", port: int | None = None) -> str:
         """The URL of *database*, behind *port* where that is another one."""
@@ -67,6 +78,7 @@ class PostgreSQL:
 
     def start(self) -> None:
         """Start the server, and wait until it takes connections."""
+        self._check_own()
         self._server = self._run("postgres", "-D", str(self.folder / "data"), "-p", str(self.port))
         wait_until(self._takes_connections, START, says=self._said)
 
@@ -80,6 +92,7 @@ class PostgreSQL:
 
     def stop(self, number: int = signal.SIGINT) -> None:
         """Stop the server: SIGINT ends connections, SIGQUIT is a crash."""
+        self._check_own()
         if self._server is not None:
             self._server.send_signal(number)
             try:
@@ -91,14 +104,14 @@ class PostgreSQL:
 
     def make_database(self) -> str:
         """The name of a fresh database."""
-        name = f"test{next(self._names)}"
+        name = self._next_name()
         self._ask(f"CREATE DATABASE {name}")
         return name
 
     def make_database_on(self, folder: Path) -> str:
         """The name of a fresh database whose tables are in *folder*, on whatever disk that is; what
         is logged ahead of them is not there. A tablespace has the same name."""
-        name = f"test{next(self._names)}"
+        name = self._next_name()
         place = folder / name
         place.mkdir()
         if self._as_user:
@@ -173,6 +186,13 @@ class PostgreSQL:
             yield
             connection.rollback()
 
+    def _next_name(self) -> str:
+        """A name that no other worker gives."""
+        return f"test{os.getpid()}_{next(self._names)}"
+
+    def _check_own(self) -> None:
+        assert not self._is_shared, "all workers share this cluster: stop one of the test's own"
+
     def _ask(self, statement: str, *values: str) -> None:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(statement.encode(), values)
@@ -226,7 +246,7 @@ def needs_postgresql(*, allow_module_level: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def postgresql_cluster(prepared: int = 20) -> Iterator[PostgreSQL]:
+def postgresql_cluster(prepared: int = PREPARED) -> Iterator[PostgreSQL]:
     """A cluster of one's own, with *prepared* as its ``max_prepared_transactions``."""
     programs = _programs()
     assert programs is not None
@@ -276,9 +296,15 @@ def pgbouncer(cluster: PostgreSQL, mode: str) -> Iterator[int]:
         pooler.wait()
 
 
-@functools.cache
 def postgresql() -> PostgreSQL:
-    """The cluster that all tests of this run share; whoever stops it starts it again."""
+    """The cluster that all tests of this run share; who stops or freezes it makes one, with
+    `postgresql_cluster`."""
+    return servers.of_the_run("postgresql", _own_postgresql)
+
+
+@functools.cache
+def _own_postgresql() -> PostgreSQL:
+    """The cluster that the tests of this process share."""
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(postgresql_cluster())

@@ -1,20 +1,17 @@
-"""Each server is started by one worker, and `make quick` starts none."""
+"""All tests of a file, and of what workers cannot share, are on one worker."""
 
 import pytest
 
 from tests.rigs import workers
 
 
-def test_each_server_belongs_to_one_worker(request: pytest.FixtureRequest) -> None:
-    servers = {*workers.SERVERS, *workers.OTHERS.values()}
+def test_a_group_is_a_file_or_what_cannot_be_shared(request: pytest.FixtureRequest) -> None:
     for item in request.session.items:
-        group, server = item.get_closest_marker("xdist_group"), item.get_closest_marker("server")
+        group = item.get_closest_marker("xdist_group")
         assert group is not None
-        if server is None:
-            assert group.args == (item.nodeid.partition("::")[0],)
-        else:
-            assert group.args == server.args
-            assert server.args[0] in servers
+        if group.args[0] != item.nodeid.partition("::")[0]:
+            assert group.args[0] in workers.TOGETHER
+            assert item.get_closest_marker("server") is not None
         if request.config.getoption("loadgroup", False):
             name = workers.name_of(item.nodeid)
             added = f"@{group.args[0]}"

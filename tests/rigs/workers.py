@@ -1,15 +1,19 @@
-"""What each test needs from outside Python: which of its servers are started, and on which worker.
+"""What each test needs from outside Python, on which worker it runs, in what order, and which runs.
 
-`make test` runs on one worker more than there are cores (pytest-xdist). A server takes seconds to
-start, so all tests of one server are a group, which one worker runs: each server is started once.
-Every other file is a group of its own, so that a module's fixtures are made once.
+`make test` runs on one worker more than there are cores (pytest-xdist). All tests of a file are a
+group, which one worker runs, so that a module's fixtures are made once. Brokers and PostgreSQL are
+shared by all workers (`tests.rigs.servers`). What cannot be shared, a broker that is stopped and a
+Spark, takes seconds to start: all its tests are one group, too.
 """
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import pytest
 from _pytest.nodeid import NodeId
+
+from tests.rigs.durations import seconds_of
 
 SERVERS: Mapping[str, frozenset[str]] = {
     "rabbitmq": frozenset({"needs_rabbitmq"}),
@@ -18,56 +22,31 @@ SERVERS: Mapping[str, frozenset[str]] = {
     "postgresql": frozenset({"needs_postgresql", "postgresql_url"}),
 }
 """To each server the names that a module imports, or a test asks for, that uses it. A test of
-several belongs to the first."""
+several is marked with the first."""
 
 OTHERS: Mapping[str, str] = {
     "tests/examples/test_nats_adapter.py": "nats",
 }
 """Files with a server of their own."""
 
-PROCESSES = frozenset({"GatewayProcess", "gateway_process", "Program", "RunningGateway"})
-"""Names of what starts Dragoman as a process, which takes a second each time."""
+TOGETHER: Mapping[str, frozenset[str]] = {
+    "rabbitmq": frozenset({"own_rabbitmq"}),
+    "activemq": frozenset({"own_activemq"}),
+    "spark": SERVERS["spark"],
+}
+"""To each group of more than one file the names that a module imports, or a test asks for, that
+belongs to it."""
 
-LONG = (
-    "tests/filters/matching/",
-    "tests/filters/queries/",
-    "tests/filters/spark/",
-    "tests/filters/test_workloads.py",
-    "tests/examples/test_queued_transactions.py",
-    "tests/gateway/cli/topics/test_page.py",
-    "tests/gateway/client/reliable/",
-    "tests/gateway/client/test_client.py",
-    "tests/gateway/delivery/test_dispatcher.py",
-    "tests/gateway/delivery/test_gateway.py",
-    "tests/foreign/test_gsoap.py",
-    "tests/gateway/discovery/test_killed.py",
-    "tests/gateway/http/test_old_clients.py",
-    "tests/gateway/channels/test_directory.py",
-    "tests/gateway/cli/test_match.py",
-    "tests/foreign/",
-    "tests/helm/",
-    "tests/gateway/sources/",
+SQL = (
+    "tests/gateway/store/",
     "tests/gateway/reliability/stores/",
-    "tests/gateway/subscriptions/test_management.py",
-    "tests/gateway/soap/test_management.py",
-    "tests/gateway/egress/mail/",
-    "tests/gateway/egress/test_lanes.py",
-    "tests/gateway/delivery/test_probation.py",
-    "tests/gateway/http/test_hardening.py",
-    "tests/gateway/tcp/test_listener.py",
-    "tests/gateway/web/test_json.py",
-    "tests/gateway/http/test_upgrade.py",
-    "tests/gateway/publishing/test_spool.py",
-    "tests/gateway/publishing/test_refusals_brokers.py",
-    "tests/gateway/publishing/test_spool_refusals.py",
-    "tests/adapters/filtering/test_slow_filters.py",
-    "tests/mediation/matrix/test_round_trips.py",
-    "tests/mediation/matrix/test_corpus.py",
-    "tests/test_build.py",
-    "tests/test_distribution.py",
-    "tests/test_documentation.py",
+    "tests/gateway/replicas/",
 )
-"""Files and folders of many tests that take five seconds or more together."""
+"""Where SQL is the subject. Elsewhere a test that runs on both databases says the same of both, and
+PostgreSQL's half waits for the night."""
+
+QUICK = 3.0
+"""Seconds that the tests of a file which `make quick` runs take at most, together."""
 
 
 def count() -> int:
@@ -81,19 +60,18 @@ def count() -> int:
 
 
 def mark(items: list[pytest.Item]) -> None:
-    """Give each test its group, and mark the ones that `make quick` leaves out.
-
-    What takes longest is put first: servers, then processes, then what only computes.
-    """
+    """Give each test its group and its marks, and put the groups that take longest first."""
     for item in items:
+        path = _path(item)
         server = server_of(item)
-        path = item.nodeid.partition("::")[0]
         if server is not None:
             item.add_marker(pytest.mark.server(server))
-        if path.startswith(LONG) or PROCESSES.intersection(_names(item)):
-            item.add_marker(pytest.mark.slow)
-        item.add_marker(pytest.mark.xdist_group(server or path))
-    items.sort(key=_place)
+        if seconds_of(path).light > QUICK:
+            item.add_marker(pytest.mark.long)
+        if _store_of(item) == "postgresql" and not path.startswith(SQL):
+            item.add_marker(pytest.mark.nightly)
+        item.add_marker(pytest.mark.xdist_group(_group_of(item)))
+    _put_longest_first(items)
 
 
 def name_groups(items: Iterable[pytest.Item]) -> None:
@@ -103,25 +81,28 @@ def name_groups(items: Iterable[pytest.Item]) -> None:
     https://github.com/pytest-dev/pytest-xdist/issues/1386
     """
     for item in items:
-        group = item.get_closest_marker("xdist_group")
-        assert group is not None
-        item._id = NodeId.parse(f"{item.nodeid}@{group.args[0]}")
+        item._id = NodeId.parse(f"{item.nodeid}@{_marked_group(item)}")
 
 
 def name_of(nodeid: str) -> str:
     """*nodeid* without the group that pytest-xdist adds to it."""
     name, found, group = nodeid.rpartition("@")
     path = nodeid.partition("::")[0]
-    return name if found and group in {*SERVERS, *OTHERS.values(), path} else nodeid
+    return name if found and group in {*TOGETHER, path} else nodeid
 
 
 def server_of(item: pytest.Item) -> str | None:
-    """The server that a test belongs to; None where it needs none."""
+    """The server that a test needs; None where it needs none."""
+    return _first(SERVERS, item) or OTHERS.get(_path(item))
+
+
+def _group_of(item: pytest.Item) -> str:
+    return _first(TOGETHER, item) or _path(item)
+
+
+def _first(table: Mapping[str, frozenset[str]], item: pytest.Item) -> str | None:
     names = set(_names(item))
-    for server, used in SERVERS.items():
-        if names & used:
-            return server
-    return OTHERS.get(item.nodeid.partition("::")[0])
+    return next((key for key, used in table.items() if names & used), None)
 
 
 def _names(item: pytest.Item) -> Iterable[str]:
@@ -129,13 +110,29 @@ def _names(item: pytest.Item) -> Iterable[str]:
     if isinstance(item, pytest.Function):
         yield from vars(item.module)
         yield from item.fixturenames
-        if hasattr(item, "callspec") and item.callspec.params.get("store_url") == "postgresql":
+        if _store_of(item) == "postgresql":
             yield "postgresql_url"
 
 
-def _place(item: pytest.Item) -> tuple[int, int]:
-    """Where a test stands in the order of the run; tests of one place keep their order."""
-    marker = item.get_closest_marker("server")
-    if marker is not None:
-        return 0, [*SERVERS, *OTHERS.values()].index(marker.args[0])
-    return 1, 0 if item.nodeid.startswith("tests/gateway") else 1
+def _store_of(item: pytest.Item) -> object:
+    """The kind of database that a test runs on, where it runs on each."""
+    return item.callspec.params.get("store_url") if hasattr(item, "callspec") else None
+
+
+def _put_longest_first(items: list[pytest.Item]) -> None:
+    """Sort *items* by the recorded seconds of their groups; those of one group keep their order."""
+    files: defaultdict[str, set[str]] = defaultdict(set)
+    for item in items:
+        files[_marked_group(item)].add(_path(item))
+    seconds = {group: sum(seconds_of(path).all for path in paths) for group, paths in files.items()}
+    items.sort(key=lambda item: (-seconds[_marked_group(item)], _marked_group(item)))
+
+
+def _marked_group(item: pytest.Item) -> str:
+    marker = item.get_closest_marker("xdist_group")
+    assert marker is not None
+    return str(marker.args[0])
+
+
+def _path(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]

@@ -78,7 +78,7 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
         storage.store,
         filtering,
         messages=settings.spool_messages,
-        octets=settings.spool_octets,
+        octets=settings.spool_bytes,
         spools=settings.spool,
         shared=sharing.shared,
         drains=lambda: sharing.keeps_house,

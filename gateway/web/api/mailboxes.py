@@ -22,7 +22,8 @@ class MailboxView(BaseModel, extra="forbid"):
     owner: str
     kind: str
     messages: int
-    octets: int
+    bytes: int
+    octets: int = Field(description="The former name of `bytes`.")
     dropped: int
     created: datetime
     used: datetime
@@ -74,6 +75,7 @@ def _view(mailbox: Mailbox, size: MailboxSize) -> MailboxView:
         owner=mailbox.owner,
         kind=mailbox.kind.value,
         messages=size.messages,
+        bytes=size.octets,
         octets=size.octets,
         dropped=size.dropped,
         created=moment_of(size.created),

@@ -125,7 +125,9 @@ httpGet: {path: {{ .path }}, port: http}
 {{- if or .Values.egress.ca.secret .Values.egress.ca.configMap }}
 {{- $_ := set $settings "egress_ca" (printf "/etc/dragoman-egress/%s" .Values.egress.ca.key) }}
 {{- end }}
-{{- range $name, $value := .Values.mailboxes }}
+{{- $mailboxes := .Values.mailboxes }}
+{{- with $mailboxes.octets }}{{ $mailboxes = merge (dict "bytes" .) (omit $mailboxes "octets" "bytes") }}{{ end }}
+{{- range $name, $value := $mailboxes }}
 {{- if not (kindIs "invalid" $value) }}
 {{- $_ := set $settings (ternary "mailboxes_only" (printf "mailbox_%s" $name) (eq $name "only")) $value }}
 {{- end }}

@@ -29,7 +29,7 @@ from tests.rigs.adapters import (
     until_told,
 )
 from tests.rigs.broker_trials import FaultTrials
-from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq, rabbitmq_node, wire_to
+from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, own_rabbitmq, rabbitmq_node, wire_to
 from tests.rigs.rabbitmq_adapters import running
 
 needs_rabbitmq()
@@ -37,7 +37,7 @@ needs_rabbitmq()
 
 @pytest.fixture(scope="module")
 def broker() -> RabbitMQ:
-    return rabbitmq()
+    return own_rabbitmq()
 
 
 class TestFaults(FaultTrials):

@@ -10,7 +10,7 @@ import pytest
 from adapters import Adapter, load
 from adapters.testing.refusals import RefusalContract
 from mediation.model.messages import Notification
-from tests.rigs.brokers import needs_rabbitmq, rabbitmq
+from tests.rigs.brokers import needs_rabbitmq, own_rabbitmq
 from tests.rigs.rabbitmq_adapters import refusing
 
 needs_rabbitmq()
@@ -23,7 +23,7 @@ class TestRefusals(RefusalContract):
     @pytest.fixture(autouse=True)
     def _refusing(self) -> Iterator[None]:
         self.name = f"refusing-{uuid.uuid4().hex[:8]}"
-        with refusing(rabbitmq(), self.name) as self.forbidden:
+        with refusing(own_rabbitmq(), self.name) as self.forbidden:
             yield
 
     def make_adapter(self, data: Path) -> Adapter:

@@ -14,7 +14,7 @@ from adapters.stomp import publishing
 from adapters.testing import Inbox
 from filters import Expression, Step, Topic
 from filters.dialects import TOPIC_FULL
-from tests.rigs.activemq import ActiveMQ, activemq, activemq_broker, needs_activemq
+from tests.rigs.activemq import ActiveMQ, activemq_broker, needs_activemq, own_activemq
 from tests.rigs.adapters import (
     CALM,
     SECONDS,
@@ -34,7 +34,7 @@ needs_activemq()
 
 @pytest.fixture(scope="module")
 def broker() -> ActiveMQ:
-    return activemq()
+    return own_activemq()
 
 
 class TestFaults(FaultTrials):

@@ -110,7 +110,7 @@ def test_a_report_for_people(tmp_path: Path, archive: Path) -> None:
     assert said[0] == "9 notifications in 3 files, 1 damaged"
     assert any(line.startswith("2026-11-20 22:00Z  1 ") for line in said)
     assert any(line.startswith("2026-11-20 23:00Z  2 ") for line in said)
-    assert "total: 3 messages, 117 octets" in said
+    assert "total: 3 messages, 117 bytes" in said
     assert "2 of 3 filters match something" in said
     assert "<calm/>" in said
     assert f"damaged: {damaged}, after 0 rows: " in done.stderr

@@ -133,7 +133,7 @@ async def test_metrics(tmp_path: Path) -> None:
     async with running(tmp_path / "data", archive=tmp_path / "archive") as run:
         await run.publish("<n>1</n>")
         text = (await run.request("GET", "/metrics")).body.decode()
-        for name in ("rows", "files", "octets", "dropped"):
+        for name in ("rows", "files", "bytes", "dropped"):
             assert f"dragoman_archive_{name}_total 0.0\n" in text
         assert (await run.request("GET", "/readyz")).status == 200
     assert len(rows(tmp_path / "archive")) == 1
@@ -198,7 +198,7 @@ async def test_files_are_finished_as_time_passes(tmp_path: Path, suffix: str) ->
         counts = archive.counts
         assert (counts["rows"], counts["dropped"]) == (2, 0)
         sizes = [path.stat().st_size for path in tmp_path.rglob("*" + suffix)]
-        assert counts["octets"] == sum(sizes) > 0
+        assert counts["bytes"] == sum(sizes) > 0
     assert sorted(row.payload for row in rows(tmp_path)) == ["<n>1</n>", "<n>2</n>"]
     assert not (tmp_path / "_unfinished").exists()
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from gateway.client import Administration
 from tests.rigs.activemq import activemq_broker, needs_activemq
-from tests.rigs.brokers import needs_rabbitmq, rabbitmq
+from tests.rigs.brokers import needs_rabbitmq, own_rabbitmq
 from tests.rigs.consumers import Consumer, consumers
 from tests.rigs.processes import SPEAKER, GatewayProcess, event, gateway_process
 from tests.rigs.rabbitmq_adapters import refusing
@@ -52,7 +52,7 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Refused]:
     with ExitStack() as stack:
         if request.param == "RabbitMQ":
             needs_rabbitmq()
-            there = stack.enter_context(refusing(rabbitmq(), name, LARGEST))
+            there = stack.enter_context(refusing(own_rabbitmq(), name, LARGEST))
             exchanges = there.exchanges
             url = f"{there.url}?name={name}&exchange={name}"
             rows = [{"exchange": e, "pattern": "#", "namespace": f"urn:{e}"} for e in exchanges]

@@ -11,8 +11,8 @@ import pytest
 from gateway.checks.findings import Verdict
 from gateway.checks.peers import check_port
 from gateway.settings.settings import read_settings
-from tests.rigs.activemq import activemq, needs_activemq
-from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq, wire_to
+from tests.rigs.activemq import needs_activemq, own_activemq
+from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, own_rabbitmq, wire_to
 from tests.rigs.consumers import consumers
 from tests.rigs.outage_traffic import SECONDS, judge, refused, subscribed
 from tests.rigs.processes import SPEAKER, GatewayProcess, Publisher, event, gateway_process
@@ -24,7 +24,7 @@ ROOM = 60
 @pytest.fixture(scope="module")
 def broker() -> RabbitMQ:
     needs_rabbitmq()
-    return rabbitmq()
+    return own_rabbitmq()
 
 
 def environment(url: str, *settings: str) -> dict[str, str]:
@@ -68,7 +68,7 @@ async def shows(gateway: GatewayProcess, **values: float) -> dict[str, float]:
 
 async def drained(gateway: GatewayProcess) -> None:
     metrics = await shows(gateway, spool_messages=0)
-    assert (metrics["spool_octets"], metrics["spool_oldest_seconds"]) == (0, 0)
+    assert (metrics["spool_bytes"], metrics["spool_oldest_seconds"]) == (0, 0)
     await gateway.at_rest()
 
 
@@ -208,7 +208,7 @@ async def test_activemq_is_stopped(tmp_path: Path) -> None:
     """It ends for real, and so does the gateway meanwhile, politely; started again without a spool
     it publishes what lies there, and takes no more."""
     needs_activemq()
-    broker = activemq()
+    broker = own_activemq()
     settings = environment(broker.url, f"root=test-{uuid.uuid4().hex[:12]}")
     async with consumers() as sinks:
         consumer = sinks.add()

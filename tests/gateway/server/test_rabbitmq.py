@@ -10,7 +10,7 @@ import pika
 import pytest
 
 from tests.rigs.broker_gateways import ROOT, GatewayTrials
-from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
+from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, own_rabbitmq
 from tests.rigs.outage_traffic import refused
 from tests.rigs.processes import Publisher
 from tests.rigs.rabbitmq_adapters import environment_of
@@ -25,7 +25,7 @@ MEMORY = "set_vm_memory_high_watermark"
 
 @pytest.fixture(scope="module")
 def broker() -> RabbitMQ:
-    return rabbitmq()
+    return own_rabbitmq()
 
 
 class TestGateway(GatewayTrials):

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.rigs.activemq import ActiveMQ, activemq, needs_activemq
-from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
+from tests.rigs.activemq import ActiveMQ, needs_activemq, own_activemq
+from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, own_rabbitmq
 from tests.rigs.consumers import Consumer, consumers, slow
 from tests.rigs.outage_traffic import subscribed
 from tests.rigs.processes import Publisher, gateway_process, publishing
@@ -50,12 +50,12 @@ class Outcome:
 
 def rabbitmq_for_tests() -> RabbitMQ:
     needs_rabbitmq()
-    return rabbitmq()
+    return own_rabbitmq()
 
 
 def activemq_for_tests() -> ActiveMQ:
     needs_activemq()
-    return activemq()
+    return own_activemq()
 
 
 on_each_broker = pytest.mark.parametrize("broker", [rabbitmq_for_tests, activemq_for_tests])

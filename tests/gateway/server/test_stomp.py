@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import stomp
 
-from tests.rigs.activemq import ActiveMQ, activemq, needs_activemq
+from tests.rigs.activemq import ActiveMQ, needs_activemq, own_activemq
 from tests.rigs.broker_gateways import ROOT, GatewayTrials
 from tests.rigs.brokers import PASSWORD, USER
 from tests.rigs.consumers import consumers
@@ -24,7 +24,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/activemq.md").read_t
 
 @pytest.fixture(scope="module")
 def broker() -> ActiveMQ:
-    return activemq()
+    return own_activemq()
 
 
 class TestGateway(GatewayTrials):

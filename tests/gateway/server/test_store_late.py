@@ -15,7 +15,7 @@ from tests.rigs.consumers import consumers, hang
 from tests.rigs.disks import fill, small_disk
 from tests.rigs.envelopes import S12, WSNT, Answer, Speaker
 from tests.rigs.gateways import Running, running
-from tests.rigs.postgresql import postgresql
+from tests.rigs.postgresql import PostgreSQL, needs_postgresql, postgresql, postgresql_cluster
 from tests.rigs.stores import execute
 from tests.rigs.waiting import DEADLINE, until
 
@@ -153,21 +153,28 @@ async def test_a_locked_file_is_told_without_traffic(tmp_path: Path, name: str) 
         await until(lambda: is_(200))
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[PostgreSQL]:
+    """One that may be frozen."""
+    needs_postgresql()
+    with postgresql_cluster() as one:
+        yield one
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["locked", "frozen"])
 async def test_a_stop_ends_whatever_the_server_does(
-    tmp_path: Path, postgresql_url: str, trouble: str
+    tmp_path: Path, cluster: PostgreSQL, trouble: str
 ) -> None:
     """In time, and with exit code 0 (which the rig asserts), while deliveries wait for the store."""
-    database = make_url(postgresql_url).database
-    assert database is not None
-    settings = {"adapter": "embedded:", "store": postgresql_url, "drain": 0.5}
+    database = cluster.make_database()
+    settings = {"adapter": "embedded:", "store": cluster.url(database), "drain": 0.5}
     async with consumers() as sinks, running(tmp_path / "data", **settings) as run:
         hung = sinks.add(hang)
         await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(hung.url))
         await run.publish("<a/>", speaker=SPEAKER)
         await hung.have(1)
-        in_trouble = getattr(postgresql(), trouble)(database)
+        in_trouble = getattr(cluster, trouble)(database)
         with in_trouble:
             asking = asyncio.create_task(run.ask(SPEAKER, SPEAKER.wsn_subscribe(hung.url)))
             await until(lambda: run.gateway.store._began is not None)

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import pytest
 
 from adapters import load
-from gateway.settings.settings import Settings, SettingsError, read_settings
+from gateway.settings.settings import Settings, SettingsError, place_of, read_settings
 from tests.conftest import ROOT
 from tests.rigs.processes import gateway_process
 
@@ -155,6 +155,18 @@ ENVIRONMENT = [
 def test_environment(name: str, text: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"DRAGOMAN_{name.upper()}", text)
     assert getattr(read_settings(), name) == value
+
+
+def test_former_names(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "dragoman.toml").write_text("mailbox_octets = 7\nspool_octets = 7\n")
+    assert (read_settings().mailbox_bytes, read_settings().spool_bytes) == (7, 7)
+    assert place_of("mailbox_bytes", ()) == "dragoman.toml"
+    monkeypatch.setenv("DRAGOMAN_SPOOL_OCTETS", "8")
+    assert (read_settings().mailbox_bytes, read_settings().spool_bytes) == (7, 8)
+    assert place_of("spool_bytes", ()) == "DRAGOMAN_SPOOL_OCTETS"
+    (folder / "dragoman.toml").write_text("mailbox_octets = 7\nmailbox_bytes = 9\n")
+    assert read_settings(spool_bytes=10).spool_bytes == 10
+    assert read_settings().mailbox_bytes == 9, "the name of today counts"
 
 
 def test_nested_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,17 +3,17 @@
 import asyncio
 import gc
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import Connection, make_url, text
+from sqlalchemy import Connection, text
 
 from filters import Reason, Refused
 from gateway.store import Store, StoreUnavailable, Totals, answered_in_time, totals
 from gateway.store.deadline import StoreLate
-from tests.rigs.postgresql import postgresql
+from tests.rigs.postgresql import PostgreSQL, needs_postgresql, postgresql_cluster
 from tests.rigs.waiting import DEADLINE, until
 
 WAITS, LATE = 0.6, 0.3
@@ -153,17 +153,24 @@ async def test_a_refusal_leaves_nothing_behind(store: Store) -> None:
         gc.enable()
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[PostgreSQL]:
+    """One that may be frozen."""
+    needs_postgresql()
+    with postgresql_cluster() as one:
+        yield one
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["locked", "frozen"])
-async def test_a_server_that_does_not_answer(postgresql_url: str, trouble: str) -> None:
+async def test_a_server_that_does_not_answer(cluster: PostgreSQL, trouble: str) -> None:
     """Somebody has locked all tables, or the server stands still: whoever asks is answered, and
     `writable` tells; then it goes on by itself, and nothing that was refused was done."""
-    database = make_url(postgresql_url).database
-    assert database is not None
-    store = Store(postgresql_url, probe=0.05, waits=WAITS, late=LATE)
+    database = cluster.make_database()
+    store = Store(cluster.url(database), probe=0.05, waits=WAITS, late=LATE)
     await store.start()
     await store.submit(count)
-    in_trouble: AbstractContextManager[None] = getattr(postgresql(), trouble)(database)
+    in_trouble: AbstractContextManager[None] = getattr(cluster, trouble)(database)
     done = 0
 
     async def write() -> None:

@@ -348,7 +348,7 @@ async def test_an_overflow_is_seen_and_can_be_undone(tmp_path: Path) -> None:
             assert (shown["messages"], shown["dropped"]) == (3, 2)
         assert await metric(run, "mailboxes") == 2
         assert await metric(run, "mailbox_messages") == 6
-        assert await metric(run, "mailbox_octets") > 0
+        assert await metric(run, "mailbox_bytes") > 0
         assert await metric(run, "mailbox_dropped_total") == 4
         assert await metric(run, "mailbox_stored_total") == 5
         letters = (await call(run, "GET", "/api/v1/deadletters"))["dead_letters"]
