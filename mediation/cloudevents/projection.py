@@ -79,7 +79,7 @@ def unproject(value: Any) -> bytes:
 
 
 def may_project(payload: bytes) -> bool:
-    """Whether *payload* has few enough elements and attributes to become JSON.
+    """Return whether *payload* has few enough elements and attributes to become JSON.
 
     What may be one counts as one: they are counted by their marks, without parsing.
     """
