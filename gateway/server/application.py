@@ -239,7 +239,7 @@ class Application:
             await self.adapter.close()
             if self.rights is not None:
                 with contextlib.suppress(StoreUnavailable):
-                    await answered_in_time(self.rights.numbers.close())
+                    await answered_in_time(self.rights.close())
             if self.archive is not None:
                 await self.archive.close(ARCHIVE_CLOSE)
             if self._copies is not None:

@@ -78,7 +78,7 @@ def answer_requests(
     namespaces = read_namespaces(settings.topic_namespaces, fixed=settings.fixed_topic_set)
     topics = TopicsSeen(namespaces)
     if messaging.discovery is not None:
-        topics = TopicsSeen(namespaces, hides=messaging.discovery.protected.hides)
+        topics = TopicsSeen(namespaces, hides=messaging.discovery.protected_topics.hides)
     looks, intake = look_rate(), Intake(storage.reserve.take)
     deposits = Deposits(sending.mailboxes, sending.parsing, intake, limits=settings.documents)
     sources = Sources(storage.store, peers.policy, shared=messaging.sharing.shared, base=peers.base)

@@ -102,7 +102,7 @@ def serve_endpoints(
         topics=TopicCatalogue(
             storage.store,
             answering.topics,
-            None if messaging.discovery is None else messaging.discovery.protected,
+            None if messaging.discovery is None else messaging.discovery.protected_topics,
         ),
         readiness=_readiness(settings, storage, messaging, state),
         metrics=_metrics(storage, messaging, sending, subscribing, answering, listeners, relays),

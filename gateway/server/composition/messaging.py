@@ -9,7 +9,7 @@ import structlog
 from adapters import Adapter, XPathFilterAdapter, capabilities_of, load
 from adapters.loading import RestartingAdapter
 from gateway.delivery import WorkSharing
-from gateway.discovery.opening import DiscoveryUnusable, make_node, store_limits
+from gateway.discovery.node_factory import DiscoveryUnusable, make_node, store_limits
 from gateway.discovery.rights import TopicRights
 from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import SECRET, SECRET_OCTETS, Seals

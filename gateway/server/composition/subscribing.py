@@ -77,7 +77,7 @@ def keep_subscriptions(
     budgets = FilterBudgets(endings.cancel)
     if messaging.discovery is not None:
         messaging.discovery.subscribers = TopicSubscribers(
-            messaging.table, endings.cancel, messaging.discovery.protected.id_of
+            messaging.table, endings.cancel, messaging.discovery.protected_topics.id_of
         )
     reports = SubscriptionReports(storage.store, messaging.table, sending.dispatchers)
     selector = SubscriptionSelector(messaging.table, sending.dispatchers)

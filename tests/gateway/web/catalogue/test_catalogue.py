@@ -17,9 +17,9 @@ import pytest
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
 from filters import parse_clark
-from gateway.discovery.describing import describe, row_of
 from gateway.discovery.node import Node
-from gateway.discovery.protected import ProtectedTopics
+from gateway.discovery.protected_topics import ProtectedTopics
+from gateway.discovery.topic_descriptions import describe, row_of
 from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow
 from gateway.publishing.topics import TopicsSeen
 from gateway.store import Store, advertisements
@@ -54,7 +54,7 @@ def advertised(
     node = Node(parties().node, verifier, sign=sign, new_uuid=uuid4)
     request = PRODUCER.creation(at, synopsis=synopsis, encrypted=encrypted)
     way = next(way for topic, way in node.topics.items() if parties().node_id in str(topic))
-    asked = node.take(PRODUCER.for_node(request), way, publisher="peer", now=at)
+    asked = node.read(PRODUCER.for_node(request), way, publisher="peer", now=at)
     answer = node.answer(asked, seconds_left=lambda: 1.0, now=at)  # type: ignore[arg-type]
     created = PRODUCER.made(request, answer.octets, at)  # type: ignore[union-attr]
     checked = check_advertisement(PRODUCER.advertisement(created, at), verifier, now=at)

@@ -1,4 +1,4 @@
-"""Topics that were found."""
+"""Topics that were found by a search, checked and decrypted."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -31,7 +31,7 @@ class Found:
     Attributes:
         octets: The SignedTopicAdvertisement.
         answered_by: The node that knows it, or its creator.
-        more: Who answered knows more than fits into the answer, or than it had the time to look at.
+        more: The one that answered knows more topics than its answer holds, or did not look at all.
     """
 
     topic_id: UUID
@@ -42,10 +42,10 @@ class Found:
     _checked: CheckedAdvertisement | None = field(default=None, repr=False)
 
     def check(self) -> CheckedAdvertisement:
-        """Who made it, which node signed it, and what it is; checked once.
+        """Check signatures, creator and times, once. Returns what the advertisement says.
 
         Raises:
-            Refused: It is not what it says.
+            Refused: It is not genuine, or has expired.
         """
         if self._checked is None:
             self._checked = check_advertisement(self.octets, self._verifier, now=now())
@@ -60,12 +60,12 @@ class Found:
         return True
 
 
-class Findings:
-    """What several answers to one query bring, each topic once.
+class SearchResults:
+    """The topics in several answers to one query, each once.
 
     Attributes:
-        more: Somebody who answered knows more than fits into the answer, or than it had the time to
-            look at; also where it found none.
+        more: One that answered knows more topics than its answer holds, or did not look at all of
+            them; also where it found none.
     """
 
     def __init__(self, verifier: Verifier) -> None:
@@ -77,7 +77,7 @@ class Findings:
         return len(self._known)
 
     def new(self, response: TopicDiscoveryResponse) -> Iterable[Found]:
-        """What *response* brings that is not known. One that is forged keeps no other out."""
+        """Yield the topics of *response* that are new. A forged one keeps no genuine one out."""
         sender = response.head.sender
         self.more |= response.more
         for octets in response.advertisements:
@@ -98,32 +98,34 @@ class Findings:
 
 
 def advertisement_of(topic: TopicAdvertisement | Found) -> TopicAdvertisement:
-    """What *topic* is.
+    """Return the advertisement of *topic*.
 
     Raises:
-        Refused: It is not what it says.
+        Refused: It is not genuine, or has expired.
         GatewayError: It is encrypted.
     """
     if isinstance(topic, TopicAdvertisement):
         return topic
     checked = topic.check().advertisement
     if isinstance(checked, EncryptedAdvertisement):
-        raise GatewayError("the advertisement is encrypted: its creator hands on its key")
+        raise GatewayError(
+            "the advertisement is encrypted: ask its creator for the key, and use `Entity.open`"
+        )
     return checked
 
 
-def opened(
+def decrypted_advertisement(
     advertisement: AnyAdvertisement,
     credentials: Credentials,
     verifier: Verifier,
     keys: Iterable[bytes] = (),
 ) -> TopicAdvertisement | None:
-    """What an *advertisement* that was checked says; None: it is encrypted, and neither for who has
-    *credentials* nor with one of *keys*, which creators have handed on."""
+    """Return an *advertisement* that was checked, decrypted if need be; None if neither
+    *credentials* nor one of *keys*, which creators have handed on, decrypts it."""
     if isinstance(advertisement, TopicAdvertisement):
         return advertisement
     own = credentials.identifier(Role.ENTITY)
-    for key in (b"", *keys):  # Our own needs none.
+    for key in (b"", *keys):  # One's own needs no key.
         with suppress(Refused):
             return open_advertisement(advertisement, own, credentials, verifier, now=now(), key=key)
     return None

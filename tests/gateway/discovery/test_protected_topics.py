@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from filters.topics import parse_clark
-from gateway.discovery.protected import Closed, ProtectedTopics
+from gateway.discovery.protected_topics import Closed, ProtectedTopics
 from mediation.discovery import Denial
 
 OWN, OTHER = (UUID(int=number << 96 | 7, version=4) for number in (1, 2))

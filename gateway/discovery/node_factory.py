@@ -1,4 +1,4 @@
-"""A node made of its settings: keys and certificates read, and looked at."""
+"""Make a node from its settings: read and check its key and its certificates."""
 
 import importlib.util
 from datetime import UTC, datetime
@@ -30,13 +30,13 @@ LEAST_ROOM = 2**30
 
 
 class DiscoveryUnusable(Refused):
-    """A node cannot be made of its settings; the text says which one is wrong."""
+    """A node cannot be made from its settings; the text says which one is wrong."""
 
     def __init__(self, setting: str, why: str) -> None:
         super().__init__(Reason.MESSAGE_INVALID, f"discovery.{setting}: {why}")
 
 
-def read_own(settings: DiscoverySettings, *, now: datetime) -> Credentials:
+def read_node_credentials(settings: DiscoverySettings, *, now: datetime) -> Credentials:
     """Read a node's key and certificate.
 
     Raises:
@@ -64,7 +64,7 @@ def read_own(settings: DiscoverySettings, *, now: datetime) -> Credentials:
 
 
 def read_trust(settings: DiscoverySettings) -> Trust:
-    """Read whom a node believes.
+    """Read whose certificates a node trusts.
 
     Raises:
         DiscoveryUnusable: A file cannot be read, or both sets have something in common.
@@ -91,17 +91,17 @@ def read_trust(settings: DiscoverySettings) -> Trust:
         raise DiscoveryUnusable("node_authorities", str(error)) from error
 
 
-def check_believed(settings: DiscoverySettings, *, now: datetime) -> tuple[Credentials, Trust]:
+def check_credentials(settings: DiscoverySettings, *, now: datetime) -> tuple[Credentials, Trust]:
     """Read all that a node needs, and check that it can be used.
 
     Raises:
         DiscoveryUnusable: It cannot.
     """
-    own, trust = read_own(settings, now=now), read_trust(settings)
+    own, trust = read_node_credentials(settings, now=now), read_trust(settings)
     if own.identifier(Role.NODE) in trust.refused:
-        raise DiscoveryUnusable("refused", "the node itself is refused")
+        raise DiscoveryUnusable("refused", "has the node itself; take its identifier out")
     if not (trust.entities.authorities or trust.entities.fingerprints):
-        raise DiscoveryUnusable("entity_authorities", "is missing: no entity would be believed")
+        raise DiscoveryUnusable("entity_authorities", "is missing: no entity would be trusted")
     return own, trust
 
 
@@ -111,7 +111,7 @@ def make_node(settings: DiscoverySettings) -> Node:
     Raises:
         DiscoveryUnusable: It cannot be made.
     """
-    own, trust = check_believed(settings, now=datetime.now(UTC))
+    own, trust = check_credentials(settings, now=datetime.now(UTC))
     # Imported when it is known that signxml is there.
     from mediation.discovery.signing import sign
 

@@ -6,8 +6,8 @@ from uuid import uuid4
 import pytest
 
 from filters.queries import unlimited
-from gateway.discovery.creator import DELAY, OwnTopics
-from gateway.discovery.outcomes import Dropped
+from gateway.discovery.node_messages import MessageDropped
+from gateway.discovery.own_topics import DELAY, OwnTopics
 from mediation.discovery import (
     Created,
     Dialect,
@@ -51,7 +51,7 @@ def own() -> OwnTopics:
 
 
 def why(topics: OwnTopics, octets: bytes) -> str:
-    with pytest.raises(Dropped) as dropped:
+    with pytest.raises(MessageDropped) as dropped:
         topics.answer(octets, seconds_left=unlimited, now=NOW)
     return dropped.value.why
 

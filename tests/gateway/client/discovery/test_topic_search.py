@@ -53,10 +53,10 @@ def ids(found: list[Found]) -> list[str]:
 async def test_a_late_answer_comes_and_doubles_do_not() -> None:
     async with several(3) as (substrate, nodes, owner, us):
         common = await topic_at(owner, nodes[0], "north mole")
-        nodes[0].node.forget(common)
+        nodes[0].node.remove(common)
         late = await topic_at(owner, nodes[2], "north pier")
         for there in nodes[:2]:
-            there.node.forget(late)
+            there.node.remove(late)
         nodes[2].held = []
         found = []
         async with aclosing(us.discover("north", wait=LONG, most=2)) as answers:
@@ -201,7 +201,7 @@ async def test_that_there_are_more_is_told() -> None:
 
 
 async def test_where_no_node_answers_creators_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.client.discovery.own.random.random", lambda: 0.0)
+    monkeypatch.setattr("gateway.client.discovery.topic_advertising.random.random", lambda: 0.0)
     substrate = Substrate()
     node = substrate.node()
     async with (

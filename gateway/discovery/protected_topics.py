@@ -1,4 +1,4 @@
-"""Which topics of the messaging system are somebody's, by what was advertised.
+"""Topics of the messaging system that belong to somebody, by their advertisements.
 
 | the synopsis           | what is protected                                                   |
 |------------------------|---------------------------------------------------------------------|
@@ -10,8 +10,8 @@ A node puts the UUID into each synopsis, and its advertisement has it in the cle
 encrypted one may name is known, but for the levels beside the UUID.
 
 A topic that was withdrawn, or has expired, is *closed*: nobody may use it, not even its creator, as
-long as somebody may still take it for what it was. By setting, so is every topic with a UUID that
-no advertisement is known of.
+long as somebody may still take it for what it was. A setting closes every topic with a UUID, too,
+whose advertisement is not known.
 """
 
 import re
@@ -50,7 +50,7 @@ class ProtectedTopics:
     _places: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     """The topic and the level of each id."""
     _closed: dict[str, Closed] = field(default_factory=dict)
-    """Those that are closed, by id."""
+    """Closed topics, by id."""
 
     def add(self, topic_id: str, topic: str | None) -> None:
         """Protect the topics of an advertisement.
@@ -63,8 +63,8 @@ class ProtectedTopics:
         self._place(topic_id, topic)
 
     def close(self, topic_id: str, topic: str | None, why: Denial, until: float) -> None:
-        """Close the topics of an advertisement, from whose id alone is known which they are where
-        *topic* is None and it was not added before."""
+        """Close the topics of an advertisement. Where *topic* is None, and the advertisement was
+        not added before, its id alone tells which they are."""
         if topic_id not in self._places:
             self._place(topic_id, topic)
         self._closed[topic_id] = Closed(why, until)
@@ -79,7 +79,7 @@ class ProtectedTopics:
         self._places[topic_id] = topic, level
 
     def remove(self, topic_id: str) -> None:
-        """Protect the topics of an advertisement no more. One that is not known is no error."""
+        """Stop protecting the topics of an advertisement, which need not be known."""
         self._closed.pop(topic_id, None)
         topic, level = self._places.pop(topic_id, (None, None))
         if topic is not None:
@@ -88,7 +88,7 @@ class ProtectedTopics:
             self._levels.pop(level, None)
 
     def id_of(self, topic: Topic) -> str | None:
-        """The id of the advertisement that protects *topic*; None: none does. Of several UUIDs in
+        """Return the id of the advertisement that protects *topic*, if any. Of several UUIDs in
         it the last counts: who makes a topic may put a level before its own, but not behind."""
         found = self._ids.get(str(topic))
         if found is None and self._levels:
@@ -99,7 +99,7 @@ class ProtectedTopics:
         return found
 
     def why_closed(self, topic: Topic) -> Denial | None:
-        """Why nobody may use *topic*; None: it is not closed."""
+        """Return why nobody may use *topic*; None if it is not closed."""
         topic_id = self.id_of(topic)
         if topic_id is None:
             return Denial.UNKNOWN if self.closes_unknown and _has_uuid(topic) else None
@@ -107,12 +107,12 @@ class ProtectedTopics:
         return None if closed is None else closed.why
 
     def closed(self) -> Iterator[tuple[str, Closed]]:
-        """The ids of topics that are closed, and why."""
+        """Return the ids of closed topics, and why each is closed."""
         yield from list(self._closed.items())
 
     def hides(self, topic: Topic) -> bool:
-        """Whether *topic* is protected, and no advertisement says so in the clear: its levels are
-        its creator's to tell."""
+        """Return True if *topic* is protected by an encrypted advertisement alone: then it is for
+        its creator to tell its name."""
         return bool(self._levels) and str(topic) not in self._ids and topic in self
 
     def __contains__(self, topic: object) -> bool:
@@ -125,7 +125,7 @@ class ProtectedTopics:
 
 
 def _has_uuid(topic: Topic) -> bool:
-    """Whether *topic* is one that a node may have made."""
+    """Return True if *topic* may have been made by a node: it has a UUID."""
     steps = topic.steps
     if steps[0].namespace == TDN:
         return steps[0].name == "Integer"

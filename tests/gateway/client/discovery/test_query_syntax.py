@@ -7,7 +7,7 @@ import pytest
 
 from filters.queries import Catalogue, compile_query, seconds
 from gateway.client.discovery import read_query
-from gateway.discovery.describing import describe
+from gateway.discovery.topic_descriptions import describe
 from mediation.discovery import Creator, Descriptors, Property, PropertyType
 from tests.rigs.discovery import ADVERTISEMENT, ENTITY, TOPIC_ID
 
@@ -84,11 +84,11 @@ def test_what_is_found(catalogue: Catalogue[str], query: str, finds: bool) -> No
     ("query", "why"),
     [
         (" ", "is empty"),
-        ("keywords=wind", "keywords= begins no query"),
-        ("texts~wind", "texts~ begins no query"),
+        ("keywords=wind", "does not begin a query"),
+        ("texts~wind", "does not begin a query"),
         ("id=12", "is not the id of a topic"),
-        ("property=station", "is written with its value"),
-        ("""creator='"'""", "quotes of both kinds"),
+        ("property=station", "write a property with its value"),
+        ("""creator='"'""", "both single and double quotes"),
     ],
 )
 def test_what_is_no_query(query: str, why: str) -> None:

@@ -1,10 +1,10 @@
-"""Nodes that offer themselves, and the choice among them."""
+"""Find nodes: `find_nodes` asks, and each node answers with an `Offer`."""
 
 import asyncio
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from gateway.client.discovery.exchange import Asked, Exchange
+from gateway.client.discovery.exchange import Exchange, OutgoingRequest
 from mediation.discovery import (
     NODES,
     NodeDiscoveryRequest,
@@ -14,14 +14,14 @@ from mediation.discovery import (
 )
 
 OFFERS_TIME = 1.0
-"""Seconds for nodes to offer themselves."""
+"""Seconds to wait for offers."""
 AGAIN_AFTER = (1.0, 2.0, 4.0)
-"""Seconds between searches for nodes that nobody answered."""
+"""Seconds between requests that no node answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A node that offers itself, and who it is."""
+    """The offer of a node, and who signed it."""
 
     offered: NodeDiscoveryResponse
     signer: Signer
@@ -46,12 +46,12 @@ async def find_nodes(
     wait: float,
     again_after: Iterable[float],
 ) -> tuple[Offer, ...]:
-    """The nodes that offer themselves; see `Entity.find_nodes`."""
+    """Return the nodes that offer themselves; see `Entity.find_nodes`."""
     for pause in (0.0, *again_after):
         await asyncio.sleep(pause)
         request = NodeDiscoveryRequest(exchange.head(), purposes, institution)
         offers: dict[str, Offer] = {}
-        async for answer in exchange.ask([Asked(request, NODES)], wait):
+        async for answer in exchange.ask([OutgoingRequest(request, NODES)], wait):
             if isinstance(answer.message, NodeDiscoveryResponse) and answer.signer is not None:
                 offer = Offer(answer.message, answer.signer)
                 if (nodes is None or offer.node in nodes) and (issuer or "") in offer.issuer:

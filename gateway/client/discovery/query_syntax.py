@@ -1,4 +1,4 @@
-"""Queries as people write them.
+"""Read queries as people write them.
 
 | written                    | finds topics                                     | asked as |
 |----------------------------|--------------------------------------------------|----------|
@@ -30,7 +30,7 @@ def read_query(text: str) -> Query:
     """Read a query as people write it.
 
     Raises:
-        ValueError: It is none; the text says what is wrong.
+        ValueError: It is not a query; the text says what is wrong.
     """
     if not text.strip():
         raise ValueError("the query is empty")
@@ -41,14 +41,16 @@ def read_query(text: str) -> Query:
         if form is not None:
             return form(value)
         if sign != ":":  # Else they are words, such as "note: wind".
-            raise ValueError(f"{name}{sign} begins no query; there are {', '.join(_FORMS)}, words")
+            raise ValueError(
+                f"'{name}{sign}' does not begin a query; use {', '.join(_FORMS)}, or words alone"
+            )
     return Query(Dialect.STRING.value, text.strip())
 
 
 def _property(text: str) -> Query:
     name, equals, value = (part.strip() for part in text.partition("="))
     if not (name and equals) or '"' in name:
-        raise ValueError("a property is written with its value: property=station=16622")
+        raise ValueError("write a property with its value: property=station=16622")
     ways = ["'" + value.replace("'", "''") + "'"]
     if _NUMBER.fullmatch(value):
         ways.append(value)
@@ -76,7 +78,7 @@ def _equal(*parts: str) -> Query:
     path = "/".join(f"*[local-name()='{name}' and namespace-uri()='{TDN}']" for name in names)
     quote = '"' if "'" in value else "'"
     if quote in value:
-        raise ValueError(f"{value!r} has quotes of both kinds")
+        raise ValueError(f"{value!r} has both single and double quotes: use one kind")
     return Query(Dialect.XPATH.value, f"{path} = {quote}{value}{quote}")
 
 

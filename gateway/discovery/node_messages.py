@@ -1,4 +1,4 @@
-"""What becomes of a message to a node, step by step (`gateway.discovery.node`)."""
+"""Messages to a node as values: read, searched for, answered (`gateway.discovery.node`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from mediation.discovery import Checked, Head, TopicCreationRequest
 _log = structlog.get_logger("dragoman.discovery")
 
 
-class Way(Enum):
-    """The topic on which a message came."""
+class NodeTopic(Enum):
+    """The kind of topic on which a message came to a node."""
 
     NODES = "all nodes"
     TOPICS = "queries to all nodes, advertisements"
     OWN = "this node's own two topics"
 
 
-class Dropped(Exception):
-    """A message of which nothing becomes; ``why`` is counted."""
+class MessageDropped(Exception):
+    """A message is dropped without an answer; ``why`` is counted."""
 
     def __init__(self, why: str, text: str = "") -> None:
         super().__init__(text or why)
@@ -31,30 +31,30 @@ class Dropped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Advertised:
-    """An advertisement that is to be kept."""
+class NewAdvertisement:
+    """An advertisement to keep."""
 
     row: AdvertisementRow
 
 
 @dataclass(frozen=True, slots=True)
-class Withdrawn:
-    """A topic that its creator takes back, if it is *creator*'s."""
+class Withdrawal:
+    """A request of *creator* to withdraw a topic, which may be another's."""
 
     topic_id: str
     creator: str
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A message that is to be answered once.
+class NodeRequest:
+    """A request to the node, to be answered once.
 
     Attributes:
-        publisher: Who published it, as the gateway tells publishers apart.
+        publisher: The source of the notification in which it came.
     """
 
     checked: Checked
-    way: Way
+    way: NodeTopic
     publisher: str = ""
 
     @property
@@ -71,30 +71,31 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Topics that were found, by their ids, the newest first: `Node.respond` writes the answer."""
+class SearchResult:
+    """Ids of the topics that were found, the newest first; `Node.answer_found` makes an answer of
+    it."""
 
-    asked: Asked
+    asked: NodeRequest
     topic_ids: tuple[str, ...]
     more: bool
 
 
-class Searching:
-    """A search that takes longer than others should wait: it goes on in any thread, in one at a
-    time, and `Node.end` makes of it what was found.
+class RunningSearch:
+    """A search that takes too long for others to wait. It goes on in any thread, one at a time;
+    `Node.finish_search` answers with what it has found.
 
     Args:
         begin: Compiles the query, and begins to search.
     """
 
-    def __init__(self, asked: Asked, begin: Callable[[], Search[str]]) -> None:
+    def __init__(self, asked: NodeRequest, begin: Callable[[], Search[str]]) -> None:
         self.asked = asked
         self._begin = begin
         self._search: Search[str] | None = None
         self._refused: FilterError | None = None
 
     def go_on(self, seconds_left: SecondsLeft = unlimited) -> bool:
-        """Search on for about *seconds_left*; True: it is done."""
+        """Search on for about *seconds_left*. Returns True when it is done."""
         try:
             if self._search is None:
                 self._search = self._begin()
@@ -103,8 +104,8 @@ class Searching:
             self._refused = refused.with_traceback(None)
             return True
 
-    def found(self) -> Found:
-        """What was found so far.
+    def found(self) -> SearchResult:
+        """Return what was found so far.
 
         Raises:
             FilterError: The query is not valid, or cannot be evaluated.
@@ -114,17 +115,17 @@ class Searching:
                 refused.reason, refused.text, value=refused.value, names=refused.names
             ) from None
         if self._search is None:
-            return Found(self.asked, (), True)
+            return SearchResult(self.asked, (), True)
         found = self._search.found
-        return Found(self.asked, found.keys, found.more or not found.complete)
+        return SearchResult(self.asked, found.keys, found.more or not found.complete)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is published on the topic of whoever asked.
+    """An answer, to be published on the topic of *receiver*.
 
     Attributes:
-        outcome: What is counted.
+        outcome: The outcome to count.
     """
 
     receiver: str
@@ -132,8 +133,8 @@ class Answer:
     outcome: str
 
 
-class Dropping:
-    """Counts what is dropped within it."""
+class CountDropped:
+    """A context that ends quietly when a message is dropped in it, and counts that."""
 
     def __init__(self, count: Callable[[str], None]) -> None:
         self._count = count
@@ -142,7 +143,7 @@ class Dropping:
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        if not isinstance(error, Dropped):
+        if not isinstance(error, MessageDropped):
             return False
         self._count(f"dropped-{error.why}")
         _log.debug("discovery.dropped", why=error.why, text=str(error)[:300])

@@ -1,4 +1,4 @@
-"""Topics of others: asked for at nodes, then of their creators."""
+"""Search for topics: ask nodes and, if none answers, creators."""
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from filters import Topic
 from filters.queries import Conditions
-from gateway.client.discovery.exchange import Asked, Exchange
-from gateway.client.discovery.found import Findings, Found
+from gateway.client.discovery.exchange import Exchange, OutgoingRequest
+from gateway.client.discovery.search_results import Found, SearchResults
 from gateway.client.errors import GatewayError
 from mediation.discovery import (
     TOPICS,
@@ -21,21 +21,21 @@ from mediation.discovery import (
 from mediation.model.expiry import Duration
 
 ANSWERS_TIME = 2.0
-"""Seconds for answers to a query."""
+"""Seconds to wait for answers to a query."""
 
 
 class Search:
     """Topics as they are found: an asynchronous iterator, which is closed with `aclose`."""
 
-    def __init__(self, found: AsyncGenerator[Found], findings: Findings) -> None:
+    def __init__(self, found: AsyncGenerator[Found], results: SearchResults) -> None:
         self._found = found
-        self._findings = findings
+        self._results = results
 
     @property
     def more(self) -> bool:
-        """Whether somebody who answered so far knows more than was answered, or did not look at
-        all in its time; also where nothing was found."""
-        return self._findings.more
+        """Whether one that answered so far knows more topics than its answer has, or did not look
+        at all of them in its time; also where nothing was found."""
+        return self._results.more
 
     def __aiter__(self) -> "Search":
         return self
@@ -44,7 +44,7 @@ class Search:
         return await anext(self._found)
 
     async def aclose(self) -> None:
-        """Wait for no more answers."""
+        """Stop waiting for answers."""
         await self._found.aclose()
 
 
@@ -55,19 +55,19 @@ async def search(
     nodes: Iterable[str],
     most: int | None,
     wait: float,
-    findings: Findings,
+    results: SearchResults,
     *,
     creators: bool,
 ) -> AsyncGenerator[Found]:
-    """Yield topics as they are found; see `Entity.discover`. *nodes* are asked, all where there is
-    none."""
+    """Yield topics as they are found; see `Entity.discover`. *nodes* are asked; if there are none,
+    all nodes."""
     scopes = (Scope.NODES, Scope.ENTITIES) if creators else (Scope.NODES,)
     for scope in scopes:
         places: list[tuple[Topic, str | None]] = [(TOPICS, None)]
         if scope is Scope.NODES:
             places = [(queries_of(node), node) for node in dict.fromkeys(nodes)] or places
         asked = [
-            Asked(_request(exchange, query, conditions, to, most, scope), topic)
+            OutgoingRequest(_request(exchange, query, conditions, to, most, scope), topic)
             for topic, to in places
         ]
         left = {each.request.head.message_id for each in asked if each.request.head.to is not None}
@@ -81,9 +81,9 @@ async def search(
                     refusals.append(answer.message)
                 elif isinstance(answer.message, TopicDiscoveryResponse):
                     answered = True
-                    for found in findings.new(answer.message):
+                    for found in results.new(answer.message):
                         yield found
-                        if most is not None and len(findings) >= most:
+                        if most is not None and len(results) >= most:
                             return
                 if asked[0].request.head.to is not None and not left:
                     break  # Nobody else was asked.
@@ -122,6 +122,6 @@ def _duration(time: timedelta | None) -> Duration | None:
 
 
 def refused(refusal: Refusal) -> GatewayError:
-    """A node's refusal, in words."""
+    """Return the error that tells a program of a node's refusal."""
     text = f"{refusal.head.sender} refused: {refusal.text or refusal.reason.value}"
     return GatewayError(text, code=refusal.reason.value)

@@ -1,4 +1,4 @@
-"""What a topic is searched by, and how an advertisement is kept."""
+"""Describe topics for searches, and make the rows in which advertisements are kept."""
 
 import hashlib
 import json
@@ -23,9 +23,9 @@ from mediation.discovery import (
 
 
 def describe(topic: AnyAdvertisement, written: bytes | None = None) -> Described:
-    """What queries about *topic* are evaluated over. XPath and XQuery get the advertisement, with
-    its documents in it and without its signature. Of an encrypted one they get what is in the
-    clear: which it is, whose, of which node, and until when.
+    """Return the description of *topic* that queries are evaluated over. XPath and XQuery get the
+    advertisement, with its documents and without its signature; of an encrypted one, the part in
+    the clear: id, creator, node and times.
 
     Args:
         written: The advertisement, where it has been read; of an encrypted one it is not asked for.
@@ -59,7 +59,7 @@ def describe(topic: AnyAdvertisement, written: bytes | None = None) -> Described
 
 
 def row_of(checked: CheckedAdvertisement, described: Described) -> AdvertisementRow:
-    """What is kept of an advertisement.
+    """Return the row that keeps an advertisement.
 
     Raises:
         SynopsisRefused: Its synopsis does not have the UUID where a node puts it.
@@ -83,7 +83,8 @@ def row_of(checked: CheckedAdvertisement, described: Described) -> Advertisement
 
 
 def _claim(topic: AnyAdvertisement) -> bytes:
-    """The digest of whose *topic* is, and of its synopsis, or what that is hidden in."""
+    """Return the digest of the creator of *topic* and of its synopsis, which may be encrypted. An
+    advertisement with another digest is not the same topic."""
     claim: list[Any] = [topic.creator.entity_id]
     if isinstance(topic, EncryptedAdvertisement):
         claim.append(topic.data.decode())
@@ -103,7 +104,7 @@ def _synopsis(synopsis: Synopsis) -> list[Any]:
 
 
 def write_described(described: Described) -> str:
-    """Write what is searched of a topic as JSON, without what its row has besides."""
+    """Write a description as JSON, without what the row has in columns of its own."""
     return json.dumps(
         {
             "paths": described.paths,
@@ -119,7 +120,7 @@ def write_described(described: Described) -> str:
 
 
 def read_described(row: AdvertisementRow) -> Described:
-    """What is searched of the topic of *row*."""
+    """Return the description of the topic of *row*."""
     value = json.loads(row.described)
     for name in ("paths", "texts", "keywords"):
         value[name] = tuple(value[name])

@@ -1,6 +1,6 @@
-"""A creator's own topics: advertised again and again, and found where no node answers.
+"""Re-advertise a creator's own topics, and answer queries about them when no node does.
 
-Nothing here waits or sends: it is given what came and the time, and returns what to publish.
+Nothing here waits or sends: it is given messages and the time, and returns what to publish.
 """
 
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from uuid import UUID
 
 from filters import Refused
 from filters.queries import Catalogue, SecondsLeft, compile_query
-from gateway.discovery.describing import describe
 from gateway.discovery.node import LIFE, conditions_of, fitting
-from gateway.discovery.outcomes import Answer, Dropped
+from gateway.discovery.node_messages import Answer, MessageDropped
+from gateway.discovery.topic_descriptions import describe
 from mediation.discovery import (
     DEFAULT_RESULTS,
     Checked,
@@ -36,13 +36,13 @@ from mediation.discovery import (
 )
 
 SHARE = 6
-"""A topic is advertised again after so much of its lifetime: a sixth."""
+"""A topic is advertised again after a sixth of its lifetime."""
 DAILY = timedelta(days=1)
-"""And after this, however long it lives."""
+"""And after a day, however long it lives."""
 DELAY = timedelta(milliseconds=500)
-"""An answer waits for up to so long, by chance: all creators hear the same query at once."""
+"""The longest random delay of an answer: all creators get the same query at once."""
 LONGEST = timedelta(seconds=30)
-"""Queries to creators that live longer are dropped."""
+"""Queries to creators that are valid for longer are dropped."""
 
 
 @dataclass(slots=True)
@@ -81,8 +81,8 @@ class OwnTopics:
         self._seen = ReplayWindow()
 
     def advertise(self, created: Created, *, now: datetime) -> bytes:
-        """The advertisement of a topic, to be published now; `due` has it when it is to be
-        published again."""
+        """Return the advertisement of a topic, to be published now; `due` returns it when it is to
+        be published again."""
         topic = created.advertisement
         octets = self._advertisement(created, now)
         self._own[topic.topic_id] = _Own(created, octets, now + self._interval(created))
@@ -91,8 +91,7 @@ class OwnTopics:
         return octets
 
     def due(self, *, now: datetime) -> list[bytes]:
-        """The advertisements that are to be published again; topics that have expired are
-        forgotten."""
+        """Return the advertisements to publish again, and forget topics that have expired."""
         for topic_id, own in list(self._own.items()):
             if own.created.advertisement.expires <= now:
                 self._forget(topic_id)
@@ -103,11 +102,11 @@ class OwnTopics:
         return [own.advertisement for own in late]
 
     def next(self) -> datetime | None:
-        """When `due` has something to publish; None: never."""
+        """Return when `due` has something to publish; None: never."""
         return min((own.next for own in self._own.values()), default=None)
 
     def withdraw(self, topic_id: UUID, *, now: datetime) -> bytes:
-        """The message that takes a topic back, which is advertised no more."""
+        """Return the message that withdraws a topic, which is not advertised any more."""
         self._forget(topic_id)
         head = Head(self._new_uuid(), self.id, now, now + LIFE)
         return self._sign(TopicWithdrawal(head, topic_id), self._credentials)
@@ -115,27 +114,27 @@ class OwnTopics:
     def answer(
         self, octets: bytes, *, seconds_left: SecondsLeft, now: datetime
     ) -> tuple[timedelta, Answer]:
-        """Answer a query to creators: what to publish, and after which time.
+        """Answer a query to creators. Returns after which time to publish what.
 
         Raises:
-            Dropped: By silence, as all others than a match are answered.
+            MessageDropped: Nothing matches; creators answer that with silence.
         """
         try:
             checked = receive(octets, self._verifier, {}, now=now)
             return self._answer(checked, seconds_left, now)
         except Refused as refused:
-            raise Dropped(refused.reason.value, refused.text) from refused
+            raise MessageDropped(refused.reason.value, refused.text) from refused
 
     def _answer(
         self, checked: Checked, seconds_left: SecondsLeft, now: datetime
     ) -> tuple[timedelta, Answer]:
         request, signer = checked.message, checked.signer
         if not isinstance(request, TopicDiscoveryRequest) or request.scope is not Scope.ENTITIES:
-            raise Dropped("for-nodes")
+            raise MessageDropped("for-nodes")
         if signer is None:
-            raise Dropped("unauthenticated")
+            raise MessageDropped("unauthenticated")
         if request.head.expires - request.head.issued > LONGEST:
-            raise Dropped("lives-too-long")
+            raise MessageDropped("lives-too-long")
         admit(checked, self._seen, now=now)
         query = compile_query(request.query.dialect, request.query.text)
         found = self._catalogue.find(
@@ -145,7 +144,7 @@ class OwnTopics:
             seconds_left=seconds_left,
         )
         if not found.keys:
-            raise Dropped("nothing-found")
+            raise MessageDropped("nothing-found")
         taken = fitting([self._own[key].advertisement for key in found.keys])
         response = TopicDiscoveryResponse(
             Head(

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from filters import Refused
-from gateway.client.discovery.found import Findings
+from gateway.client.discovery.search_results import SearchResults
 from mediation.discovery import SignedTopicAdvertisement, TopicDiscoveryResponse
 from mediation.discovery.signing import sign
 from tests.rigs.discovery import head
@@ -24,9 +24,9 @@ def response(octets: bytes, sender: str = "") -> TopicDiscoveryResponse:
 def test_a_double_is_dropped_and_a_forged_one_keeps_none_out() -> None:
     genuine = made_topic(OWNER)
     forged = genuine.replace(b"north mole", b"south mole")
-    findings = Findings(parties().verifier())
+    results = SearchResults(parties().verifier())
     found = [
-        list(findings.new(response(octets, node)))
+        list(results.new(response(octets, node)))
         for octets, node in (
             (forged, ""),
             (forged, "tdn-" + "0" * 32),
@@ -36,7 +36,7 @@ def test_a_double_is_dropped_and_a_forged_one_keeps_none_out() -> None:
         )
     ]
     assert [len(each) for each in found] == [1, 0, 1, 0, 0]
-    assert len(findings) == 1
+    assert len(results) == 1
     with pytest.raises(Refused):
         found[0][0].check()
     assert found[2][0].is_genuine
@@ -44,13 +44,13 @@ def test_a_double_is_dropped_and_a_forged_one_keeps_none_out() -> None:
 
 
 def test_creators_answer_for_their_own_topics_alone() -> None:
-    findings, topic = Findings(parties().verifier()), made_topic(OWNER)
-    assert list(findings.new(response(topic, parties().consumer_id))) == []
-    assert len(list(findings.new(response(topic, OWNER.id)))) == 1
+    results, topic = SearchResults(parties().verifier()), made_topic(OWNER)
+    assert list(results.new(response(topic, parties().consumer_id))) == []
+    assert len(list(results.new(response(topic, OWNER.id)))) == 1
 
 
 def test_what_cannot_be_read_is_passed_over() -> None:
-    findings = Findings(parties().verifier())
-    assert list(findings.new(response(b"<nothing/>"))) == []
+    results = SearchResults(parties().verifier())
+    assert list(results.new(response(b"<nothing/>"))) == []
     empty = SignedTopicAdvertisement(head().issued, uuid4(), b"<nothing/>")
-    assert list(findings.new(response(sign(empty, parties().producer)))) == []
+    assert list(results.new(response(sign(empty, parties().producer)))) == []

@@ -1,4 +1,5 @@
-"""What the events of a topic are marked with, where that is no topic of the messaging system."""
+"""Mark events as the synopsis of their topic says, where it does not name a topic of the messaging
+system."""
 
 from collections.abc import Mapping
 
@@ -8,11 +9,11 @@ from mediation.discovery import SynopsisType, TopicAdvertisement
 from mediation.names import TDN
 
 UUID_NAME = "uuid"
-"""The mark that has the UUID, which tells the topic from all others."""
+"""The attribute with the UUID, which tells the topic from all others."""
 
 
-def marks_of(topic: TopicAdvertisement) -> Mapping[str, str] | None:
-    """The tags or properties of a topic's events; None where they are told by what they hold."""
+def synopsis_attributes(topic: TopicAdvertisement) -> Mapping[str, str] | None:
+    """Return the tags or properties of a topic's events; None if their content tells the topic."""
     synopsis = topic.synopsis
     if synopsis.type is SynopsisType.PROPERTIES:
         return {one.name: one.value for one in synopsis.properties}
@@ -22,8 +23,8 @@ def marks_of(topic: TopicAdvertisement) -> Mapping[str, str] | None:
     return None
 
 
-def check_marked(payload: bytes, topic: TopicAdvertisement) -> None:
-    """Check that an event holds the id of its topic.
+def check_content(payload: bytes, topic: TopicAdvertisement) -> None:
+    """Check that the content of an event has the id of its topic.
 
     Raises:
         GatewayError: It does not.
@@ -32,4 +33,6 @@ def check_marked(payload: bytes, topic: TopicAdvertisement) -> None:
     wanted = f"urn:uuid:{topic.topic_id}"
     found = parse_document(payload).iter(f"{{{TDN}}}TopicId")
     if not any(one.text == wanted for one in found):
-        raise GatewayError(f"an event of the topic holds the element TopicId of {TDN}: {wanted}")
+        raise GatewayError(
+            f"the payload lacks the topic's id: add an element TopicId of {TDN} with {wanted}"
+        )

@@ -1,17 +1,19 @@
-"""Judges what requests bring to prove a right to a topic: what costs little first.
+"""Check proofs of possession, and what else a request brings to prove a right to a topic.
 
-nothing brought       refused, for nothing
-counted               of a stranger, before anything is read
-read, compared        topic, right, request, address, times: no signature is looked at
+What costs little comes first, so that a stranger's forgeries cost little:
+
+nothing is brought    refused, for nothing
+the rate              of a stranger, before anything is read
+the claims            topic, right, request, address, times: no signature is looked at
 the advertisement     of the store; whose the topic is, by its signatures
-the proof             its signatures
-claimed               in the store: each proof counts once
+the proof             its signatures (`mediation.discovery.authorization`)
+the store             each proof counts once, in all gateways
 """
 
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -20,11 +22,13 @@ from uuid import UUID
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509 import load_der_x509_certificate
 
-from filters import Reason, Refused, Topic
-from gateway.discovery.brought import Asking
+from filters import Refused, Topic
+from gateway.discovery.proofs import AccessRequest
 from gateway.discovery.service import DiscoveryService
+from gateway.discovery.topic_owners import advertisement_of_owner, owner_of
 from gateway.model.advertisements import AdvertisementLimits, Claimed
 from gateway.observing.samples import Sample, counters
+from gateway.parsing import Busy, ParsingThreads
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded
 from gateway.store import Store, advertisements, claims
@@ -33,42 +37,31 @@ from mediation.discovery import (
     Access,
     AnyAdvertisement,
     Authorization,
-    Creator,
     Decision,
     Denial,
-    Descriptors,
     Possession,
     Right,
     Role,
-    Synopsis,
-    SynopsisType,
-    TopicAdvertisement,
     Verifier,
+    check_access,
     check_advertisement,
-    decide,
     identifier_of,
+    precheck_possession,
     read_as,
-    role_of,
-    unfit,
 )
-from mediation.names import TDN
 
 PROOFS, PROOFS_AT_ONCE = 200.0, 400.0
 """Proofs of a network address that are looked at: a second, and at once."""
-STRANGERS_AT_A_TIME = 1
-"""Threads that look at what strangers bring."""
 WAIT = 5.0
 """Seconds that a stranger waits for its turn."""
 MARGIN = timedelta(minutes=10)
 """For how long after its end a proof is remembered, for events that were on their way."""
-ALWAYS = datetime(9999, 1, 1, tzinfo=UTC)
-"""The end of a right that has none."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """What a request brings, read: nothing of it has been proved."""
+class _Claims:
+    """What a request brings, read and compared; no signature has been checked."""
 
     access: Access
     possession: bytes | None
@@ -76,13 +69,14 @@ class _Read:
     holder: str | None
 
 
-class Judge:
-    """Decides, of the topics that *discovery* knows and those of entities and nodes.
+class ProofChecker:
+    """Checks proofs of rights to the topics that *discovery* knows, and to those of entities and
+    nodes.
 
     Args:
         revoked: Ids of delegations.
         addresses: The URLs at which the gateway is reached, as its settings say.
-        needs_digest: A proof without a digest of what it is sent with is refused.
+        needs_digest: A proof without a digest of its content is refused.
     """
 
     def __init__(
@@ -104,19 +98,21 @@ class Judge:
         self._needs_digest = needs_digest
         self._limits = limits or AdvertisementLimits()
         self._proofs = PrincipalRate(PROOFS, PROOFS_AT_ONCE, "Too many proofs of possession.")
-        self._strangers = asyncio.Semaphore(STRANGERS_AT_A_TIME)
+        # One thread, in which each stranger has a turn, and which is replaced before strangers have
+        # taught it too many names: libxml2 keeps those for the life of a thread.
+        self._strangers = ParsingThreads("proofs", wait=WAIT)
         self._denials: dict[str, int] = {}
 
-    async def decide(
+    async def check(
         self,
         topic: Topic,
         right: Right,
-        asking: Asking,
+        request: AccessRequest,
         *,
         now: datetime,
         came: datetime | None = None,
     ) -> Decision:
-        """Whether who asks has *right* to *topic*.
+        """Decide whether the sender of *request* has *right* to *topic*.
 
         Args:
             came: When it came, where that was not *now*.
@@ -124,16 +120,17 @@ class Judge:
         Raises:
             QuotaExceeded: A stranger brings too many proofs. Refused: ``UNAVAILABLE``.
         """
-        closed = self._discovery.protected.why_closed(topic)
+        proof = request.proof
+        closed = self._discovery.protected_topics.why_closed(topic)
         if closed is not None:
             return self.counted(right, Decision(closed))
-        if asking.brought.authorization is None and asking.brought.certificate is None:
-            return self.counted(right, Decision(Denial.MISSING))  # Which costs nothing.
-        if asking.principal is not None and asking.brought.authorization is not None:
-            self._count_proof(asking.principal, right)
-        decision = await self._decide(topic, right, asking, came or now)
+        if not proof.may_authorize and proof.certificate is None:
+            return self.counted(right, Decision(Denial.MISSING))
+        if request.principal is not None and proof.may_authorize:
+            self._count_proof(request.principal, right)
+        decision = await self._check(topic, right, request, came or now)
         if decision.allowed and decision.proof is not None:
-            decision = await self._claim(decision, asking, now)
+            decision = await self._claim(decision, request, now)
         return self.counted(right, decision)
 
     def _count_proof(self, principal: Principal, right: Right) -> None:
@@ -143,29 +140,31 @@ class Judge:
             self._count(right, "rate")
             raise
 
-    async def _decide(self, topic: Topic, right: Right, asking: Asking, now: datetime) -> Decision:
-        known = self._discovery.protected.id_of(topic)
-        own = None if known is not None else _own(owner_of(topic))
+    async def _check(
+        self, topic: Topic, right: Right, request: AccessRequest, now: datetime
+    ) -> Decision:
+        known = self._discovery.protected_topics.id_of(topic)
+        own = None if known is not None else advertisement_of_owner(owner_of(topic))
         if known is None and own is None:
             return Decision(Denial.EXPIRED)
         topic_id = UUID(known) if own is None else own.topic_id
-        read = partial(self._read, topic_id, right, asking, now)
-        brought = await self._apart(asking.principal, read)
+        read = partial(self._read, topic_id, right, request, now)
+        brought = await self._in_thread(request.principal, read)
         if isinstance(brought, Denial):
             return Decision(brought)
         advertised = await self.advertised(topic_id) if known is not None else None
         if own is None and advertised is None:
             return Decision(Denial.EXPIRED)
-        judged = partial(self._judge, own or advertised, brought, now)
-        return await self._apart(asking.principal, judged)
+        verify = partial(self._verify, own or advertised, brought, now)
+        return await self._in_thread(request.principal, verify)
 
     async def advertised(self, topic_id: UUID) -> bytes | None:
-        """What says whose a topic is, as it came; None where that is not kept any more."""
+        """Return the advertisement of a topic as it came; None if it is not kept any more."""
         rows = await self._store.submit(partial(advertisements.load, topic_ids=[str(topic_id)]))
         return rows[0].octets if rows else None
 
-    async def _apart(self, principal: Principal | None, work: Callable[[], T]) -> T:
-        """Have a thread do *work*; a stranger leaves threads for others.
+    async def _in_thread(self, principal: Principal | None, work: Callable[[], T]) -> T:
+        """Run *work* in a thread. All strangers share one, so that others have threads left.
 
         Raises:
             Refused: ``UNAVAILABLE``: too many strangers wait.
@@ -173,43 +172,45 @@ class Judge:
         if principal is None or principal.trusted:
             return await asyncio.to_thread(work)
         try:
-            async with asyncio.timeout(WAIT):
-                await self._strangers.acquire()
-        except TimeoutError:
-            text = "Too many proofs of possession wait to be judged."
-            raise Refused(Reason.UNAVAILABLE, text) from None
-        try:
-            return await asyncio.to_thread(work)
-        finally:
-            self._strangers.release()
+            return await self._strangers.run(0, lambda _: work(), principal.owner)
+        except Busy:
+            raise Busy(
+                "Too many proofs of possession wait to be checked; try again soon."
+            ) from None
 
-    def _read(self, topic_id: UUID, right: Right, asking: Asking, now: datetime) -> _Read | Denial:
-        """What a request brings, or why that cannot do whoever signed it."""
-        holder, named, shown, digest = None, "", asking.brought, None
+    def _read(
+        self, topic_id: UUID, right: Right, request: AccessRequest, now: datetime
+    ) -> _Claims | Denial:
+        """Return what a request brings, or why that is not enough whoever signed it."""
+        proof, holder, named, digest = request.proof, None, "", None
         try:
             said = Authorization(None)
-            if shown.authorization is not None:
-                said = read_as(Authorization, shown.authorization).value
+            authorization = proof.read_authorization()
+            if authorization is not None:
+                said = read_as(Authorization, authorization).value
+            elif proof.certificate is None:
+                return Denial.MISSING
             if said.possession is not None:
                 claim = read_as(Possession, said.possession).value
                 named = claim.audience
-                if claim.digest is not None and shown.digest is not None:
-                    digest = shown.digest()
-            elif shown.certificate is not None:
-                holder = self._holder(shown.certificate)
+                if claim.digest is not None and request.digest is not None:
+                    digest = request.digest()
+            elif proof.certificate is not None:
+                holder = self._holder(proof.certificate)
         except Refused:
             return Denial.MALFORMED
         audiences = self._audiences(named)
-        access = Access(right, shown.request, audiences, digest, self._needs_digest)
+        access = Access(right, proof.request, audiences, digest, self._needs_digest)
         if holder is None:
-            why = unfit(topic_id, access, said.possession, now=now)
-            if why is not None:
-                return why
-        return _Read(access, said.possession, said.delegation, holder)
+            denial = precheck_possession(topic_id, access, said.possession, now=now)
+            if denial is not None:
+                return denial
+        return _Claims(access, said.possession, said.delegation, holder)
 
-    def _judge(
-        self, topic: AnyAdvertisement | bytes | None, brought: _Read, now: datetime
+    def _verify(
+        self, topic: AnyAdvertisement | bytes | None, brought: _Claims, now: datetime
     ) -> Decision:
+        """Check all signatures."""
         if isinstance(topic, bytes):
             try:
                 topic = check_advertisement(topic, self._verifier, now=now).advertisement
@@ -217,7 +218,7 @@ class Judge:
                 topic = None
         if topic is None:
             return Decision(Denial.EXPIRED)
-        return decide(
+        return check_access(
             topic,
             brought.access,
             self._verifier,
@@ -229,14 +230,16 @@ class Judge:
         )
 
     def _holder(self, certificate: bytes) -> str | None:
-        """Whose key *certificate* has; None where it cannot be read, or who it is is refused."""
+        """Return the entity whose key *certificate* has; None if it cannot be read, or the entity
+        is refused."""
         try:
             holder = identifier_of(load_der_x509_certificate(certificate), Role.ENTITY)
         except (ValueError, UnsupportedAlgorithm):
             return None
         return None if holder in self._verifier.trust.refused else holder
 
-    async def _claim(self, decision: Decision, asking: Asking, now: datetime) -> Decision:
+    async def _claim(self, decision: Decision, request: AccessRequest, now: datetime) -> Decision:
+        """Note in the store that the proof of *decision* was used; deny it if it was before."""
         assert decision.proof is not None
         id_, expires = decision.proof
         claimed = await self._store.submit(
@@ -244,13 +247,13 @@ class Judge:
                 claims.claim,
                 sender=decision.holder,
                 message=id_,
-                notification=asking.use,
-                # What came in time may be judged late: it must not come again after that, either.
+                notification=request.use,
+                # What came in time may be checked late: it must not come again after that, either.
                 expires=(max(expires, now) + MARGIN).timestamp(),
                 now=now.timestamp(),
                 limits=self._limits,
                 kind=claims.PROOF,
-                once=asking.use == "subscribe",
+                once=request.use == "subscribe",
             ),
             locks=(LOCK,),
         )
@@ -260,15 +263,19 @@ class Judge:
         return replace(decision, denial=denial)
 
     def _audiences(self, named: str) -> frozenset[str]:
-        """The addresses of this gateway, with *named* where it is one of them or below one."""
+        """Return *named* if it is an address of this gateway, or below one."""
         where = normal_address(named)
         own = any(where == each or where.startswith(f"{each}/") for each in self._addresses)
         return frozenset({named}) if own else frozenset()
 
+    def close(self) -> None:
+        """End the thread; who waits for it is refused."""
+        self._strangers.close()
+
     # Counts.
 
     def counted(self, right: Right, decision: Decision) -> Decision:
-        """*decision*, counted where it is a denial."""
+        """Return *decision*, and count it if it is a denial."""
         if decision.denial is not None:
             self._count(right, decision.denial.name.lower().replace("_", "-"))
         return decision
@@ -278,7 +285,7 @@ class Judge:
         self._denials[key] = self._denials.get(key, 0) + 1
 
     def metrics(self) -> Iterator[Sample]:
-        """What was not allowed."""
+        """Return the numbers of denials."""
         yield counters(
             "discovery_denials",
             "Requests and messages without the right to a topic, by right and reason.",
@@ -288,8 +295,8 @@ class Judge:
 
 
 def normal_address(url: str) -> str:
-    """*url* as one may be compared: scheme and host in lower case, without the port that goes
-    without saying and without a slash at its end."""
+    """Return *url* in a form to compare: scheme and host in lower case, without the default port
+    and without a slash at its end."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -297,36 +304,8 @@ def normal_address(url: str) -> str:
         return url
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
-    said = "" if port is None or port == _USUAL.get(parts.scheme) else f":{port}"
+    said = "" if port is None or port == _DEFAULT_PORTS.get(parts.scheme) else f":{port}"
     return f"{parts.scheme}://{host}{said}{parts.path}".rstrip("/")
 
 
-_USUAL = {"http": 80, "https": 443}
-
-
-def owner_of(topic: Topic) -> str | None:
-    """Whose topic of topic discovery *topic* is; None: everybody's, or none of those."""
-    steps = topic.steps
-    if steps[0].namespace != TDN:
-        return None
-    if steps[0].name == "Entity" and len(steps) == 2:
-        return steps[1].name
-    if steps[0].name == "Services" and len(steps) == 4:
-        return steps[3].name
-    return None
-
-
-def _own(owner: str | None) -> TopicAdvertisement | None:
-    """What says that the topic of *owner* is its own."""
-    if owner is None:
-        return None
-    role = role_of(owner)
-    try:
-        topic_id = UUID(owner.removeprefix("" if role is None else role.value))
-    except ValueError:
-        return None
-    begins = datetime(1970, 1, 1, tzinfo=UTC)
-    return TopicAdvertisement(
-        topic_id, "", Creator(owner if role is Role.ENTITY else ""), begins, ALWAYS,
-        Descriptors(), Synopsis(SynopsisType.PATH),
-    )  # fmt: skip
+_DEFAULT_PORTS = {"http": 80, "https": 443}

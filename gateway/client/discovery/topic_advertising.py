@@ -1,4 +1,4 @@
-"""Topics of one's own, at work: advertised again and again, and found where no node answers."""
+"""Re-advertise the program's own topics, and answer queries about them when no node does."""
 
 import asyncio
 import random
@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 from filters.queries import seconds
 from gateway.client.discovery.exchange import Exchange, now
 from gateway.client.errors import GatewayError
-from gateway.discovery.creator import OwnTopics
-from gateway.discovery.outcomes import Dropped
+from gateway.discovery.node_messages import MessageDropped
+from gateway.discovery.own_topics import OwnTopics
 from mediation.discovery import (
     TOPICS,
     Checked,
@@ -25,13 +25,13 @@ from mediation.discovery import (
 from mediation.discovery.signing import sign
 
 QUERY_TIME = 0.1
-"""Seconds for a query of another over topics of one's own."""
+"""Seconds for a query of another entity over own topics."""
 RETRY_EVERY = 5.0
-"""Seconds after which what could not be said is said again."""
+"""Seconds after which a message that could not be sent is sent again."""
 
 
-class Advertising:
-    """The topics that an entity advertises."""
+class TopicAdvertiser:
+    """Advertises the topics of an entity."""
 
     def __init__(self, exchange: Exchange, credentials: Credentials, verifier: Verifier) -> None:
         self._exchange = exchange
@@ -41,16 +41,16 @@ class Advertising:
         self._changed = asyncio.Event()
 
     async def advertise(self, created: Created) -> None:
-        """Make a topic known, now and, while `repeat` runs, again."""
-        await self._exchange.say(self._own.advertise(created, now=now()), TOPICS)
+        """Advertise a topic now and, while `repeat` runs, again."""
+        await self._exchange.publish(self._own.advertise(created, now=now()), TOPICS)
         self._changed.set()
 
     async def withdraw(self, topic_id: UUID) -> None:
-        """Take a topic back."""
-        await self._exchange.say(self._own.withdraw(topic_id, now=now()), TOPICS)
+        """Withdraw a topic."""
+        await self._exchange.publish(self._own.withdraw(topic_id, now=now()), TOPICS)
 
     async def repeat(self) -> None:
-        """Advertise what is due, for ever."""
+        """Advertise topics when they are due, for ever."""
         late: list[bytes] = []
         while True:
             self._changed.clear()
@@ -64,12 +64,12 @@ class Advertising:
             late += self._own.due(now=now())
             with suppress(GatewayError):
                 while late:
-                    await self._exchange.say(late[0], TOPICS)
+                    await self._exchange.publish(late[0], TOPICS)
                     del late[0]
 
-    def answer_to(self, heard: Checked) -> Coroutine[Any, Any, None] | None:
-        """What answers a query of another to all creators; None: silence does."""
-        message = heard.message
+    def answer_to(self, received: Checked) -> Coroutine[Any, Any, None] | None:
+        """Return a coroutine that answers a query to all creators; None for silence."""
+        message = received.message
         if (
             not isinstance(message, TopicDiscoveryRequest)
             or message.head.sender == self._exchange.id
@@ -77,12 +77,12 @@ class Advertising:
             return None
         try:
             left = seconds(QUERY_TIME)
-            after, answer = self._own.answer(heard.octets, seconds_left=left, now=now())
-        except Dropped:
+            after, answer = self._own.answer(received.octets, seconds_left=left, now=now())
+        except MessageDropped:
             return None
-        return self._say_later(after, answer.octets, answer.receiver)
+        return self._publish_later(after, answer.octets, answer.receiver)
 
-    async def _say_later(self, after: timedelta, octets: bytes, receiver: str) -> None:
+    async def _publish_later(self, after: timedelta, octets: bytes, receiver: str) -> None:
         await asyncio.sleep(after.total_seconds())
-        with suppress(GatewayError):  # Silence, as of who has nothing to say.
-            await self._exchange.say(octets, topic_of(receiver))
+        with suppress(GatewayError):  # Silence, as if nothing had been found.
+            await self._exchange.publish(octets, topic_of(receiver))

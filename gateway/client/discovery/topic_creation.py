@@ -1,13 +1,13 @@
-"""Topics that nodes make."""
+"""Have nodes make topics."""
 
 from collections.abc import Iterable
 from contextlib import aclosing
 from datetime import timedelta
 
 from filters import Refused
-from gateway.client.discovery.exchange import Asked, Exchange, now
-from gateway.client.discovery.offers import Offer
-from gateway.client.discovery.searching import refused
+from gateway.client.discovery.exchange import Exchange, OutgoingRequest, now
+from gateway.client.discovery.node_search import Offer
+from gateway.client.discovery.topic_search import refused
 from gateway.client.errors import GatewayError
 from mediation.discovery import (
     Created,
@@ -24,7 +24,7 @@ from mediation.discovery import (
 from mediation.model.expiry import Duration
 
 CREATION_TIME = 5.0
-"""Seconds for a node to make a topic."""
+"""Seconds to wait for a node to make a topic."""
 MOST_NODES = 3
 """Nodes that are asked for a topic, one after the other."""
 
@@ -42,7 +42,7 @@ async def create_topic(
     *,
     encrypted: bool,
 ) -> Created:
-    """Have the first of *offers* that does so make a topic; see `Entity.create_topic`."""
+    """Ask the nodes of *offers* one after the other for a topic; see `Entity.create_topic`."""
     failed = GatewayError("no topic discovery node answered")
     for offer in list(offers)[:MOST_NODES]:
         request = TopicCreationRequest(
@@ -53,7 +53,7 @@ async def create_topic(
             None if lifetime is None else Duration(0, lifetime),
             encrypted,
         )
-        asked = Asked(request, topic_of(offer.node), offer.signer.certificate)
+        asked = OutgoingRequest(request, topic_of(offer.node), offer.signer.certificate)
         answers = exchange.ask([asked], wait)
         async with aclosing(answers):
             async for answer in answers:
@@ -63,7 +63,7 @@ async def create_topic(
                 try:
                     return check_created(request, answer, verifier, credentials, now=now())
                 except Refused as wrong:
-                    text = f"{offer.node} made another topic than asked for: {wrong.text}"
+                    text = f"{offer.node} made another topic than the one requested: {wrong.text}"
                     failed = GatewayError(text)
     try:
         raise failed

@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from filters.queries import Search, Spent
-from gateway.discovery import searches, service
-from gateway.discovery.outcomes import Asked, Searching
-from gateway.discovery.searches import Searches
+from gateway.discovery import long_searches, service
+from gateway.discovery.long_searches import LongSearches
+from gateway.discovery.node_messages import NodeRequest, RunningSearch
 from mediation.discovery import Dialect, Fault, Refusal, TopicDiscoveryResponse, queries_of
 from tests.rigs.discovery_at_work import (
     CONSUMER,
@@ -136,7 +136,7 @@ async def test_a_message_that_comes_again_meanwhile_is_searched_for_once(
 async def test_nobody_has_all_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with held(tmp_path, monkeypatch) as one:
         await advertise(one.node)
-        for number in range(searches.MOST_OF_ONE):
+        for number in range(long_searches.MOST_OF_ONE):
             await one.accept(one.dear(), number + 1)
         monkeypatch.setattr(service, "SOON", 0.0)
         await one.node.again(one.dear())
@@ -144,8 +144,8 @@ async def test_nobody_has_all_searches(tmp_path: Path, monkeypatch: pytest.Monke
         response = CONSUMER.read(cut.payload, now()).message
         assert isinstance(response, TopicDiscoveryResponse)
         assert response.more, "it says that it was cut short"
-        await one.accept(one.dear(PRODUCER), searches.MOST_OF_ONE + 1)
-        monkeypatch.setattr(searches, "MOST", searches.MOST_OF_ONE + 1)
+        await one.accept(one.dear(PRODUCER), long_searches.MOST_OF_ONE + 1)
+        monkeypatch.setattr(long_searches, "MOST", long_searches.MOST_OF_ONE + 1)
         monkeypatch.setattr(service, "SOON", 0.0)
         await one.node.again(one.dear(Speaker(None)))  # No room at all: it has nothing yet.
 
@@ -186,11 +186,11 @@ async def test_a_flood_of_regular_expressions_keeps_nobody_waiting(
             await node.again(plain)
             assert len(node.published.to(other)) == 1
             assert await node.ask() == 1, "who signs"
-            assert len(node.service._searches) == searches.MOST_OF_STRANGER
+            assert len(node.service._searches) == long_searches.MOST_OF_STRANGER
             # Another stranger's regular expression has room, and so has one of who signs.
             second = from_(other, "urn:other", "^north", Dialect.REGEX)
             node.service.accept(second)
-            await until(lambda: len(node.service._searches) == searches.MOST_OF_STRANGER + 1)
+            await until(lambda: len(node.service._searches) == long_searches.MOST_OF_STRANGER + 1)
             signed = CONSUMER.query(now(), "mole", Dialect.REGEX)
             await node.tell(signed, queries_of(parties().node_id))
             assert node.found() == 1
@@ -210,7 +210,7 @@ def from_(speaker: Speaker, source: str, text: str, dialect: Dialect) -> Deliver
 
 
 async def test_searches_go_on_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searches, "TURN", 0.0)
+    monkeypatch.setattr(long_searches, "TURN", 0.0)
     done: list[str] = []
     begun = Event()
 
@@ -220,11 +220,11 @@ async def test_searches_go_on_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
             done.append(name)
             yield None
 
-    def searching(name: str, number: int) -> Searching:
+    def searching(name: str, number: int) -> RunningSearch:
         asked = SimpleNamespace(signed=True, head=SimpleNamespace(sender=name))
-        return Searching(cast(Asked, asked), lambda: Search(steps(name, number), 1))
+        return RunningSearch(cast(NodeRequest, asked), lambda: Search(steps(name, number), 1))
 
-    them = Searches()
+    them = LongSearches()
     tasks = [
         asyncio.create_task(them.finish(searching(name, number), Spent(10)))
         for name, number in (("long", 6), ("short", 2))
