@@ -32,7 +32,7 @@ KNOWN_STAMPS := $(KNOWN_EXTRAS:%=$(VENV)/.installed-extra-%)
 RUN_SETS := base client build
 DEV_SETS := $(RUN_SETS) $(KNOWN_EXTRAS) dev
 # What is compiled when Dragoman is installed.
-BUILT_FROM := pyproject.toml hatch_build.py $(wildcard filters/matching/kernel/* filters/matching/kernel/*/*)
+BUILT_FROM := pyproject.toml hatch_build.py $(wildcard filters/matching/kernel/*)
 
 # Nothing of the caller's Python environment may leak in. Without compiled files each of hundreds of
 # processes that the tests start compiles the whole of Dragoman anew.

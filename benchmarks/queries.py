@@ -104,7 +104,7 @@ DIALECTS: Mapping[str, tuple[str, float, Queries]] = {
             "true of none": lambda r: f"//*[local-name()='height'] > {r.randrange(2000, 3000)}",
             "counted": lambda r: f"count(//*) > {r.randrange(100, 999)}",
             "a long text": lambda r: f"string-length(.) > {r.randrange(9000, 9999)}",
-            "what libxml2 decides": lambda r: f"lang('x{r.randrange(99)}')",
+            "a language": lambda r: f"lang('x{r.randrange(99)}')",
         },
     ),
     "xquery": (

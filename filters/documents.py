@@ -49,7 +49,7 @@ class DocumentLimits:
     """Nor does a part of one: a name, a value, a URI."""
 
     def covers(self, other: "DocumentLimits") -> bool:
-        """Whether each of these limits is at least as wide as *other*'s."""
+        """Return whether each of these limits is at least as wide as *other*'s."""
         return all(getattr(self, each.name) >= getattr(other, each.name) for each in fields(self))
 
     def __post_init__(self) -> None:
@@ -198,7 +198,8 @@ _parsers = _Parsers()
 
 
 def _behind_declaration(octets: bytes) -> int:
-    """Where the XML declaration of *octets* ends, which are in UTF-8; 0 where there is none."""
+    """Return where the XML declaration of *octets* ends, which are in UTF-8; 0 where there is
+    none."""
     if not (octets.startswith(b"<?xml") and octets[5:6] in (b" ", b"\t", b"\r", b"\n")):
         return 0
     declaration = DECLARATION.match(octets)

@@ -291,8 +291,9 @@ def _check_understood(envelope: Envelope, strange: Iterable[int]) -> None:
 
 
 def _is_plain_event(name: str) -> bool:
-    """Whether an element of this name is an event wherever it stands, and nothing of its message is
-    read in it. Whoever reads a topic, or anything else, in events of some name excepts it here."""
+    """Return whether an element of this name is an event wherever it stands, and nothing of its
+    message is read in it. Whoever reads a topic, or anything else, in events of some name excepts
+    it here."""
     if name.startswith(_WINDOWS) or name in profiles.TOPIC_SIGNS:
         return False
     if name.rpartition("}")[2] in _BY_CALL:
@@ -464,8 +465,8 @@ def _own_specification(rules: EndpointRules) -> Specification | None:
 def _is_asked(
     own: Operation, name: str, specification: Specification | None, operation: Operation
 ) -> bool:
-    """Whether a body asks for *own*, the operation of its action; *specification* and *operation*
-    are what its first child, of this expanded *name*, was detected as."""
+    """Return whether a body asks for *own*, the operation of its action; *specification* and
+    *operation* are what its first child, of this expanded *name*, was detected as."""
     if not name:
         return own not in _WITH_PARTS
     return specification is not None and operation is own

@@ -91,8 +91,8 @@ PRODUCER_VIEWS: Mapping[View, Version] = {
 
 
 def of_producer(expression: Expression) -> bool:
-    """Whether *expression* is a condition over the producer's properties: ``ProducerProperties`` of
-    WS-BaseNotification 1.3, ``Precondition`` of its drafts."""
+    """Return whether *expression* is a condition over the producer's properties:
+    ``ProducerProperties`` of WS-BaseNotification 1.3, ``Precondition`` of its drafts."""
     return expression.view in PRODUCER_VIEWS
 
 

@@ -52,7 +52,7 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 @dataclass(frozen=True, slots=True)
 class SoapShape:
-    """All that the octets of a delivery in SOAP depend on, but the consumer."""
+    """The key of a rendering in SOAP: all that its octets depend on, but the consumer."""
 
     wrapping: Wrapping
     soap: Soap
@@ -70,7 +70,7 @@ class SoapShape:
 
     @property
     def tells(self) -> frozenset[Fact]:
-        """What its messages say of an event besides the payload."""
+        """The facts of an event that its messages say besides the payload."""
         return self.wrapping.tells
 
 
@@ -258,7 +258,7 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
 
 
 def _is_short(producer: EndpointReference | None) -> bool:
-    """Whether a producer has no more than an address."""
+    """Return whether a producer has no more than an address."""
     return producer is None or not (producer.properties or producer.parameters or producer.metadata)
 
 

@@ -54,7 +54,7 @@ def operation_asked_for(action: str | None) -> str | None:
 
 
 def _is_eventing(namespace: str) -> bool:
-    """Whether a namespace is that of another version of WS-Eventing."""
+    """Return whether a namespace is that of another version of WS-Eventing."""
     return namespace.endswith("/ws-evt") and namespace != names.WSE_2011_03
 
 

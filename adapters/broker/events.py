@@ -26,7 +26,7 @@ NO_ATTRIBUTES: Mapping[str, object] = MappingProxyType({})
 
 
 def is_attribute(name: str) -> bool:
-    """Whether a property of this name is an attribute."""
+    """Return whether a property of this name is an attribute."""
     return name.startswith(_PREFIXES)
 
 

@@ -246,7 +246,7 @@ class Publications(Generic[OutgoingT]):
             self.failed(message, f"the broker refused a message: {words}")
 
     def put_back(self) -> None:
-        """What is in flight goes again: the broker let go of it, for no fault of its own."""
+        """Send again what is in flight: the broker let go of it, for no fault of its own."""
         self.waiting.extendleft(reversed(self.flying))
         self.flying.clear()
 

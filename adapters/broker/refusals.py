@@ -1,4 +1,4 @@
-"""What a broker refused lately, remembered for a while, so that the like of it is refused at once.
+"""Refusals of a broker, remembered for a while, so that the like of them is refused at once.
 
 A refusal teaches one of three things: how large a message may be, that a destination takes nothing
 from us, or, where its words say neither, that this one message is not taken. Permissions and limits
@@ -18,15 +18,15 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a refusal says about other messages: those of *octets* bytes or more are refused, or all
-    for *destination*; with neither, only the message itself."""
+    """The conclusion from a refusal for other messages: those of *octets* bytes or more are
+    refused, or all for *destination*; with neither, only the message itself."""
 
     octets: int | None = None
     destination: str | None = None
 
 
 class Refusals:
-    """What is known to be refused.
+    """The messages that are known to be refused.
 
     Args:
         clock: Seconds, of any beginning.

@@ -95,7 +95,7 @@ class UnreadableCount:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a connection ended: in message *id* of *queue*, or behind it."""
+    """The place where a connection ended: in message *id* of *queue*, or behind it."""
 
     queue: str
     id: str

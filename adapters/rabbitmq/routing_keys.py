@@ -72,7 +72,7 @@ class RoutingKeys:
         self._every_event = every_event
 
     def takes(self, payload: bytes) -> bool:
-        """Whether *payload*, one element, is an event that is copied."""
+        """Return whether *payload*, one element, is an event that is copied."""
         return self._every_event or _name_of(payload) in self._keys
 
     def keys_of(self, payload: bytes) -> tuple[str, ...]:

@@ -233,8 +233,8 @@ class Consuming:
             self._prefetch.end(session)
 
     def _place(self, session: _Session) -> Place:
-        """Where the connection of *session* has ended: in the frame that it was reading, or behind
-        the last one."""
+        """Return where the connection of *session* has ended: in the frame that it was reading, or
+        behind the last one."""
         headers = session.connection.unfinished
         if "message-id" in headers:
             self._disbelieve(headers["message-id"])

@@ -15,7 +15,7 @@ from filters.dialects import TOPIC_FULL
 
 
 class InterestContract(AdapterTrials):
-    """What is wanted is yielded, and nothing else."""
+    """The contract of interests: what is wanted is yielded, and nothing else."""
 
     async def test_only_what_is_wanted_is_yielded(self, data: Path) -> None:
         wanted, other, last = map(self.notification, ("storm", "calm", "storm"))

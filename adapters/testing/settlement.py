@@ -8,7 +8,8 @@ from mediation.model.messages import Attachment
 
 
 class SettlementContract(AdapterTrials):
-    """What is not settled comes again, and is bounded; what is settled does not."""
+    """The contract of settlement: what is not settled comes again, and is bounded; what is settled
+    does not."""
 
     async def test_no_more_than_the_prefetch_is_unsettled(self, data: Path) -> None:
         async with self.running(data, self.interest("storm")) as adapter:

@@ -1,4 +1,4 @@
-"""What the tests of an adapter are made of."""
+"""Base of the tests of an adapter."""
 
 import asyncio
 import uuid
@@ -27,7 +27,7 @@ TOO_SOON = 0.2
 
 
 class AdapterTrials:
-    """What the system under test is like, and what its tests are made of."""
+    """Describes the system under test, and makes what its tests need."""
 
     durable = False
     """True if published messages come again after a restart until they are settled."""

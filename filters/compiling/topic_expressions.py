@@ -89,7 +89,7 @@ def parse_expression(
 
 
 def asks_for_minimal(expression: Expression) -> bool:
-    """Whether *expression*, which `parse_expression` takes, names minimal forms alone."""
+    """Return whether *expression*, which `parse_expression` takes, names minimal forms alone."""
     # Asked of every subscription at every start, and nearly all are done here.
     if "Minimal" not in expression.text:
         return False

@@ -47,7 +47,7 @@ PayloadPaths: TypeAlias = Mapping[View, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Kept(Generic[Key]):
-    """What was found in a lasting document, when the index of its view had changed so often."""
+    """Matches found in a lasting document, when the index of its view had changed so often."""
 
     document: bytes
     changes: int

@@ -51,7 +51,7 @@ class Killable:
         return None if self._process is None else self._process.pid
 
     def has_died(self) -> bool:
-        """Whether there is a process, which has ended by itself."""
+        """Return whether there is a process, which has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
     def start(self) -> None:

@@ -22,21 +22,18 @@ from filters.queries.query import Query
 from filters.queries.selector_candidates import candidates
 from filters.queries.selectors import Selector
 from filters.queries.timeline import LARGEST, Chunk, Row, Timeline
-from filters.queries.trees import tell
+from filters.queries.trees import read_summary
 from filters.queries.words import WordQuery, words_in
 from filters.reasons import FilterError, Reason
 
 Key = TypeVar("Key")
-Same = TypeVar("Same", DocumentSize, bytes)
 
 MAX_THINGS = 100_000
 MAX_BYTES = 2**30
 LIMIT = 100
 """Keys of an answer, where nobody asks for more or fewer."""
 MAX_SIZES = 4096
-"""Different sizes of documents that are remembered, and different vocabularies."""
-LONGEST_VOCABULARY = 4096
-"""Bytes of a vocabulary that is."""
+"""Different sizes of documents that are remembered."""
 _WORD = 64
 """Bytes that a word takes in the index."""
 
@@ -75,7 +72,6 @@ class Catalogue(Generic[Key]):
         self._properties = Properties()
         # Figures of sizes are rounded, so that there are few: one object of each.
         self._sizes: dict[DocumentSize, DocumentSize] = {}
-        self._vocabularies: dict[bytes, bytes] = {}
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -94,8 +90,8 @@ class Catalogue(Generic[Key]):
             FilterError: ``QUOTA``: there is no room for it. Nothing has changed then.
         """
         words = words_in(described.described_texts())
-        signature, size, tape = tell(described.documents)
-        weight = described.weight() + _WORD * len(words) + sum(map(len, tape or ()))
+        signature, size = read_summary(described.documents)
+        weight = described.weight() + _WORD * len(words)
         former = self._numbers.get(key)
         others = len(self._rows) - (former is not None)
         left = self.max_bytes - self.weight
@@ -104,10 +100,8 @@ class Catalogue(Generic[Key]):
         if others >= self._max_things or weight > left:
             raise FilterError(Reason.QUOTA, "the catalogue is full")
         if size is not None:
-            size = _same(size, self._sizes)
-        if tape is not None and len(tape[0]) <= LONGEST_VOCABULARY:
-            tape = (_same(tape[0], self._vocabularies), tape[1])
-        row = Row(self._next, key, described, weight, signature, size, tape)
+            size = self._shared(size)
+        row = Row(self._next, key, described, weight, signature, size)
         self._next += 1
         with self._lock:
             if former is not None:
@@ -124,6 +118,12 @@ class Catalogue(Generic[Key]):
         self._properties.add(described.properties, number)
         for word in words:
             self._words.add(word, number)
+
+    def _shared(self, size: DocumentSize) -> DocumentSize:
+        """Return the first size that was equal to *size*, so that there is one object of each."""
+        if len(self._sizes) >= MAX_SIZES:
+            self._sizes.clear()
+        return self._sizes.setdefault(size, size)
 
     def remove(self, key: Key) -> None:
         """Forget *key*.
@@ -285,13 +285,6 @@ class Search(Generic[Key]):
         """What was found so far."""
         complete = self._complete and self._is_over
         return Found(tuple(self._keys), more=self._more, complete=complete)
-
-
-def _same(one: Same, known: dict[Same, Same]) -> Same:
-    """Return the first that was equal to *one*, so that there is one object of each."""
-    if len(known) >= MAX_SIZES:
-        known.clear()
-    return known.setdefault(one, one)
 
 
 def _collected(numbers: Iterable[int]) -> Collection[int]:

@@ -12,7 +12,6 @@ from typing import TypeAlias, TypeVar
 from filters.queries.budget import SecondsLeft
 from filters.queries.query import Query
 from filters.queries.regular import RegularQuery
-from filters.queries.tapes import DOUBTFUL, FALSE, TRUE, Tape
 from filters.queries.timeline import Chunk, Row
 from filters.queries.trees import TreeQuery
 from filters.queries.words import WordQuery
@@ -23,14 +22,12 @@ Decided: TypeAlias = tuple[Row[Key], bool | None] | None
 """A thing and whether a query is true of it, None where that costs too much; or a turn."""
 
 BATCH = 32
-"""Things that XQuery decides about in one request, tapes that are asked at once; and things between
-two looks at the clock."""
+"""Things that XQuery decides about in one request; and things between two looks at the clock."""
 LEAST, FIRST, MOST = 1024, 4096, 65536
 """Bytes of text that are searched in one go, if no thing has more: at least, at first, at most. The
 worst regular expressions take 5 ms for a kilobyte, most take less for 64."""
 LONG = 0.004
 """Seconds of one go after which the next ones are shorter."""
-_DOUBT = bytes((DOUBTFUL,))
 
 
 class TimeIsOver(Exception):
@@ -135,8 +132,12 @@ def decided(query: Query, parts: Iterator[list[Row[Key]]], clock: Clock) -> Iter
                     clock.tick()
                     yield row, words.has_phrases(row.described)
             case TreeQuery() as tree:
-                for some in in_parts(rows, BATCH):
-                    yield from _asked(tree, some, clock)
+                for row in rows:
+                    # A turn after each: the dearest expression that is evaluated takes
+                    # `VISITS` steps of libxml2 on one document, some milliseconds.
+                    clock.check()
+                    yield row, tree.holds(row.described.documents, row.size)
+                    yield None
             case RegularQuery() as regular:
                 yield from _matched(regular, rows, length, clock)
             case _:
@@ -156,36 +157,6 @@ def _decided_together(
         verdicts = xquery.decide([row.described.documents for row in some], clock.left())
         yield from zip(some, verdicts, strict=True)
         yield None
-
-
-def _asked(tree: TreeQuery, rows: list[Row[Key]], clock: Clock) -> Iterator[Decided[Key]]:
-    """Return what *tree* is of those of *rows* that their tapes do not say it is false of."""
-    at = 0
-    while at < len(rows):
-        clock.check()
-        said = _said(tree, rows[at:])
-        if said.count(FALSE) < len(said):
-            for row, verdict in zip(rows[at:], said, strict=False):
-                if verdict == TRUE:
-                    yield row, True
-                elif verdict == DOUBTFUL:
-                    clock.check()
-                    yield row, tree.holds(row.described.documents, row.size)
-                    yield None
-        at += len(said)
-        yield None
-
-
-def _said(tree: TreeQuery, rows: list[Row[Key]]) -> bytes:
-    """Return what the tapes of the first of *rows* say."""
-    if tree.asking is None:
-        return _DOUBT * len(rows)
-    tapes: list[Tape] = []
-    for row in rows:
-        if row.tape is None:
-            break
-        tapes.append(row.tape)
-    return tree.asking.decide(tapes) if tapes else _DOUBT
 
 
 def in_parts(rows: list[Row[Key]], most: int) -> Iterator[list[Row[Key]]]:

@@ -8,7 +8,6 @@ from typing import Generic, TypeVar
 from filters.matching.fallback.cost import DocumentSize
 from filters.queries.described import Described
 from filters.queries.regular import as_lines
-from filters.queries.tapes import Tape
 
 Key = TypeVar("Key")
 
@@ -18,7 +17,7 @@ LARGEST = 512
 
 class Row(Generic[Key]):
     """A thing: its place in the order (when it was created, and a number, which grows), its key,
-    what is said of it, its weight in bytes, and what is kept of its documents and its texts."""
+    what is said of it, its weight in bytes, and signature and size of its documents."""
 
     __slots__ = (
         "_lines",
@@ -28,7 +27,6 @@ class Row(Generic[Key]):
         "number",
         "signature",
         "size",
-        "tape",
         "weight",
     )
 
@@ -40,7 +38,6 @@ class Row(Generic[Key]):
         weight: int,
         signature: int,
         size: DocumentSize | None,
-        tape: Tape | None,
     ) -> None:
         self.at: tuple[datetime, int] = (described.created, number)
         self.number = number
@@ -49,7 +46,6 @@ class Row(Generic[Key]):
         self.weight = weight
         self.signature = signature
         self.size = size
-        self.tape = tape
         self._lines: bytes | None = None
 
     def lines(self) -> bytes:

@@ -4,8 +4,8 @@ To parse a document takes longer than to evaluate an expression, so documents sh
 without. A document has a *signature*: bits for the names of its elements and attributes, and for
 their values. What an expression requires of any document of which it is true (`required`, from its
 plan) is bits too, so a document that lacks one of them is not read. It is never the other way
-round. Of what is left, the compiled engine asks the tapes (`filters.queries.tapes`), and libxml2
-decides what these leave open.
+round. Libxml2 decides about what is left, one document after the other; where the time of a query
+ends before it has done so, the answer says that it is not complete.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +32,6 @@ from filters.matching.planning.plan import (
     Plan,
 )
 from filters.matching.planning.planner import plan
-from filters.queries.tapes import Tape, asking, tape_of
 from filters.xpath.parser import parse_text
 
 NAME_BITS, NUMBER_BITS = 448, 64
@@ -54,17 +53,14 @@ class TreeQuery:
         FilterError: As `filters.xpath.compile_xpath`.
     """
 
-    __slots__ = ("_cheap", "_compiled", "asking", "masks")
+    __slots__ = ("_cheap", "_compiled", "masks")
 
     def __init__(self, text: str) -> None:
         self._compiled = Compiled(text, ())
         self._cheap: DocumentSize | None = None
         """The last size that it was cheap for: things of one kind come one after the other."""
-        tree = parse_text(text, ())
-        self.masks = required(plan(tree))
+        self.masks = required(plan(parse_text(text, ())))
         """What the signature of a document must have: all bits of one of these. None is none."""
-        self.asking = asking(tree)
-        """Asks tapes; None where it cannot be asked of them."""
 
     def holds(self, documents: Sequence[bytes], size: DocumentSize | None = None) -> bool | None:
         """Return True if it is true of one of *documents*; None where it is too expensive to find
@@ -110,23 +106,21 @@ def document_text(documents: Sequence[bytes]) -> str:
     return "\n".join(text for piece in pieces if (text := piece.strip()))
 
 
-class Told(NamedTuple):
-    """What is kept of documents, so that they need not be read.
+class Summary(NamedTuple):
+    """What is kept of documents, so that most queries need not read them.
 
     Attributes:
-        signature: That of all together.
-        size: One that covers theirs; None where there is no document.
-        tape: Of the only document; None where there are several, or it has none.
+        signature: The bits of all documents together.
+        size: A size that covers all of them; None where there is no document.
     """
 
     signature: int
     size: DocumentSize | None
-    tape: Tape | None
 
 
-def tell(documents: Sequence[bytes]) -> Told:
-    """Return what is to be kept of *documents*."""
-    signature, covering, tape = 0, None, None
+def read_summary(documents: Sequence[bytes]) -> Summary:
+    """Read *documents*, and return their summary."""
+    signature, covering = 0, None
     for document in documents:
         root = read(document)
         if root is None:
@@ -137,9 +131,7 @@ def tell(documents: Sequence[bytes]) -> Told:
             signature = EVERYTHING
         else:
             signature |= _bits_of(root)
-        if len(documents) == 1:
-            tape = tape_of(root)
-    return Told(signature, covering, tape)
+    return Summary(signature, covering)
 
 
 def required(of: Plan) -> tuple[int, ...]:

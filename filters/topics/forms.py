@@ -26,7 +26,7 @@ MINIMAL_FORMS: Mapping[Topic, Topic] = {
 
 
 def are_minimal(paths: tuple[TopicPath, ...]) -> bool:
-    """Whether *paths* name minimal forms and nothing else: who names a full form, too, or
+    """Return whether *paths* name minimal forms and nothing else: who names a full form, too, or
     everything, gets what is published as it is."""
     return bool(paths) and all(path in _FULL_PATHS for path in paths)
 

@@ -81,7 +81,7 @@ def parse_clark(text: str) -> Topic:
 
 @lru_cache(maxsize=1024)
 def is_namespace(uri: str) -> bool:
-    """Whether an XML document may declare *uri* as a namespace.
+    """Return whether an XML document may declare *uri* as a namespace.
 
     Parsers refuse what is no URI (Namespaces in XML 1.0, section 3), and with it every envelope
     that names a topic of it.

@@ -74,7 +74,7 @@ def is_false(text: str, namespaces: Namespaces) -> bool:
 
 
 def _is_constant(node: Node) -> bool:
-    """Whether *node* itself, apart from what it holds, asks nothing of the document."""
+    """Return whether *node* itself, apart from what it holds, asks nothing of the document."""
     match node:
         case Path() | Filtered():
             return False

@@ -49,13 +49,6 @@ class KnownSubscriptions(Protocol):
 
     def by_id(self, id_: str) -> Entry | None: ...
 
-    async def learn(self) -> None:
-        """Learn what other gateways have changed.
-
-        Raises:
-            StoreUnavailable: The store cannot be read.
-        """
-
 
 class WorkSharing(Protocol):
     """How the work is shared, chosen once at the start.
@@ -101,9 +94,15 @@ class WorkSharing(Protocol):
         self,
         dispatchers: Dispatchers,
         subscriptions: KnownSubscriptions,
+        learn: Callable[[], Awaitable[None]],
         make: Callable[[PartitionShare], Dispatcher],
     ) -> None:
-        """Add to *dispatchers* those that *make* makes, now or as partitions are taken."""
+        """Add to *dispatchers* those that *make* makes, now or as partitions are taken.
+
+        Args:
+            learn: Learns from the store what other gateways have changed of *subscriptions*; it
+                raises `StoreUnavailable`.
+        """
 
     async def run(self) -> None:
         """Keep this gateway's part of the work, for ever."""

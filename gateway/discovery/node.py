@@ -33,7 +33,7 @@ from filters.queries import (
     unlimited,
 )
 from gateway.discovery.describing import describe, read_described, row_of
-from gateway.discovery.limits import NodeLimits, Rates
+from gateway.discovery.limits import NodeLimits, RequestRates
 from gateway.discovery.outcomes import (
     Advertised,
     Answer,
@@ -117,7 +117,7 @@ class Node:
         limits: NodeLimits | None = None,
         xquery: XQueryWorker | None = None,
         catalogue: Catalogue[str] | None = None,
-        rates: Rates | None = None,
+        rates: RequestRates | None = None,
     ) -> None:
         self.id = credentials.identifier(Role.NODE)
         self.limits = limits or NodeLimits()
@@ -127,7 +127,7 @@ class Node:
         self._sign = sign
         self._new_uuid = new_uuid
         self._xquery = xquery
-        self._rates = rates or Rates(self.limits)
+        self._rates = rates or RequestRates(self.limits)
         self._strangers = ReplayWindow()
         self.catalogue = catalogue if catalogue is not None else Catalogue[str]()
         self._ends: list[tuple[float, str]] = []
@@ -152,7 +152,7 @@ class Node:
         Raises:
             Dropped: Nothing becomes of it.
         """
-        if not self._rates.message(publisher):
+        if not self._rates.allow_message(publisher):
             raise Dropped("rate")
         try:
             if _ADVERTISED.match(octets):
@@ -187,7 +187,7 @@ class Node:
         if checked.signer is None:
             if not self.policy.serves(None):
                 raise Dropped("unauthenticated")
-            if not self._rates.stranger(publisher):
+            if not self._rates.allow_unsigned(publisher):
                 raise Dropped("rate")
             admit(checked, self._strangers, now=now)
         elif not self.policy.serves(checked.signer):
@@ -303,7 +303,7 @@ class Node:
         soon: SecondsLeft | None,
         now: datetime,
     ) -> Answer | Found | Searching:
-        if not self._rates.query():
+        if not self._rates.allow_query():
             return self.refuse(asked, Fault.LIMIT, "Too many queries come now.", now=now)
         if len(request.query.text.strip()) < self.policy.shortest_query:
             text = f"A query has at least {self.policy.shortest_query} characters."

@@ -9,7 +9,7 @@ and are the oldest again when they were not.
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -45,7 +45,6 @@ LOOK_AROUND = 0.5
 """Seconds between two looks for messages that other replicas have put in, while readers wait."""
 REPLAY = 300.0
 """Seconds for which messages that were sent over a stream can be sent again."""
-HOUSEKEEPING = 300.0
 FULL_FOR = 5.0
 """Seconds after which a sender may try a full mailbox again."""
 T = TypeVar("T")
@@ -77,7 +76,6 @@ class Mailboxes:
         self._quotas = quotas
         self._trusts = trusts
         self._owner_bytes = owner_bytes or OwnerBytes(store, trusts=lambda _: True)
-        self._end_feeds: Callable[[Mailbox], Awaitable[None]] | None = None
         self._by_key: dict[str, Mailbox] = {}
         self._named: dict[str, Mailbox] = {}
         self.waiting = WaitingReaders()
@@ -86,10 +84,6 @@ class Mailboxes:
         """Messages that went to the dead letters, for want of room or of a reader."""
         self.expired = 0
         """Messages that were removed because their life was over, and nobody asked for them."""
-
-    def before_destroying(self, end_feeds: Callable[[Mailbox], Awaitable[None]]) -> None:
-        """Call *end_feeds* with each mailbox that is destroyed, to end what fills it."""
-        self._end_feeds = end_feeds
 
     async def start(self) -> None:
         """Load the mailboxes of the store.
@@ -237,25 +231,6 @@ class Mailboxes:
             for mailbox in await self._store.submit(partial(rows.load, keys=keys, names=names)):
                 self._know(mailbox)
 
-    async def destroy(self, mailbox: Mailbox) -> None:
-        """Delete *mailbox* and its messages, and end the subscriptions that fill it.
-
-        They end first, so that after a crash no subscription is left without its mailbox; and
-        again when the mailbox is gone, because new ones may have come meanwhile.
-        """
-        if self._end_feeds is not None:
-            await self._end_feeds(mailbox)
-        thin = partial(rows.thin, key=mailbox.key)
-        while await self._change(mailbox.key, thin) == rows.THINNED:
-            pass  # In slices: other operations of the store have their turn in between.
-        await self._change(mailbox.key, partial(rows.destroy, key=mailbox.key))
-        _log.info("mailbox.destroyed", mailbox=mailbox.id)
-        try:
-            if self._end_feeds is not None:  # Learning of feeds needs a mailbox that is known.
-                await self._end_feeds(mailbox)
-        finally:
-            self.gone(mailbox.key)
-
     def _change(self, key: str, operation: Callable[[Connection], T]) -> "asyncio.Future[T]":
         """Run *operation*, which changes the messages of the mailbox with *key*, on the store."""
         return self._store.submit(operation, locks=(key,))
@@ -368,17 +343,7 @@ class Mailboxes:
 
     # Housekeeping.
 
-    async def run(self, keeps_house: Callable[[], bool] = lambda: True) -> None:
-        """Clear old messages and mailboxes, for ever; of several gateways with one store, one
-        does."""
-        while True:
-            with contextlib.suppress(Refused):
-                if keeps_house():
-                    await self.clear()
-                await self._forget_destroyed()
-            await asyncio.sleep(HOUSEKEEPING)
-
-    async def _forget_destroyed(self) -> None:
+    async def forget_destroyed(self) -> None:
         """Forget mailboxes that other replicas have destroyed, and nobody asked for here since."""
         if self._store.may_be_shared:
             known = set(self._by_key)
@@ -387,8 +352,7 @@ class Mailboxes:
                 self._forget(key)
 
     async def clear(self) -> None:
-        """Remove messages whose life is over, bury those that nobody took in time, and destroy
-        mailboxes that nobody read."""
+        """Remove messages whose life is over, and bury those that nobody took in time."""
         now = self._clock()
         while expired := await self._store.submit(partial(messages.expire, now=now)):
             self.expired += expired
@@ -399,9 +363,11 @@ class Mailboxes:
             self.dropped += buried
             if buried < messages.AT_A_TIME:
                 break
-        for key in await self._store.submit(partial(rows.unused, before=now - self._quotas.idle)):
-            with contextlib.suppress(MailboxUnknown):
-                await self.destroy(await self.find(key))
+
+    async def unused(self) -> Sequence[str]:
+        """The keys of mailboxes that nobody has read for too long."""
+        idle_since = self._clock() - self._quotas.idle
+        return await self._store.submit(partial(rows.unused, before=idle_since))
 
     async def look_around(self) -> None:
         """Wake readers when another replica has put something into their mailboxes, for ever."""

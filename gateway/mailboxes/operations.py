@@ -4,13 +4,13 @@ import contextlib
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
 
 from filters import Reason, Refused
 from gateway.exchange import Handlers, Handover, Inbound
 from gateway.mailboxes.errors import MailboxUnknown
 from gateway.mailboxes.leases import LEASE, TAKEN, UNTIL_NAMED, Batch
 from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.mailboxes.removal import Feed, Feeds, MailboxRemoval
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.intake import Intake
 from gateway.security.resource_addresses import (
@@ -20,7 +20,6 @@ from gateway.security.resource_addresses import (
     key_in,
     key_named,
 )
-from mediation.model.messages import Subscription
 from mediation.model.requests import (
     CreateMailbox,
     DestroyMailbox,
@@ -42,30 +41,14 @@ _RESOURCES = {
 }
 
 
-class Feed(Protocol):
-    """A subscription that a mailbox was made for, as it now is."""
-
-    @property
-    def subscription(self) -> Subscription: ...
-
-
-class Feeds(Protocol):
-    """The subscriptions that mailboxes were made for."""
-
-    async def keep_alive(self, mailbox: Mailbox, seconds: float) -> Feed | None:
-        """Let the subscription of *mailbox* live on, whose reader waits for *seconds*. Returns None
-        where it has none."""
-
-    async def end(self, mailbox: Mailbox) -> bool:
-        """End the subscription of *mailbox*, and *mailbox* with it. Returns False where it has
-        none."""
-
-
 class MailboxOperations:
     """Makes, reads and destroys mailboxes for readers that speak SOAP."""
 
-    def __init__(self, mailboxes: Mailboxes, feeds: Feeds, intake: Intake) -> None:
+    def __init__(
+        self, mailboxes: Mailboxes, removal: MailboxRemoval, feeds: Feeds, intake: Intake
+    ) -> None:
         self._mailboxes = mailboxes
+        self._removal = removal
         self._feeds = feeds
         self._intake = intake
 
@@ -94,8 +77,7 @@ class MailboxOperations:
             if request.lenient:
                 return Done()
             raise
-        if not await self._feeds.end(mailbox):
-            await self._mailboxes.destroy(mailbox)
+        await self._removal.remove(mailbox)
         return Done()
 
     async def take(

@@ -5,7 +5,7 @@ from datetime import datetime
 from filters import Reason, Refused
 from gateway.exchange import Inbound
 from gateway.mailboxes.mailboxes import Mailboxes
-from gateway.mailboxes.operations import Feeds
+from gateway.mailboxes.removal import MailboxRemoval
 from gateway.model.mailboxes import Mailbox
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceKind, addressed
@@ -19,9 +19,9 @@ from mediation.specifications import properties_in
 class PullPointResource:
     """One mailbox, as the address of a pull point names it."""
 
-    def __init__(self, mailboxes: Mailboxes, feeds: Feeds, mailbox: Mailbox) -> None:
+    def __init__(self, mailboxes: Mailboxes, removal: MailboxRemoval, mailbox: Mailbox) -> None:
         self._mailboxes = mailboxes
-        self._feeds = feeds
+        self._removal = removal
         self._mailbox = mailbox
 
     async def properties(self, version: Version, now: datetime) -> PropertyDocument:
@@ -37,20 +37,19 @@ class PullPointResource:
         )
 
     async def destroy(self) -> None:
-        if not await self._feeds.end(self._mailbox):
-            await self._mailboxes.destroy(self._mailbox)
+        await self._removal.remove(self._mailbox)
 
 
 class PullPointResources:
     """All pull points."""
 
-    def __init__(self, mailboxes: Mailboxes, feeds: Feeds) -> None:
+    def __init__(self, mailboxes: Mailboxes, removal: MailboxRemoval) -> None:
         self._mailboxes = mailboxes
-        self._feeds = feeds
+        self._removal = removal
 
     async def find(self, incoming: Incoming, inbound: Inbound) -> PullPointResource | None:
         address = addressed(inbound.path, incoming.context.headers.to)
         if address is None or address.kind is not ResourceKind.PULL_POINT:
             return None
         mailbox = await self._mailboxes.find(address.key)
-        return PullPointResource(self._mailboxes, self._feeds, mailbox)
+        return PullPointResource(self._mailboxes, self._removal, mailbox)

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 from gateway.delivery import (
@@ -58,6 +58,7 @@ class Alone:
         self,
         dispatchers: Dispatchers,
         subscriptions: KnownSubscriptions,
+        learn: Callable[[], Awaitable[None]],
         make: Callable[[PartitionShare], Dispatcher],
     ) -> None:
         self._dispatchers, self._subscriptions = dispatchers, subscriptions

@@ -13,7 +13,7 @@ transaction that precedes a settlement checks the fence.
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -72,6 +72,7 @@ class Replicas:
         self._adapter = adapter
         self._dispatchers: Dispatchers
         self._subscriptions: KnownSubscriptions
+        self._learn: Callable[[], Awaitable[None]]
         self._make: Callable[[PartitionShare], Dispatcher]
         self.replica = replica
         self.number = number
@@ -91,9 +92,11 @@ class Replicas:
         self,
         dispatchers: Dispatchers,
         subscriptions: KnownSubscriptions,
+        learn: Callable[[], Awaitable[None]],
         make: Callable[[PartitionShare], Dispatcher],
     ) -> None:
-        self._dispatchers, self._subscriptions, self._make = dispatchers, subscriptions, make
+        self._dispatchers, self._subscriptions = dispatchers, subscriptions
+        self._learn, self._make = learn, make
 
     @property
     def keeps_house(self) -> bool:
@@ -164,7 +167,7 @@ class Replicas:
         while arrived >= self._fresh_at:
             began = self._loop.time()
             try:
-                await self._subscriptions.learn()
+                await self._learn()
             except StoreUnavailable:
                 await asyncio.sleep(0.2)
             else:
@@ -182,7 +185,7 @@ class Replicas:
 
     async def rows_added(self, added: Mapping[str, tuple[int, int]]) -> None:
         """Learn of them as of any change; so do the others that hold their partitions."""
-        await self._subscriptions.learn()
+        await self._learn()
 
     async def _round(self) -> bool:
         """Renew, learn and even out. Returns whether less is held than is fair."""
@@ -204,7 +207,7 @@ class Replicas:
                 held.renewed = began
             else:
                 self._lose(held)
-        await self._subscriptions.learn()
+        await self._learn()
         return await self._even_out(standing)
 
     async def _even_out(self, standing: Standing) -> bool:
@@ -245,7 +248,7 @@ class Replicas:
             while not await self._ask(rows.drop_leftovers):
                 pass
         else:
-            await self._subscriptions.learn()  # What waits is loaded for those that are known.
+            await self._learn()  # What waits is loaded for those that are known.
             dispatcher = self._make(share)
             await dispatcher.start(self._subscriptions.entries)
             if share.until <= self._loop.time():

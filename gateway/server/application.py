@@ -71,7 +71,12 @@ class Application:
         self.probations = sending.probations
         self.dispatchers = sending.dispatchers
         self._subscriber_sequences = sending.sequences
-        self.subscriptions = subscribing.subscriptions
+        self.subscriptions = messaging.table
+        self.lifecycle = subscribing.lifecycle
+        self.renewal = subscribing.renewal
+        self.creation = subscribing.creation
+        self._replication = subscribing.replication
+        self._removal = subscribing.removal
         self.subscription_ends = subscribing.subscription_ends
         self.budgets = subscribing.budgets
         self.dead_letters = subscribing.dead_letters
@@ -119,7 +124,7 @@ class Application:
         await self.channels.start()
         await self.web.relay_tokens.start()
         await self.registrations.start()
-        matched = await self.subscriptions.start()
+        matched = await self._replication.load()
         await self._endings.learn_who_agreed(self.subscriptions.entries)
         filters = {key: subscription.filter for key, subscription in matched.items()}
         if self.discovery is not None:
@@ -129,7 +134,9 @@ class Application:
             await self.rights.numbers.start()
         for key, error in (await self.adapter.start(filters)).items():
             _log.error("subscription.unmatched", subscription=matched[key].id, reason=error.text)
-        await self.sharing.start(self.dispatchers, self.subscriptions, self._make_dispatcher)
+        await self.sharing.start(
+            self.dispatchers, self.subscriptions, self._replication.learn, self._make_dispatcher
+        )
         if self.sequences is not None:
             await self.sequences.start()
         if self.archive is not None:
@@ -156,14 +163,14 @@ class Application:
             self._matching.run,
             self.spool.run,
             sharing.run,
-            self.subscriptions.run,
+            self.lifecycle.run,
             self._subscriber_sequences.run,
             self._keeper.run,
             self.links.run,
             self.registrations.run,
             self._demand.run,
             partial(keep_house, self.store, self.dead_letters, self.dispatchers, sharing),
-            partial(self.mailboxes.run, lambda: sharing.keeps_house),
+            partial(self._removal.run, lambda: sharing.keeps_house),
             partial(
                 self.dead_letters.run,
                 most=settings.dead_letter_bytes,

@@ -24,6 +24,7 @@ from gateway.egress.soap_tcp_transport import SoapTcpTransport
 from gateway.http import ConnectionGate, HttpLimits
 from gateway.mailboxes.deposits import Deposits
 from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.mailboxes.removal import MailboxRemoval
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
 from gateway.publishing.event_copies import Copies
@@ -48,15 +49,20 @@ from gateway.store import Store
 from gateway.store.disk_reserve import Reserve
 from gateway.store.owner_bytes import OwnerBytes
 from gateway.subscriptions.consumers import Consumers
+from gateway.subscriptions.creation import SubscriptionCreation
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.endings import Endings
 from gateway.subscriptions.filter_budgets import FilterBudgets
+from gateway.subscriptions.lifecycle import Lifecycle
+from gateway.subscriptions.mailbox_feeds import MailboxFeeds
 from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.matching import Matching
+from gateway.subscriptions.naming import NamedSubscriptions
+from gateway.subscriptions.renewal import Renewal
+from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.sequences import SubscriberSequences
 from gateway.subscriptions.subscription_end import SubscriptionEnds
-from gateway.subscriptions.subscriptions import Subscriptions
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.webhooks import WebHooks
 from gateway.web.parts import Web
@@ -141,7 +147,13 @@ class Sending:
 class Subscribing:
     """Subscriptions, what ends them, and what they are matched and delivered with."""
 
-    subscriptions: Subscriptions
+    lifecycle: Lifecycle
+    renewal: Renewal
+    replication: Replication
+    creation: SubscriptionCreation
+    named: NamedSubscriptions
+    feeds: MailboxFeeds
+    removal: MailboxRemoval
     reports: SubscriptionReports
     management: SubscriptionManagement
     subscription_ends: SubscriptionEnds

@@ -24,7 +24,8 @@ from gateway.store import dead_letters as rows
 from gateway.store.dead_letters import SLICE, Selection, Slice
 from gateway.store.owner_bytes import OwnerBytes
 from gateway.store.replicas import HOUSE
-from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.subscriptions.replication import Replication
+from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import Notification
 from mediation.notification.document_metadata import minimal_form
 from mediation.rendering import Recipient, render
@@ -109,7 +110,8 @@ class DeadLetters:
     def __init__(
         self,
         store: Store,
-        subscriptions: Subscriptions,
+        table: SubscriptionTable,
+        replication: Replication,
         mailboxes: Mailboxes,
         sharing: WorkSharing,
         *,
@@ -120,7 +122,8 @@ class DeadLetters:
         self._shrink = shrink
         self._store = store
         self._owner_bytes = owner_bytes
-        self._subscriptions = subscriptions
+        self._table = table
+        self._replication = replication
         self._mailboxes = mailboxes
         self._sharing = sharing
         self._producer = producer
@@ -150,7 +153,7 @@ class DeadLetters:
         letter, notification = found
         if letter.death.reason.value in OF_MAILBOXES:
             return Shown(letter, None, 0, None, notification.payload)
-        entry = self._subscriptions.by_id(letter.death.subscription)
+        entry = self._table.by_id(letter.death.subscription)
         envelope = None
         if entry is not None:  # In a thread: it may take work for each element.
             envelope = await asyncio.to_thread(
@@ -190,7 +193,7 @@ class DeadLetters:
     ) -> Affected:
         """Let letters of *selection* wait again, those of subscriptions and mailboxes that there
         still are, and publish those set aside that can be read now."""
-        await self._subscriptions.refresh()
+        await self._replication.refresh()
         return await self._all(self._redrive, selection, limit, after)
 
     async def count(
@@ -284,7 +287,7 @@ class DeadLetters:
             partial(
                 rows.redrive,
                 selection=selection,
-                alive={entry.id for entry in self._subscriptions.entries},
+                alive={entry.id for entry in self._table.entries},
                 position=position,
                 after=cursor.after,
                 upto=cursor.upto,
@@ -336,7 +339,7 @@ class DeadLetters:
                 if number:
                     self._owner_bytes.freed(owner, octets)
                     _log.warning("deadletters.purged", owner=owner, number=number, bytes=octets)
-            entries = [e for e in self._subscriptions.entries if e.subscription.owner == owner]
+            entries = [e for e in self._table.entries if e.subscription.owner == owner]
             self._shrink(entries, self._owner_bytes.over(owner))
 
     async def run(self, *, most: int, most_of_owner: int, keeps_house: Callable[[], bool]) -> None:

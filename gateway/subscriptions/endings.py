@@ -10,7 +10,8 @@ from typing import Any
 from filters import Refused
 from gateway.delivery import NEVER_AGREED, Dispatchers, Entry, Probations
 from gateway.store import Store, totals
-from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.subscriptions.lifecycle import Lifecycle
+from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import End
 
 
@@ -25,7 +26,8 @@ class Endings:
     def __init__(
         self,
         store: Store,
-        subscriptions: Subscriptions,
+        table: SubscriptionTable,
+        lifecycle: Lifecycle,
         dispatchers: Dispatchers,
         probations: Probations,
         *,
@@ -33,7 +35,8 @@ class Endings:
         trusts: Callable[[str], bool],
     ) -> None:
         self._store = store
-        self._subscriptions = subscriptions
+        self._table = table
+        self._lifecycle = lifecycle
         self._dispatchers = dispatchers
         self._probations = probations
         self._shared = shared
@@ -80,12 +83,12 @@ class Endings:
 
     async def _end(self, entry: Entry, why: End, reason: str) -> None:
         with contextlib.suppress(Refused):
-            await self._subscriptions.end(entry, why=why, reason=reason)
+            await self._lifecycle.end(entry, why=why, reason=reason)
 
     async def _end_at_host(self, entry: Entry, now: bool) -> None:
         host, name = entry.target.host, entry.target.destination
         with contextlib.suppress(Refused):
-            there = [one for one in self._subscriptions.entries if one.target.host == host]
+            there = [one for one in self._table.entries if one.target.host == host]
             if self._shared:
                 await self.learn_who_agreed(there)
             for one in there if now else [entry]:

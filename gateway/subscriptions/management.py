@@ -13,9 +13,11 @@ from gateway.exchange import Handlers, Inbound
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.security.resource_addresses import key_in, shown
+from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
+from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.reports import SubscriptionReport, SubscriptionReports
 from gateway.subscriptions.selection import Found, SubscriptionSelector
-from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import End
 from mediation.model.requests import (
     DeleteSubscriptions,
@@ -39,11 +41,15 @@ class SubscriptionManagement:
 
     def __init__(
         self,
-        subscriptions: Subscriptions,
+        table: SubscriptionTable,
+        lifecycle: Lifecycle,
+        replication: Replication,
         reports: SubscriptionReports,
         selector: SubscriptionSelector,
     ) -> None:
-        self._subscriptions = subscriptions
+        self._table = table
+        self._lifecycle = lifecycle
+        self._replication = replication
         self._reports = reports
         self._selector = selector
 
@@ -80,7 +86,7 @@ class SubscriptionManagement:
         Args:
             chosen: Ids, or keys, which are good for anybody who has them; or a selection.
         """
-        await self._subscriptions.refresh()
+        await self._replication.refresh()
         if isinstance(chosen, SubscriptionSelection):
             found = await self._selector.find(
                 chosen, after=after, limit=limit, visible_to=visible_to
@@ -102,17 +108,26 @@ class SubscriptionManagement:
         ids: dict[str, None] = {}
         for name in names:
             key = key_in(name)
-            entry = self._subscriptions.by_key(key) if key else self._subscriptions.by_id(name)
+            entry = self._table.get(key) if key else self._table.by_id(name)
             if entry is not None and (key or _sees(visible_to, entry)):
                 ids[entry.id] = None
         return tuple(ids)
 
+    async def end_at(self, channel: str) -> None:
+        """End the subscriptions at a channel, which is not there any more."""
+        await self._replication.refresh()
+        for entry in self._table.at_channel(channel):
+            with contextlib.suppress(SubscriptionUnknown):
+                await self._lifecycle.end(
+                    entry, why=End.CANCELLING, reason="The channel was removed."
+                )
+
     async def _end(self, id_: str, reason: str) -> bool:
-        entry = self._subscriptions.by_id(id_)
+        entry = self._table.by_id(id_)
         if entry is None:
             return False
         with contextlib.suppress(Refused):
-            await self._subscriptions.end(entry, why=End.CANCELLING, reason=reason)
+            await self._lifecycle.end(entry, why=End.CANCELLING, reason=reason)
             return True
         return False
 

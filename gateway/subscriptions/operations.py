@@ -8,13 +8,13 @@ from functools import partial
 from filters import DEFAULT_TOPIC, Reason, Refused, Topic
 from gateway.delivery import Entry
 from gateway.exchange import Handlers, Inbound
-from gateway.model.mailboxes import Mailbox
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.quotas import PrincipalRate
-from gateway.subscriptions.lifecycle import SubscriptionUnknown
-from gateway.subscriptions.naming import find_named
-from gateway.subscriptions.subscriptions import KEPT_ALIVE, Subscriptions
+from gateway.subscriptions.creation import SubscriptionCreation
+from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
+from gateway.subscriptions.naming import NamedSubscriptions
+from gateway.subscriptions.renewal import Renewal
 from mediation.model.messages import Notification, Rights, Subscription
 from mediation.model.requests import (
     Done,
@@ -57,7 +57,10 @@ class SubscriptionOperations:
 
     def __init__(
         self,
-        subscriptions: Subscriptions,
+        creation: SubscriptionCreation,
+        lifecycle: Lifecycle,
+        renewal: Renewal,
+        named: NamedSubscriptions,
         topics: TopicsSeen,
         *,
         synchronizing: Synchronizing,
@@ -68,7 +71,10 @@ class SubscriptionOperations:
         rights_of: RightsOf | None = None,
         may_get: Callable[[Topic, Subscription], bool] | None = None,
     ) -> None:
-        self._subscriptions = subscriptions
+        self._creation = creation
+        self._lifecycle = lifecycle
+        self._renewal = renewal
+        self._subscriptions = named
         self._topics = topics
         self._synchronizing = synchronizing
         self._looks = looks
@@ -103,7 +109,7 @@ class SubscriptionOperations:
         prove = None
         if self._rights_of is not None:
             prove = partial(self._rights_of, request, incoming, inbound)
-        subscription = await self._subscriptions.subscribe(
+        subscription = await self._creation.subscribe(
             request,
             incoming.context,
             inbound.principal,
@@ -119,9 +125,7 @@ class SubscriptionOperations:
     async def renew(self, request: Renew, incoming: Incoming, inbound: Inbound) -> Subscribed:
         now = datetime.now(UTC)
         entry = await self._named(incoming, inbound, now, in_grace=True)
-        subscription = await self._subscriptions.renew(
-            entry, request.expires, inbound.principal, now=now
-        )
+        subscription = await self._renewal.renew(entry, request.expires, inbound.principal, now=now)
         return Subscribed(subscription, now)
 
     async def status(self, _request: GetStatus, incoming: Incoming, inbound: Inbound) -> Subscribed:
@@ -133,17 +137,17 @@ class SubscriptionOperations:
         self, _request: Unsubscribe, incoming: Incoming, inbound: Inbound
     ) -> Done:
         entry = await self._named(incoming, inbound, datetime.now(UTC), in_grace=True)
-        await self._subscriptions.end(entry)
+        await self._lifecycle.end(entry)
         return Done()
 
     async def pause(self, _request: Pause, incoming: Incoming, inbound: Inbound) -> Done:
         entry = await self._named(incoming, inbound, datetime.now(UTC))
-        await self._subscriptions.set_paused(entry, True)
+        await self._lifecycle.set_paused(entry, True)
         return Done()
 
     async def resume(self, _request: Resume, incoming: Incoming, inbound: Inbound) -> Done:
         entry = await self._named(incoming, inbound, datetime.now(UTC))
-        await self._subscriptions.set_paused(entry, False)
+        await self._lifecycle.set_paused(entry, False)
         return Done()
 
     async def synchronize(
@@ -190,33 +194,8 @@ class SubscriptionOperations:
         Raises:
             SubscriptionUnknown: There is none.
         """
-        entry = await find_named(self._subscriptions, incoming, inbound, now)
+        entry = await self._subscriptions.find(incoming, inbound, now)
         end = entry.subscription.lease.expires
         if end is not None and end <= now and not in_grace:
             raise SubscriptionUnknown
         return entry
-
-
-class MailboxFeeds:
-    """The subscriptions that mailboxes were made for, as requests to those mailboxes need them."""
-
-    def __init__(self, subscriptions: Subscriptions) -> None:
-        self._subscriptions = subscriptions
-
-    async def keep_alive(self, mailbox: Mailbox, seconds: float) -> Entry | None:
-        """Let the subscription of *mailbox* live on, whose reader waits for *seconds*."""
-        await self._subscriptions.refresh()
-        entry = self._subscriptions.made_with(mailbox)
-        if entry is not None:
-            await self._subscriptions.keep_alive(entry, seconds + KEPT_ALIVE)
-        return entry
-
-    async def end(self, mailbox: Mailbox) -> bool:
-        """End the subscription of *mailbox*, and *mailbox* with it. Returns False where it has
-        none."""
-        await self._subscriptions.refresh()
-        entry = self._subscriptions.made_with(mailbox)
-        if entry is None:
-            return False
-        await self._subscriptions.end(entry)
-        return True

@@ -22,7 +22,11 @@ _log = structlog.get_logger("dragoman.subscriptions")
 
 
 class Replication:
-    """Learns from the store."""
+    """Learns from the store.
+
+    Args:
+        shared: Whether other replicas may change subscriptions.
+    """
 
     def __init__(
         self,
@@ -32,7 +36,10 @@ class Replication:
         consumers: Consumers,
         dispatchers: Dispatchers,
         lifecycle: Lifecycle,
+        *,
+        shared: bool,
     ) -> None:
+        self._shared = shared
         self._store = store
         self._table = table
         self._adapter = adapter
@@ -57,6 +64,11 @@ class Replication:
             if entry is not None and not entry.halted:
                 matched[subscription.key] = subscription
         return matched
+
+    async def refresh(self) -> None:
+        """Learn what other replicas have changed, where there are any (see `learn`)."""
+        if self._shared:
+            await self.learn()
 
     async def learn(self) -> None:
         """Learn what has changed: on return all is known that was committed before.

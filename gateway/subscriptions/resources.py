@@ -7,9 +7,9 @@ from gateway.exchange import Inbound
 from gateway.resources import end_if_over
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import key_in
-from gateway.subscriptions.lifecycle import SubscriptionUnknown
-from gateway.subscriptions.naming import find_named, subscription_names
-from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
+from gateway.subscriptions.naming import NamedSubscriptions, subscription_names
+from gateway.subscriptions.renewal import Renewal
 from mediation.model.expiry import Expiry
 from mediation.model.requests import Incoming
 from mediation.model.specification import PropertyDocument
@@ -20,9 +20,10 @@ from mediation.specifications import properties_in
 class SubscriptionResource:
     """One subscription, as its manager's address names it."""
 
-    def __init__(self, subscriptions: Subscriptions, entry: Entry) -> None:
-        self._subscriptions = subscriptions
+    def __init__(self, entry: Entry, lifecycle: Lifecycle, renewal: Renewal) -> None:
         self._entry = entry
+        self._lifecycle = lifecycle
+        self._renewal = renewal
 
     async def properties(self, version: Version, now: datetime) -> PropertyDocument:
         subscription = self._entry.subscription
@@ -35,24 +36,26 @@ class SubscriptionResource:
     ) -> datetime | None:
         if await end_if_over(self, expires, now):
             return now
-        renewed = await self._subscriptions.renew(self._entry, expires, principal, now=now)
+        renewed = await self._renewal.renew(self._entry, expires, principal, now=now)
         return renewed.lease.expires
 
     async def destroy(self) -> None:
-        await self._subscriptions.end(self._entry)
+        await self._lifecycle.end(self._entry)
 
 
 class SubscriptionResources:
     """All subscriptions."""
 
-    def __init__(self, subscriptions: Subscriptions) -> None:
-        self._subscriptions = subscriptions
+    def __init__(self, named: NamedSubscriptions, lifecycle: Lifecycle, renewal: Renewal) -> None:
+        self._named = named
+        self._lifecycle = lifecycle
+        self._renewal = renewal
 
     async def find(self, incoming: Incoming, inbound: Inbound) -> SubscriptionResource | None:
         if not _names_any(incoming, inbound):
             return None
-        entry = await find_named(self._subscriptions, incoming, inbound)
-        return SubscriptionResource(self._subscriptions, entry)
+        entry = await self._named.find(incoming, inbound)
+        return SubscriptionResource(entry, self._lifecycle, self._renewal)
 
 
 def _names_any(incoming: Incoming, inbound: Inbound) -> bool:

@@ -24,7 +24,7 @@ from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.read import read_inbound
-from gateway.subscriptions.subscriptions import KEPT_ALIVE
+from gateway.subscriptions.mailbox_feeds import KEPT_ALIVE
 from gateway.web.messages import MessageView, views
 from gateway.web.parts import Parts, Web, principal_of, refuse_when_stopping
 from gateway.web.proofs import Proving
@@ -146,7 +146,7 @@ async def _named(key: str, request: Request, web: Parts) -> Mailbox:
     authorise(principal_of(web, request), None, resource)
     mailbox = await web.mailboxes.find(key.lower())
     if mailbox.kind is MailboxKind.SUBSCRIPTION:  # Another gateway may have made it.
-        await web.subscriptions.refresh()
+        await web.replication.refresh()
     return mailbox
 
 
@@ -200,7 +200,7 @@ async def show_mailbox_by_key(mailbox: Named, web: Parts) -> Status:
 @router.delete("/{key}", status_code=204)
 async def delete_mailbox_by_key(mailbox: Named, web: Parts) -> None:
     """Forget a mailbox with all that lies in it, and end what fills it."""
-    await web.subscriptions.destroy_mailbox(mailbox)
+    await web.removal.remove(mailbox)
 
 
 @router.post("/{key}/renew")
@@ -212,7 +212,7 @@ async def renew_mailbox(mailbox: Named, renewal: Renewal, request: Request, web:
     text = _expiry(renewal.expires)
     asked = parse_expiry(text) if text is not None else UNSPECIFIED
     principal = principal_of(web, request)
-    await web.subscriptions.renew(entry, asked, principal, now=datetime.now(UTC))
+    await web.renewal.renew(entry, asked, principal, now=datetime.now(UTC))
     return await show_mailbox_by_key(mailbox, web)
 
 
@@ -222,7 +222,7 @@ async def receive(
 ) -> Leased:
     """Take the oldest messages; if there are none, wait for one. They come again, to whoever
     asks next, unless they are acknowledged in time."""
-    await web.subscriptions.keep_alive_by_reading(mailbox, wanted.wait + KEPT_ALIVE)
+    await web.feeds.keep_alive_by_reading(mailbox, wanted.wait + KEPT_ALIVE)
     batch = await web.mailboxes.leases.take(
         mailbox,
         most=wanted.max,

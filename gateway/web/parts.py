@@ -14,6 +14,7 @@ from gateway.channels.relay_tokens import RelayTokens
 from gateway.delivery.failures import FailureCounts
 from gateway.http import HttpSettings, client_address
 from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.mailboxes.removal import MailboxRemoval
 from gateway.parsing import Parsing
 from gateway.publishing.spool import Spool
 from gateway.security.identify import Identification
@@ -24,10 +25,14 @@ from gateway.soap.service import SoapService
 from gateway.sources.sources import Sources
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.explaining import Explainer
+from gateway.subscriptions.lifecycle import Lifecycle
+from gateway.subscriptions.mailbox_feeds import MailboxFeeds
 from gateway.subscriptions.management import SubscriptionManagement
+from gateway.subscriptions.renewal import Renewal
+from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.sequences import SubscriberSequences
-from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.tracing import MessageTracing
 from gateway.subscriptions.webhooks import WebHooks
 from gateway.web.catalogue import TopicCatalogue
@@ -67,7 +72,12 @@ class Web:
     topics: TopicCatalogue
     readiness: Callable[[], Mapping[str, Any]]
     metrics: Metrics
-    subscriptions: Subscriptions
+    subscriptions: SubscriptionTable
+    lifecycle: Lifecycle
+    renewal: Renewal
+    replication: Replication
+    feeds: MailboxFeeds
+    removal: MailboxRemoval
     reports: SubscriptionReports
     management: SubscriptionManagement
     explainer: Explainer

@@ -1,4 +1,4 @@
-"""What a client says to, and reads of, Dragoman's own management of subscriptions
+"""Requests and answers of a client of Dragoman's own management of subscriptions
 (`mediation.administration`), which every gateway offers at its SOAP endpoint."""
 
 import re

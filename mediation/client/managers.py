@@ -1,4 +1,4 @@
-"""Where the manager of a subscription is asked, whatever its producer says that its address is.
+"""Choose the address at which the manager of a subscription is asked, whatever its producer gave.
 
 An address of HTTP or SOAP.TCP with a host is asked as it is. What is relative to the producer (a
 path alone, no host) is resolved against the producer's URL (RFC 3986, section 5). What names and

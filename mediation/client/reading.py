@@ -148,7 +148,7 @@ def read_answer(octets: bytes) -> None:
 
 
 def is_response(octets: bytes) -> bool:
-    """Whether *octets* are an envelope with a response in it, and not just what was sent.
+    """Return whether *octets* are an envelope with a response in it, and not just what was sent.
 
     Raises:
         AnsweredFault: It is a fault.

@@ -32,7 +32,7 @@ LEASED: Mapping[Version, Spec] = {
 
 
 def leasing_in(spec: Spec) -> Leasing | None:
-    """What writes and reads that call; None where subscriptions are renewed otherwise."""
+    """Return what writes and reads that call; None where subscriptions are renewed otherwise."""
     return SPECIFICATIONS[spec.version].leasing
 
 

@@ -77,8 +77,8 @@ def check_attributes(attributes: dict[str, object]) -> dict[str, Value]:
 
 
 def _are_usual(attributes: dict[str, object]) -> bool:
-    """Whether attributes are all of ASCII, none of them empty, and right, as nearly always: most is
-    told by one look at all of them together."""
+    """Return whether attributes are all of ASCII, none of them empty, and right, as nearly always:
+    most is told by one look at all of them together."""
     texts: dict[str, str] = attributes  # type: ignore[assignment]
     try:
         together = "".join(texts.values())
@@ -129,7 +129,7 @@ def _read_any(attributes: Iterable[tuple[str, object]]) -> dict[str, Value]:
 
 
 class _Names(NamedTuple):
-    """What the names of an event's attributes decide alone.
+    """Facts that the names of an event's attributes decide alone.
 
     Attributes:
         octets: Those of all names.
@@ -200,7 +200,7 @@ def _is_clean(text: str) -> bool:
 
 
 def is_media_type(text: str) -> bool:
-    """Whether *text* is a media type (RFC 2046), and may stand in a header."""
+    """Return whether *text* is a media type (RFC 2046), and may stand in a header."""
     if text in _USUAL:
         return True
     return text.isascii() and text.isprintable() and _MEDIA_TYPE.match(text) is not None
@@ -208,20 +208,20 @@ def is_media_type(text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def is_json(media_type: str) -> bool:
-    """Whether data of *media_type* is JSON (JSON Event Format, section 3.1.1)."""
+    """Return whether data of *media_type* is JSON (JSON Event Format, section 3.1.1)."""
     return re.fullmatch(r"json|.*\+json", _subtype(media_type)) is not None
 
 
 @lru_cache(maxsize=256)
 def is_xml(media_type: str) -> bool:
-    """Whether data of *media_type* is XML (RFC 7303)."""
+    """Return whether data of *media_type* is XML (RFC 7303)."""
     subtype = _subtype(media_type)
     return subtype == "xml" or subtype.endswith("+xml")
 
 
 @lru_cache(maxsize=256)
 def is_text(media_type: str) -> bool:
-    """Whether data of *media_type* is text in UTF-8, or that may be assumed."""
+    """Return whether data of *media_type* is text in UTF-8, or that may be assumed."""
     return _essence(media_type).startswith("text/") or is_xml(media_type)
 
 

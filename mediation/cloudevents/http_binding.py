@@ -57,7 +57,7 @@ def read_message(
 
 
 def is_event(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether a message with these headers says that it is a CloudEvent."""
+    """Return whether a message with these headers says that it is a CloudEvent."""
     return any(
         name == b"ce-specversion"
         or (name == b"content-type" and is_of_events(value.decode("latin-1")))
@@ -66,8 +66,8 @@ def is_event(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def is_of_events(media_type: str) -> bool:
-    """Whether a message with this content type is read as events (section 3, "Content Mode"): data
-    of such a type cannot be sent in binary mode."""
+    """Return whether a message with this content type is read as events (section 3, "Content
+    Mode"): data of such a type cannot be sent in binary mode."""
     return media_type.strip().lower().startswith("application/cloudevents")
 
 
@@ -98,7 +98,7 @@ def encode_value(text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether all signs are of `_PLAIN`."""
+    """Return whether all signs are of `_PLAIN`."""
     plain = text.isascii() and text.isprintable()  # Much quicker than to look for each.
     return plain and not (" " in text or '"' in text or "%" in text)
 

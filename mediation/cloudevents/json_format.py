@@ -140,7 +140,7 @@ def _binary(text: object) -> bytes:
 
 
 def is_evidently_json(data: bytes) -> bool:
-    """Whether *data* of which no media type is said is JSON: an object or an array."""
+    """Return whether *data* of which no media type is said is JSON: an object or an array."""
     return data.lstrip(b" \t\r\n")[:1] in (b"{", b"[") and is_json_text(data)
 
 

@@ -282,7 +282,8 @@ def _set_type(
 
 
 def _stays(media_type: str, payload: bytes) -> bool:
-    """Whether XML that came as this media type is still of it as *payload*, which is in UTF-8."""
+    """Return whether XML that came as this media type is still of it as *payload*, which is in
+    UTF-8."""
     charset = _charset_of_xml(media_type)
     return charset in _UTF_8 or (charset in _ASCII and payload.isascii())
 
@@ -344,7 +345,7 @@ def _kept_absolute(type_: str) -> bool:
 
 
 def _is_absolute(type_: str) -> bool:
-    """Whether a type is an absolute URI."""
+    """Return whether a type is an absolute URI."""
     return (_kept_absolute if len(type_) <= _SHORT else _kept_absolute.__wrapped__)(type_)
 
 

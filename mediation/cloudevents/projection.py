@@ -54,7 +54,7 @@ def project(payload: bytes) -> Any:
 
 
 def may_project(payload: bytes) -> bool:
-    """Whether *payload* has few enough elements and attributes to become JSON.
+    """Return whether *payload* has few enough elements and attributes to become JSON.
 
     What may be one counts as one: they are counted by their marks, without parsing.
     """

@@ -274,11 +274,11 @@ class EventingClient:
         return self._request(Operation.SUBSCRIBE, "".join(parts))
 
     def _delivery_options(self, wanted: SubscribeOptions) -> str:
-        """How deliveries are wanted, where a profile of the version has more to say."""
+        """Return the delivery that is asked for, where a profile of the version has more to say."""
         return ""
 
     def _ending(self, wanted: SubscribeOptions) -> str:
-        """What such a profile says at the end of Subscribe."""
+        """Return what such a profile says at the end of Subscribe."""
         return ""
 
     def _format(self, wanted: SubscribeOptions) -> str:

@@ -45,7 +45,7 @@ _PORT_TYPES = {
 
 
 def asks_for_description(query: str) -> bool:
-    """Whether the query of a URL asks for this description."""
+    """Return whether the query of a URL asks for this description."""
     return query.lower() == f"wsdl={QUERY}"
 
 

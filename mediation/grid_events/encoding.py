@@ -94,7 +94,7 @@ _MARKS = frozenset(
 
 
 def is_null(element: etree._Element) -> bool:
-    """Whether *element* says that there is no value."""
+    """Return whether *element* says that there is no value."""
     for name, said in element.items():  # noqa: SIM110 - of each field; a generator is dearer
         if name in _NULLS and said.strip() in ("1", "true"):
             return True
@@ -123,7 +123,7 @@ def _type_named(name: str, element: etree._Element) -> TypeName:
 
 
 def is_array(element: etree._Element) -> bool:
-    """Whether *element* is an array."""
+    """Return whether *element* is an array."""
     return element.get(_ARRAY_TYPE) is not None or type_of(element) == _ARRAY
 
 

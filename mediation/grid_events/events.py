@@ -109,7 +109,7 @@ class Event:
 
     @property
     def time(self) -> datetime | None:
-        """When it happened; None where it does not say."""
+        """The time at which it happened; None where it does not say."""
         if not self.timestamp:
             return None
         return _EPOCH + timedelta(milliseconds=self.timestamp)
@@ -302,8 +302,8 @@ def _field(name: str, kind: str, value: str | int | None, generation: Generation
 
 @lru_cache(maxsize=16)
 def field_tags(type_: EventType, generation: Generation) -> tuple[tuple[str, str, str], ...]:
-    """What stands in a call before the value of each field of a type, behind it, and in place of
-    one that has none. The fields are those of the base type, and its own."""
+    """Return what stands in a call before the value of each field of a type, behind it, and in
+    place of one that has none. The fields are those of the base type, and its own."""
     fields = BASE_FIELDS if type_ is BASE else (*BASE_FIELDS, *type_.fields)
     return tuple(_tags(name, kind, generation) for name, kind in fields)
 

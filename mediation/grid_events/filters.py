@@ -115,7 +115,7 @@ def _types(name: TypeName) -> Iterator[str]:
 
 
 def _is_zero(pattern: Event, field: Further) -> bool:
-    """Whether a field is a number that is 0."""
+    """Return whether a field is a number that is 0."""
     if not _ZERO.fullmatch(field.text or ""):
         return False
     known = pattern.known_type

@@ -48,7 +48,7 @@ _SOME: Mapping[bytes, bytes] = {
 
 @dataclass(slots=True)
 class _CallMould:
-    """What the calls of one program share.
+    """The parts that all calls of one program share.
 
     Attributes:
         markup: What stands before each value, from where the body begins, and behind the last.
@@ -97,7 +97,7 @@ class _CallMould:
         return Incoming(self.context, Publish((notification,), answered=True), self.named)
 
     def _fits(self, arrival: Arrival) -> bool:
-        """Whether what came besides the octets is the same."""
+        """Return whether what came besides the octets is the same."""
         return self.http_action == arrival.http_action and (
             self.rules is arrival.rules or self.rules == arrival.rules
         )
@@ -172,7 +172,7 @@ class CallMoulds:
 
 
 def _may_be_null(said: bytes | None) -> bool:
-    """Whether the attributes of a field may say that it has no value."""
+    """Return whether the attributes of a field may say that it has no value."""
     return said is not None and (b"nil" in said or b"null" in said)
 
 

@@ -98,8 +98,8 @@ def texts_in(payload: bytes) -> tuple[bytes | None, ...] | None:
 
 
 def _is_plain(payload: bytes) -> bool:
-    """Whether a payload is UTF-8, has no sign that is escaped but those that we escape, and none
-    that no XML has."""
+    """Return whether a payload is UTF-8, has no sign that is escaped but those that we escape, and
+    none that no XML has."""
     if b"&" in payload and sum(map(payload.count, _ESCAPED)) != payload.count(b"&"):
         return False
     return payload.isascii() or (_NO_XML not in payload and _is_utf_8(payload))
@@ -115,8 +115,8 @@ def _is_utf_8(octets: bytes) -> bool:
 
 @lru_cache(maxsize=16)
 def _tags(type_: EventType, generation: Generation) -> tuple[tuple[bytes, bytes, bytes], ...]:
-    """What stands around the text of each field, and in place of one that has none: of a derived
-    type's own fields only those are said that have a text."""
+    """Return what stands around the text of each field, and in place of one that has none: of a
+    derived type's own fields only those are said that have a text."""
     tags = [
         (opened.encode(), closed.encode(), absent.encode())
         for opened, closed, absent in field_tags(type_, generation)

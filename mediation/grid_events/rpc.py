@@ -312,7 +312,7 @@ def _read_pattern(encoded: Encoded, element: etree._Element | None) -> Event | N
 
 
 def envelope_start(generation: Generation, header: str = "") -> str:
-    """What stands before the method element of a call, as SoapRMI writes it."""
+    """Return the start of an envelope, up to the method element of a call, as SoapRMI writes it."""
     soap, encoding = Soap.V1_1.value, names.SOAP_ENCODING_1_1
     around = f"<SOAP-ENV:Header>{header}</SOAP-ENV:Header>" if header else ""
     return (

@@ -111,8 +111,8 @@ _HEADER_END, _BODY = b"</SOAP-ENV:Header>", b"<SOAP-ENV:Body>"
 
 
 def _addressed(before: bytes, start: bytes) -> tuple[bytes, bytes]:
-    """What stands before the method, with the header block that *start* begins with; and the rest
-    of *start*."""
+    """Return what stands before the method, with the header block that *start* begins with; and the
+    rest of *start*."""
     to, behind, start = start.partition(_BEHIND)
     block = to + behind
     if _HEADER_END in before:
@@ -187,8 +187,8 @@ class CallShape:
 
 
 def _before(types: TypeNames, generation: Generation, via: str, producer: str, made: str) -> bytes:
-    """What stands before the method element; it says which addresses the event has passed, and,
-    `made_header`, what it was made of."""
+    """Return what stands before the method element; it says which addresses the event has passed,
+    and, `made_header`, what it was made of."""
     passed = xml_text(f"{via} {producer}".strip())
     header = f"<d:via xmlns:d='{names.GRID_EVENTS}'>{passed}</d:via>{made}" if passed else ""
     return envelope_start(generation, header).encode()
@@ -197,7 +197,7 @@ def _before(types: TypeNames, generation: Generation, via: str, producer: str, m
 def _made_start(
     types: TypeNames, generation: Generation, namespace: str | None, type_: str, source: str
 ) -> bytes:
-    """What stands before the time of an event that was made of another specification's."""
+    """Return what stands before the time of an event that was made of another specification's."""
     event = Event(namespace, type_, source, 0)
     fields, time, _ = write_fields(event, generation)[0].partition(_TIME)
     return f"<p1 {type_attributes(event, types)}>{fields}{time}".encode()
@@ -233,8 +233,8 @@ def _shape(types: str, schema: str) -> CallShape:
 
 
 def identity_of(subscription: Subscription) -> str:
-    """What is the same in a subscription and in all that renew it: the listener, by its interface
-    and endpoint; the filter; the handback; the channel."""
+    """Return the key that a subscription shares with all that renew it: the listener, by its
+    interface and endpoint; the filter; the handback; the channel."""
     port = port_of(subscription.consumer)
     calling = subscription.policy.calling or Calling()
     said = repr(

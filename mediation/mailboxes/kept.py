@@ -169,7 +169,7 @@ def split_envelope(envelope: bytes) -> tuple[bytes, ...]:
 
 
 def payload_in(envelope: bytes) -> bytes:
-    """What stands in the body, as `body_content`; nothing where the body is empty."""
+    """Return what stands in the body, as `body_content`; nothing where the body is empty."""
     kept = read_kept(envelope)
     return body_content(kept) if kept.body else b""
 
@@ -246,7 +246,7 @@ def _modernise(message: etree._Element) -> None:
 
 
 def _place_in_message(child: etree._Element) -> int:
-    """Where a part stands in a message of 1.3; what is none stands at its end."""
+    """Return the place of a part in a message of 1.3; anything else stands at its end."""
     known = namespace_of(child) in _NOTIFY_NAMESPACES and local_name(child) in _ORDER
     return _ORDER.index(local_name(child)) if known else len(_ORDER)
 

@@ -43,7 +43,7 @@ class MakeConnectionRequests:
 
 
 def is_make_connection(envelope: bytes) -> bool:
-    """Whether the body of an envelope is a MakeConnection, whatever its action is.
+    """Return whether the body of an envelope is a MakeConnection, whatever its action is.
 
     Raises:
         Refused: It is no envelope.

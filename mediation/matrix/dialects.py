@@ -85,7 +85,7 @@ class Dialect:
 
     @property
     def tells(self) -> frozenset[Fact]:
-        """What its consumers read of an event."""
+        """The facts of an event that its consumers read."""
         if not self.notified:
             return frozenset()
         tells = self.shape().tells

@@ -33,8 +33,9 @@ class Loss:
 
 
 def lost_between(source: Dialect, target: Dialect) -> frozenset[Fact]:
-    """What publications in *source* can say, and notifications in *target* cannot. Attachments
-    count as told: a consumer gets them if it subscribed in a message that came with some."""
+    """Return the facts that publications in *source* can say, and notifications in *target* cannot.
+    Attachments count as told: a consumer gets them if it subscribed in a message that came with
+    some."""
     return source.says - target.tells
 
 
@@ -46,7 +47,8 @@ def losses(
     packaging: Packaging = Packaging.NONE,
     tells: frozenset[Fact] | None = None,
 ) -> tuple[Loss, ...]:
-    """What a consumer of *shape* does not read of *notification* as it was said.
+    """Return the facts of *notification* that a consumer of *shape* does not read as they were
+    said.
 
     Args:
         producer: The gateway's own address, as for `mediation.render`.
@@ -98,7 +100,7 @@ def _of_topic(notification: Notification, shape: Shape, tells: frozenset[Fact]) 
 
 
 def _parts(topic: Topic | None) -> dict[Fact, str]:
-    """What is said of *topic*, as text: its names, its levels, its namespaces."""
+    """Return what is said of *topic*, as text: its names, its levels, its namespaces."""
     steps = () if topic is None else topic.steps
     return {
         Fact.TOPIC: "/".join(step.name for step in steps),
@@ -138,13 +140,14 @@ def _of_producer(
 
 
 def _rest_of(reference: EndpointReference, wsa: Wsa) -> tuple[bytes, ...]:
-    """What a reference holds beside its address, written in *wsa*: metadata is not converted."""
+    """Return what a reference holds beside its address, written in *wsa*: metadata is not
+    converted."""
     metadata = reference.metadata if wsa is reference.wsa is Wsa.V2005_08 else ()
     return (*reference.properties, *reference.parameters, *metadata)
 
 
 def _rest(notification: Notification, came: Mapping[str, Value]) -> tuple[tuple[Fact, str], ...]:
-    """What else the notification says, as text."""
+    """Return what else the notification says, as text."""
     header = notification.topic_header
     attributes = (f"{name}={text_of(value)}" for name, value in came.items())
     properties = (

@@ -1,11 +1,11 @@
-"""How a listener is called that subscribed by a call itself (Grid SOAP Events)."""
+"""The calls of listeners that subscribed by a call themselves (Grid SOAP Events)."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """How a listener is called.
+    """The form in which one listener is called.
 
     Attributes:
         handback: The text that it gave at its subscription, and gets back with each event.
@@ -21,7 +21,7 @@ class Calling:
 
 @dataclass(frozen=True, slots=True)
 class CallRules:
-    """What an endpoint decides for calls of Grid SOAP Events. Leases are milliseconds.
+    """The rules of an endpoint for calls of Grid SOAP Events. Leases are milliseconds.
 
     Attributes:
         known_types: Events of types that are not known here are refused.

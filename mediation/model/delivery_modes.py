@@ -23,7 +23,8 @@ class Mode(Enum):
 
 
 class DeliveryAssurance(Enum):
-    """How often a consumer gets an event, whatever fails; the value is its name for subscribers."""
+    """The number of times that a consumer gets an event, whatever fails; the value is its name for
+    subscribers."""
 
     AT_MOST_ONCE = "at-most-once"
     """One attempt, and nothing is stored."""
@@ -34,7 +35,7 @@ class DeliveryAssurance(Enum):
 
 
 class Oversize(Enum):
-    """What becomes of an event that is too large for the sink; the value is the word of
+    """The treatment of an event that is too large for the sink; the value is the word of
     ``wsman:MaxEnvelopeSize/@Policy``."""
 
     CANCEL = "CancelSubscription"
@@ -45,8 +46,8 @@ class Oversize(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryMode:
-    """What a sink of WS-Management, a consumer of CloudEvents in batches, or one of sequences asked
-    for with its subscription. Times are seconds.
+    """The delivery that a sink of WS-Management, a consumer of CloudEvents in batches, or one of
+    sequences asked for with its subscription. Times are seconds.
 
     Attributes:
         max_elements: Events in one message at most; None leaves it to the gateway.
@@ -79,7 +80,7 @@ class DeliveryMode:
 
     @property
     def assurance(self) -> DeliveryAssurance:
-        """How often the consumer gets an event."""
+        """The number of times that the consumer gets an event."""
         if self.at_most_once:
             return DeliveryAssurance.AT_MOST_ONCE
         return DeliveryAssurance.EXACTLY_ONCE if self.reliable else DeliveryAssurance.AT_LEAST_ONCE
@@ -97,7 +98,7 @@ class DeliveryMode:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What the gateway, as a sink, says to a source of WS-Management.
+    """Options that the gateway, as a sink, gives a source of WS-Management.
 
     Attributes:
         resource: The URI of the resource that is subscribed to.

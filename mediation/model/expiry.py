@@ -172,7 +172,8 @@ def parse_expiry(text: str, *, milliseconds: bool = False) -> Expiry:
 
 
 def is_milliseconds(text: str) -> bool:
-    """Whether an expiration of WS-Eventing is a bare number, as WS-Messenger's clients write it."""
+    """Return whether an expiration of WS-Eventing is a bare number, as WS-Messenger's clients write
+    it."""
     return _MILLISECONDS.fullmatch(text) is not None
 
 

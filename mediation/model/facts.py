@@ -1,4 +1,4 @@
-"""What a message can say of an event besides its payload."""
+"""Facts of an event that a message can say besides its payload."""
 
 from enum import Enum
 

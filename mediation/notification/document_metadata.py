@@ -22,7 +22,8 @@ _SHOWN = ("id", "home")
 
 
 def wants_minimal(filter: Filter) -> bool:
-    """Whether who subscribes with *filter* gets the minimal form of what is published in full."""
+    """Return whether who subscribes with *filter* gets the minimal form of what is published in
+    full."""
     return any(map(asks_for_minimal, filter.topics))
 
 

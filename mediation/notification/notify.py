@@ -91,7 +91,8 @@ def read_notify(element: etree._Element, context: Context, arrival: Arrival) -> 
 
 
 def _published(found: Sequence[_Read], context: Context, arrival: Arrival) -> Publish:
-    """What was *found*, published or set aside: the ids are the same in either case."""
+    """Make a publication of what was *found*; the ids are the same, whether published or set
+    aside."""
     events = [(one.topic, one.payload, one.producer) for one in found]
     notifications = numbered(events, None, context, arrival, written=[one.written for one in found])
     if any(one.headers for one in found):
@@ -189,7 +190,7 @@ def _further(
     producer: EndpointReference | None,
     around: bytes | None,
 ) -> tuple[bytes, ...]:
-    """What a NotificationMessage says besides its parts, as header blocks that go with its events.
+    """Return what a NotificationMessage says besides its parts, as header blocks of its events.
 
     Args:
         producer: What was read of its reference.
@@ -205,7 +206,7 @@ def _further(
 
 
 def _is_plain_reference(element: etree._Element) -> bool:
-    """Whether an endpoint reference has nothing but what `read_epr` keeps."""
+    """Return whether an endpoint reference has nothing but what `read_epr` keeps."""
     children = elements(element)
     for child in children:
         if local_name(child) == "EndpointReference":

@@ -40,7 +40,7 @@ def read_time(element: etree._Element | None) -> Expiry:
 
 
 class WantedPolicy(NamedTuple):
-    """What a ``SubscriptionPolicy`` asks for: ``UseRaw``, ONVIF's ``ChangedOnly``, and how it is
+    """Wishes of a ``SubscriptionPolicy``: ``UseRaw``, ONVIF's ``ChangedOnly``, and how it is
     delivered: in sequences of a version of WS-ReliableMessaging, or at most once."""
 
     raw: bool

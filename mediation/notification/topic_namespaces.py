@@ -131,7 +131,7 @@ class TopicNamespaces:
         return self._topics.keys()
 
     def allows(self, topic: Topic) -> bool:
-        """Whether *topic* is one, or may be added.
+        """Return whether *topic* is one, or may be added.
 
         A topic is added below the longest path that is one: not where that is final, nor at the
         root of a final namespace, nor where another namespace that is final would be attached.

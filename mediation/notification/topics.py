@@ -125,8 +125,9 @@ def written_topic(topic: Topic) -> tuple[str, str]:
 
 
 def is_path(topic: Topic) -> bool:
-    """Whether *topic* has an expression in the dialects of paths: each step is an NCName (WS-Topics
-    1.3, "Topic Expressions"). A broker or WS-Messenger may have others, such as ``a b``."""
+    """Return whether *topic* has an expression in the dialects of paths: each step is an NCName
+    (WS-Topics 1.3, "Topic Expressions"). A broker or WS-Messenger may have others, such as ``a
+    b``."""
     return all(_NCNAME.fullmatch(step.name) is not None for step in topic.steps)
 
 

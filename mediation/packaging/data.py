@@ -104,7 +104,8 @@ def wrap(body: bytes, media_type: str | None, coded: str = "") -> bytes:
 
 
 def described(payload: bytes) -> Data | None:
-    """What `unwrap` says of *payload*, but with no content: it is empty where there is one."""
+    """Describe *payload* as `unwrap` does, but without its content: it is empty where there is
+    one."""
     start = _START.match(payload)
     if start is None or not payload.startswith(b"</data>", payload.find(b"<", start.end())):
         found = unwrap(payload)

@@ -73,8 +73,8 @@ def read_objects(octets: bytes) -> list[Members | None] | None:
 
 
 def is_json_text(octets: bytes) -> bool:
-    """Whether `read_json` reads *octets*. The same ones may be written for many consumers: of large
-    ones the answer is remembered."""
+    """Return whether `read_json` reads *octets*. The same ones may be written for many consumers:
+    of large ones the answer is remembered."""
     if len(octets) <= _SMALL:
         return _is_json_text(octets)
     digest = blake2b(octets, digest_size=32).digest()

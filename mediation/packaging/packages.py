@@ -342,7 +342,7 @@ def _as_referred(
 
 
 def _names(envelope: bytes, uri: str) -> bool:
-    """Whether *uri* stands in *envelope*, and not only the beginning of another."""
+    """Return whether *uri* stands in *envelope*, and not only the beginning of another."""
     octets, at = uri.encode(), -1
     for _ in range(_MOST_BEGINNINGS):
         at = envelope.find(octets, at + 1)

@@ -199,7 +199,7 @@ def _read_time(text: str) -> datetime:
 
 
 def has_references(notification: Notification) -> bool:
-    """Whether *notification* has any of what `check_references` bounds."""
+    """Return whether *notification* has any of what `check_references` bounds."""
     return (
         notification.producer is not None
         or bool(notification.headers)
@@ -292,7 +292,7 @@ def _read_own(properties: Mapping[str, str]) -> Mapping[str, str]:
 
 @lru_cache(maxsize=4096)
 def _is_plain(name: str) -> bool:
-    """Whether a property may bear *name*: a JMS identifier that is not one of ours."""
+    """Return whether a property may bear *name*: a JMS identifier that is not one of ours."""
     return (
         _IDENTIFIER.match(name) is not None
         and not name.startswith(_OURS)

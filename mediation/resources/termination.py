@@ -25,9 +25,9 @@ def termination_notification(
 
 
 def asks_for_termination(filter: Filter, notification: Notification) -> bool:
-    """Whether a subscription with *filter* asks to be told of its own end: a topic expression
-    selects the topic of *notification*, and all else in it holds of the payload. One without a
-    topic expression selects every topic, and asks for none."""
+    """Return whether a subscription with *filter* asks to be told of its own end: a topic
+    expression selects the topic of *notification*, and all else in it holds of the payload. One
+    without a topic expression selects every topic, and asks for none."""
     event = Event(notification.payload, topic=notification.topic)
     try:  # First the topics, for few ask for this one.
         asked = bool(filter.topics) and compile(Filter(topics=filter.topics)).matches(event)

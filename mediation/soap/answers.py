@@ -29,7 +29,7 @@ class PeerFault:
 
 @dataclass(frozen=True, slots=True)
 class PeerReply:
-    """What a peer answered to a message: the action and the relation of its envelope, or the fault
+    """A peer's answer to a message: the action and the relation of its envelope, or the fault
     in it."""
 
     action: str | None = None

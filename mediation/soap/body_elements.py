@@ -27,7 +27,7 @@ _AROUND = (b"<e><b><d><n>", b"</n></d></b></e>")
 
 
 class InvalidBody(MediationError, ValueError):
-    """What a program gave as a body is not one well-formed element. The text names the line and
+    """A body that a program gave is not one well-formed element. The text names the line and
     the column."""
 
 
@@ -118,7 +118,7 @@ def _parsed(octets: bytes) -> etree._Element:
 
 
 def _stands_alone(octets: bytes) -> bool:
-    """Whether a document that was parsed can be put into an envelope as it is."""
+    """Return whether a document that was parsed can be put into an envelope as it is."""
     start = octets.lstrip(b" \t\r\n")[:5]
     if not start.startswith(b"<") or start == b"<?xml" or b"\0" in octets:
         return False

@@ -1,4 +1,4 @@
-"""What stands in a Body, a Message or another element around an event, as one payload.
+"""Content of a Body, a Message or another element around an event, as one payload.
 
     <s:Body><n:alarm href="#1"/><part id="1"/></s:Body>     several elements are one event
                        |
@@ -173,7 +173,7 @@ def attributes_told(
 
 
 def has_text(parent: etree._Element) -> bool:
-    """Whether there is text in *parent* itself, besides white space."""
+    """Return whether there is text in *parent* itself, besides white space."""
     if (text := parent.text) is not None and text.strip():
         return True
     return any((tail := child.tail) is not None and tail.strip() for child in children_of(parent))
@@ -235,8 +235,8 @@ def _start(parent: etree._Element, told: tuple[tuple[str, str], ...], name: str 
 
 
 def parts_in(payload: bytes) -> bytes | None:
-    """What stood in the Body of which *payload* was made, where that was not one element alone;
-    None for any other payload."""
+    """Return the content of the Body of which *payload* was made, where that was not one element
+    alone; None for any other payload."""
     if not (payload.startswith(_START) and payload.endswith(_END)):
         return None
     inner = payload[len(_START) : -len(_END)]

@@ -203,7 +203,7 @@ def check_understood(envelope: Envelope, strange: Iterable[int]) -> None:
 
 
 def is_mandatory(block: etree._Element, soap: Soap) -> bool:
-    """Whether a header block says that it must be understood."""
+    """Return whether a header block says that it must be understood."""
     return _stripped(block.get(f"{{{soap.value}}}mustUnderstand")) in ("1", "true")
 
 

@@ -66,7 +66,7 @@ def payload_of(element: etree._Element, *, in_ours: bool = False) -> bytes:
 
 
 def is_ours(envelope: bytes) -> bool:
-    """Whether *envelope* begins like the envelopes that we render."""
+    """Return whether *envelope* begins like the envelopes that we render."""
     return envelope.startswith(_OUR_STARTS)
 
 
@@ -87,8 +87,8 @@ def _start_tag(octets: bytes) -> re.Match[bytes]:
 
 
 def uses(octets: bytes, prefix: str | None, *, names_alone: bool = False) -> bool:
-    """Whether a name of *octets*, an element as lxml writes it, or something that may be one, has
-    *prefix*; None: has none."""
+    """Return whether a name of *octets*, an element as lxml writes it, or something that may be
+    one, has *prefix*; None: has none."""
     if prefix is None:
         # An unprefixed xsi:type is in the default namespace; other values are not looked at.
         return _UNPREFIXED.search(octets) is not None or b':type="' in octets
@@ -97,8 +97,8 @@ def uses(octets: bytes, prefix: str | None, *, names_alone: bool = False) -> boo
 
 
 def declares(octets: bytes, prefix: str | None) -> bool:
-    """Whether the root of *octets*, as in `uses`, declares *prefix* itself: then nothing within
-    means that of the ancestors."""
+    """Return whether the root of *octets*, as in `uses`, declares *prefix* itself: then nothing
+    within means that of the ancestors."""
     name = f"xmlns:{prefix}".encode() if prefix else b"xmlns"
     return any(found[1] == name for found in _ATTRIBUTE.finditer(_start_tag(octets)[1]))
 

@@ -69,7 +69,7 @@ SOME_TOPIC = Topic((Step(None, "somewhere"),))
 
 @dataclass(slots=True)
 class _EventMould:
-    """What the messages of one envelope share.
+    """The parts that all messages of one envelope share.
 
     Attributes:
         is_event: Whether an element of this expanded name is an event wherever it stands, and
@@ -140,7 +140,7 @@ class _EventMould:
         return name, payload
 
     def _fits(self, arrival: Arrival) -> bool:
-        """Whether what came besides the octets is the same."""
+        """Return whether what came besides the octets is the same."""
         return self.http_action == arrival.http_action and (
             self.rules is arrival.rules or self.rules == arrival.rules
         )
@@ -248,7 +248,7 @@ class EventMoulds:
 
 
 class Mould(Protocol):
-    """What is known of the messages of one envelope. Two that know the same are equal."""
+    """Knowledge of the messages of one envelope. Two that know the same are equal."""
 
     def read(
         self, octets: bytes, at: int, arrival: Arrival, learnt: set[str] | None
@@ -322,7 +322,8 @@ def strange_arrival(arrival: Arrival) -> Arrival:
 
 
 def _may_recur(arrival: Arrival, incoming: Incoming) -> bool:
-    """Whether nothing came with a message that no other has: its place in a sequence, and parts."""
+    """Return whether nothing came with a message that no other has: its place in a sequence, and
+    parts."""
     return (
         arrival.rules.sequences is Sequences.OFF
         and incoming.context.reliable is None
@@ -331,7 +332,8 @@ def _may_recur(arrival: Arrival, incoming: Incoming) -> bool:
 
 
 def _beginning(octets: bytes) -> int:
-    """Where the id of a message begins, or, where it has none, its body; 0 where nothing does."""
+    """Return where the id of a message begins, or, where it has none, its body; 0 where nothing
+    does."""
     if len(octets) > LONGEST:
         return 0
     at = octets.find(b"MessageID>")
@@ -342,8 +344,8 @@ def _beginning(octets: bytes) -> int:
 
 
 def _is_plain(event: bytes, signs: int) -> bool:
-    """Whether an event may be read by itself: neither too much with its envelope, nor with anything
-    around its root, nor what means something else by itself."""
+    """Return whether an event may be read by itself: neither too much with its envelope, nor with
+    anything around its root, nor what means something else by itself."""
     # One octet is found far more quickly than several, and most events have none of these.
     return (
         event.startswith(b"<")
@@ -357,8 +359,8 @@ def _is_plain(event: bytes, signs: int) -> bool:
 
 
 def _place_of(payload: bytes, octets: bytes, behind: int) -> tuple[int, int] | None:
-    """Where the element stands in *octets* that became *payload*: from its first start tag to its
-    last end tag."""
+    """Return where the element stands in *octets* that became *payload*: from its first start tag
+    to its last end tag."""
     name = _NAME.match(payload)
     if name is None:
         return None

@@ -1,11 +1,12 @@
 """Mailboxes on a store alone: made, filled and emptied."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.quotas import MailboxQuotas
+from gateway.mailboxes.removal import MailboxRemoval
 from gateway.model.mailboxes import Mailbox
 from gateway.store import Store
 
@@ -26,6 +27,33 @@ async def boxes(
     mailboxes = Mailboxes(store, MailboxQuotas(**quotas), clock=clock)  # type: ignore[arg-type]
     await mailboxes.start()
     return mailboxes
+
+
+async def _nothing(_box: Mailbox) -> None:
+    pass
+
+
+@dataclass
+class NoFeeds:
+    """No mailbox was made for a subscription; *ended* is told of each that is destroyed."""
+
+    ended: Callable[[Mailbox], Awaitable[None]]
+
+    async def end_all(self, mailbox: Mailbox) -> None:
+        await self.ended(mailbox)
+
+    async def keep_alive(self, mailbox: Mailbox, seconds: float) -> None:
+        return None
+
+    async def end(self, mailbox: Mailbox) -> bool:
+        return False
+
+
+def removal(
+    mailboxes: Mailboxes, ended: Callable[[Mailbox], Awaitable[None]] = _nothing
+) -> MailboxRemoval:
+    """The removal of *mailboxes*; *ended* ends what fills them."""
+    return MailboxRemoval(mailboxes._store, mailboxes, NoFeeds(ended))
 
 
 async def fill(mailboxes: Mailboxes, box: Mailbox, *numbers: int) -> None:

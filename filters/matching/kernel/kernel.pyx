@@ -122,7 +122,6 @@ CONTEXT = ((0, None, None),)
 
 include "chains.pxi"
 include "keys.pxi"
-include "tapes.pxi"
 
 
 cdef class Names:

@@ -58,7 +58,7 @@ from gateway.sources.sources import Sources
 from gateway.sources.windows import SourceBookmarks, WantedEvents, WindowsOperations
 from gateway.subscriptions.acknowledging import AcknowledgementOperations
 from gateway.subscriptions.management import ManagementOperations
-from gateway.subscriptions.operations import MailboxFeeds, SubscriptionOperations
+from gateway.subscriptions.operations import SubscriptionOperations
 from gateway.subscriptions.resources import SubscriptionResources
 from mediation.grid_events import channel_reference
 from mediation.model.requests import EndpointRules
@@ -102,7 +102,7 @@ def answer_requests(
         reading=reading_topics,
         looks=looks,
         mailboxes_each=sending.mailboxes.most,
-        longest_lease=subscribing.subscriptions.longest_lease,
+        longest_lease=settings.longest_lease,
         endpoint=peers.producer,
         traces=sending.dispatchers.scheduler.traces,
         copies=messaging.copies,
@@ -131,7 +131,10 @@ def answer_requests(
     messaging.adapter.producer = documents.of
     synchronizing = Synchronizing(messaging.adapter.evaluate, documents.of)
     managing = SubscriptionOperations(
-        subscribing.subscriptions,
+        subscribing.creation,
+        subscribing.lifecycle,
+        subscribing.renewal,
+        subscribing.named,
         topics,
         synchronizing=synchronizing,
         looks=looks,
@@ -141,12 +144,12 @@ def answer_requests(
         rights_of=messaging.rights.of_request if messaging.rights else None,
         may_get=messaging.rights.may_get_current if messaging.rights else None,
     )
-    feeds = MailboxFeeds(subscribing.subscriptions)
-    reading = MailboxOperations(sending.mailboxes, feeds, intake)
+    removal = subscribing.removal
+    reading = MailboxOperations(sending.mailboxes, removal, subscribing.feeds, intake)
     resources = ResourceOperations(
         RegistrationResources(registrations),
-        PullPointResources(sending.mailboxes, feeds),
-        SubscriptionResources(subscribing.subscriptions),
+        PullPointResources(sending.mailboxes, removal),
+        SubscriptionResources(subscribing.named, subscribing.lifecycle, subscribing.renewal),
         producer=producer,
         looks=looks,
         parsing=sending.parsing,
@@ -171,7 +174,7 @@ def answer_requests(
             topics,
             looks=looks,
             parsing=sending.parsing,
-            longest_lease=subscribing.subscriptions.longest_lease,
+            longest_lease=settings.longest_lease,
             sequences=rules("/soap").sequences,
         )
         administering = ManagementOperations(subscribing.management, looks)
@@ -184,7 +187,7 @@ def answer_requests(
             running,
             at={
                 ResourceKind.SOURCE: taking_in.handlers(),
-                ResourceKind.SEQUENCE: _acknowledging(storage, sending, subscribing).handlers(),
+                ResourceKind.SEQUENCE: _acknowledging(storage, messaging, sending).handlers(),
             },
             instead={
                 ResourceKind.CHANNEL: ChannelOperations(channels, publishing, managing).handlers()
@@ -227,11 +230,11 @@ def answer_requests(
 
 
 def _acknowledging(
-    storage: Storage, sending: Sending, subscribing: Subscribing
+    storage: Storage, messaging: Messaging, sending: Sending
 ) -> AcknowledgementOperations:
     def noted(id_: str) -> None:
         """Go on with a subscription of which something is acknowledged."""
-        entry = subscribing.subscriptions.by_id(id_)
+        entry = messaging.table.by_id(id_)
         if entry is not None:
             sending.dispatchers.hasten(entry)
         sending.sequences.wake()

@@ -106,7 +106,12 @@ def serve_endpoints(
         ),
         readiness=_readiness(settings, storage, messaging, state),
         metrics=_metrics(storage, messaging, sending, subscribing, answering, listeners, relays),
-        subscriptions=subscribing.subscriptions,
+        subscriptions=messaging.table,
+        lifecycle=subscribing.lifecycle,
+        renewal=subscribing.renewal,
+        replication=subscribing.replication,
+        feeds=subscribing.feeds,
+        removal=subscribing.removal,
         reports=subscribing.reports,
         management=subscribing.management,
         explainer=_explainer(settings, storage, messaging, sending, answering, peers),
@@ -170,7 +175,7 @@ def _streams(
         sending.parsing,
         replica=messaging.sharing.replica,
         draining=state.is_draining,
-        visited=subscribing.subscriptions.keep_alive_by_reading,
+        visited=subscribing.feeds.keep_alive_by_reading,
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from filters import Topic
 from gateway.delivery import WINDOW, Dispatcher, PartitionShare
 from gateway.discovery.service import DiscoveryService
+from gateway.mailboxes.removal import MailboxRemoval
 from gateway.security.quotas import SubscriptionQuotas
 from gateway.server.parts import (
     Messaging,
@@ -14,16 +15,22 @@ from gateway.server.parts import (
     Subscribing,
 )
 from gateway.settings.settings import WITHIN, Settings
+from gateway.subscriptions.creation import SubscriptionCreation
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.endings import Endings
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.leases import LeaseTerms
+from gateway.subscriptions.lifecycle import Lifecycle
+from gateway.subscriptions.mailbox_feeds import MailboxFeeds
 from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.matching import Inside, Matching
+from gateway.subscriptions.naming import NamedSubscriptions
+from gateway.subscriptions.renewal import Renewal
+from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.reports import SubscriptionReports
+from gateway.subscriptions.resumption import Resumption
 from gateway.subscriptions.selection import SubscriptionSelector
 from gateway.subscriptions.subscription_end import SubscriptionEnds
-from gateway.subscriptions.subscriptions import Subscriptions
 from gateway.subscriptions.topic_subscribers import TopicSubscribers
 
 
@@ -34,13 +41,37 @@ def keep_subscriptions(
     ends = SubscriptionEnds(
         sending.transport, sending.consumers, sending.probations, producer=peers.producer
     )
-    subscriptions = _subscriptions(settings, storage, messaging, sending, ends)
+    table, terms, shared = messaging.table, lease_terms(settings), messaging.sharing.shared
+    lifecycle = Lifecycle(
+        storage.store,
+        table,
+        messaging.adapter,
+        sending.consumers,
+        sending.mailboxes,
+        sending.dispatchers,
+        messaging.sharing,
+        sending.sequences,
+        terms=terms,
+        notify_end=ends.notify,
+    )
+    renewal = Renewal(table, lifecycle, terms)
+    replication = Replication(
+        storage.store,
+        table,
+        messaging.adapter,
+        sending.consumers,
+        sending.dispatchers,
+        lifecycle,
+        shared=shared,
+    )
+    feeds = MailboxFeeds(table, lifecycle, renewal, replication)
     endings = Endings(
         storage.store,
-        subscriptions,
+        table,
+        lifecycle,
         sending.dispatchers,
         sending.probations,
-        shared=messaging.sharing.shared,
+        shared=shared,
         trusts=peers.identification.trusts_owner,
     )
     budgets = FilterBudgets(endings.cancel)
@@ -51,15 +82,22 @@ def keep_subscriptions(
     reports = SubscriptionReports(storage.store, messaging.table, sending.dispatchers)
     selector = SubscriptionSelector(messaging.table, sending.dispatchers)
     return Subscribing(
-        subscriptions=subscriptions,
+        lifecycle=lifecycle,
+        renewal=renewal,
+        replication=replication,
+        creation=_creation(settings, storage, messaging, sending, lifecycle, renewal, replication),
+        named=NamedSubscriptions(renewal, replication),
+        feeds=feeds,
+        removal=MailboxRemoval(storage.store, sending.mailboxes, feeds),
         reports=reports,
-        management=SubscriptionManagement(subscriptions, reports, selector),
+        management=SubscriptionManagement(table, lifecycle, replication, reports, selector),
         subscription_ends=ends,
         endings=endings,
         budgets=budgets,
         dead_letters=DeadLetters(
             storage.store,
-            subscriptions,
+            table,
+            replication,
             sending.mailboxes,
             messaging.sharing,
             producer=peers.producer,
@@ -83,30 +121,32 @@ def _inside(discovery: DiscoveryService | None) -> Mapping[Topic, Inside]:
     return {} if discovery is None else dict.fromkeys(discovery.node.topics, discovery)
 
 
-def _subscriptions(
+def _creation(
     settings: Settings,
     storage: Storage,
     messaging: Messaging,
     sending: Sending,
-    ends: SubscriptionEnds,
-) -> Subscriptions:
-    return Subscriptions(
-        storage.store,
+    lifecycle: Lifecycle,
+    renewal: Renewal,
+    replication: Replication,
+) -> SubscriptionCreation:
+    return SubscriptionCreation(
         messaging.table,
         messaging.adapter,
         sending.consumers,
-        sending.mailboxes,
         sending.dispatchers,
-        messaging.sharing,
         sending.web_hooks,
         sending.sequences,
+        lifecycle,
+        renewal,
+        Resumption(storage.store, messaging.table, renewal),
+        replication,
         terms=lease_terms(settings),
         quotas=SubscriptionQuotas(
             settings.max_subscriptions_per_owner,
             settings.max_subscriptions_per_destination,
             settings.max_subscriptions,
         ),
-        notify_end=ends.notify,
         owner_bytes=sending.owner_bytes,
     )
 

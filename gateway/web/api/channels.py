@@ -90,9 +90,9 @@ async def remove_channel(name: str, web: Parts) -> None:
     await web.channels.check_own(name)
     # Itself last: who finds it gone has nothing left to do.
     await web.links.leave(name)
-    await web.subscriptions.end_at(name)
+    await web.management.end_at(name)
     await web.channels.remove(name)
-    await web.subscriptions.end_at(name)  # That came meanwhile.
+    await web.management.end_at(name)  # That came meanwhile.
 
 
 def _view(web: Parts, channel: Channel) -> ChannelView:

@@ -66,7 +66,7 @@ async def show_mailbox(named: Named) -> MailboxView:
 async def delete_mailbox(named: Named, web: Parts) -> None:
     """Forget a mailbox with all that lies in it, and end what fills it."""
     mailbox, _ = named
-    await web.subscriptions.destroy_mailbox(mailbox)
+    await web.removal.remove(mailbox)
 
 
 def _view(mailbox: Mailbox, size: MailboxSize) -> MailboxView:

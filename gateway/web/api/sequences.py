@@ -104,7 +104,7 @@ async def terminate_sequence(state: Named, web: Parts) -> None:
     entry = web.subscriptions.by_id(state.subscription)
     if entry is not None:
         with suppress(SubscriptionUnknown):  # It has just ended.
-            await web.subscriptions.end(
+            await web.lifecycle.end(
                 entry, why=End.CANCELLING, reason="Its sequence was terminated by an operator."
             )
 

@@ -231,7 +231,7 @@ async def explain(entry: Named, asked: Asked, web: Parts) -> list[StepView]:
 @router.delete("/{id}", status_code=204)
 async def delete_subscription(entry: Named, web: Parts) -> None:
     """End a subscription; its subscriber is told, where it asked for that."""
-    await web.subscriptions.end(
+    await web.lifecycle.end(
         entry, why=End.CANCELLING, reason="The subscription was ended by an operator."
     )
 

@@ -311,7 +311,7 @@ def _check_unchanged(said: Mapping[str, Any], shown: Mapping[str, Any], within: 
 async def _check(web: Web, key: str) -> None:
     """Refuse what is no bare key, and the key of a subscription in SOAP, to which this would
     otherwise lead as the address of its manager does."""
-    await web.subscriptions.refresh()
+    await web.replication.refresh()
     entry = web.subscriptions.by_id(public_id(key.lower()))
     if (
         key_in(key) != key.lower()

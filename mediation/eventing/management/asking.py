@@ -1,5 +1,5 @@
-"""What a sink of ours says to a source of WS-Management: the header blocks of its requests, and how
-it wants its deliveries (DSP0226 1.2, sections 5.1, 6 and 10.2)."""
+"""Requests of the gateway as a sink to a source of WS-Management: the header blocks of its
+requests, and how it wants its deliveries (DSP0226 1.2, sections 5.1, 6 and 10.2)."""
 
 from filters import parse_document
 from mediation import names

@@ -33,15 +33,15 @@ _AROUND_EVENT = len(_EVENT % (b"", b""))
 
 
 def acknowledges(reply: PeerReply | None, message_id: str) -> bool:
-    """Whether *reply* acknowledges the delivery with *message_id*. Sinks may write it in another
-    case; wseventsink gives its Ack no message id, which nobody needs."""
+    """Return whether *reply* acknowledges the delivery with *message_id*. Sinks may write it in
+    another case; wseventsink gives its Ack no message id, which nobody needs."""
     if reply is None or reply.action not in ACK_ACTIONS or reply.relates_to is None:
         return False
     return reply.relates_to.lower() == message_id.lower()
 
 
 def refuses_delivery(reply: PeerReply | None) -> bool:
-    """Whether *reply* says that the sink wants no more deliveries."""
+    """Return whether *reply* says that the sink wants no more deliveries."""
     fault = reply.fault if reply is not None else None
     return fault is not None and REFUSED in (fault.subcode, fault.code)
 

@@ -1,4 +1,4 @@
-"""What sources of WS-Management send to the gateway as their sink: batches, heartbeats and
+"""Messages that sources of WS-Management send to the gateway as their sink: batches, heartbeats and
 DroppedEvents (DSP0226 1.2, section 10.2.9; MS-WSMV, "Event Subscriptions").
 
 Windows writes each event as text, often in a CDATA section, which is a document of its own.

@@ -1,4 +1,4 @@
-"""What a source of WS-Management hands over when its events are pulled (DSP0226 1.2, section
+"""Events pulled from a source of WS-Management (DSP0226 1.2, section
 10.2.9.5), and how they are asked for.
 
 ``wsen:Items`` has events bare, or as ``wsman:Event`` with their actions, as a batch has them.

@@ -96,8 +96,8 @@ def _headers(kept: Sequence[Envelope]) -> str:
 
 
 def _told(kept: Envelope) -> str:
-    """What else is to be said of an event: its id, its action, its topic, and the gateways that it
-    has passed."""
+    """Return what else is to be said of an event: its id, its action, its topic, and the gateways
+    that it has passed."""
     said: dict[str, str] = {}
     topic = ""
     for block in kept.headers:

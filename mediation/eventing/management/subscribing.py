@@ -1,5 +1,5 @@
-"""What WS-Management adds to Subscribe: delivery modes and how a sink wants its messages (DSP0226
-1.2, section 10.2.2 to 10.2.13).
+"""Additions of WS-Management to Subscribe: delivery modes and how a sink wants its messages
+(DSP0226 1.2, section 10.2.2 to 10.2.13).
 
 A peer that asks for heartbeats or bookmarks, is told yes and gets none gives the gateway up, or
 loses events. So what is not offered is always a fault (section 14.6, "wsman:UnsupportedFeature").

@@ -1,4 +1,4 @@
-"""What the manager of a gateway is asked about all of its subscriptions, and its answers."""
+"""Requests about all subscriptions of a gateway, for its manager, and their answers."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What may answer a request, of any family."""
+"""Answers to requests of any family."""
 
 from dataclasses import dataclass
 

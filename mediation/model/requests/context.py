@@ -1,4 +1,4 @@
-"""What is known of a message besides its request: how it came, what its headers say."""
+"""Facts about a message besides its request: its way here, its headers."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,9 +14,9 @@ from mediation.model.versions import Form, Soap, Spec, Version, Wsa
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """How topics of publications are read. ``prefixes`` are pairs of a prefix that is not declared,
-    and what it stands for then. With ``set_aside`` those of WS-Notification that cannot be read
-    are, and the others are published; else they are refused together."""
+    """Rules for reading topics of publications. ``prefixes`` are pairs of a prefix that is not
+    declared, and what it stands for then. With ``set_aside`` those of WS-Notification that cannot
+    be read are, and the others are published; else they are refused together."""
 
     prefixes: tuple[tuple[str, str], ...] = ()
     set_aside: bool = False

@@ -1,4 +1,4 @@
-"""What peers ask of the gateway itself: product, metadata, events, ONVIF device."""
+"""Requests for descriptions of the gateway itself: product, metadata, events, ONVIF device."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What the address that a message came to decides."""
+"""Rules of the address that a message came to."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ FaultTexts: TypeAlias = Mapping[tuple[Reason, Operation | None, str], str]
 
 @dataclass(frozen=True, slots=True)
 class EndpointRules:
-    """What the address that a message came to decides, where its peers expect it.
+    """Rules of the address that a message came to, where its peers expect them.
 
     Attributes:
         answers: The specification in which bare events are answered, whatever their action; None:
@@ -59,7 +59,7 @@ class EndpointRules:
     def fault_text(
         self, refused: Refused, operation: Operation | None, identifiers: Iterable[str] = ()
     ) -> str:
-        """What the text of a fault begins with; empty where nothing is prescribed.
+        """The prescribed beginning of a fault's text; empty where there is none.
 
         Args:
             identifiers: Those by which the request names a subscription.

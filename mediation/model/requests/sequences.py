@@ -5,7 +5,7 @@ from enum import Enum
 
 
 class Sequences(Enum):
-    """What an endpoint does with sequences of reliable messages (WS-ReliableMessaging)."""
+    """The use that an endpoint makes of sequences of reliable messages (WS-ReliableMessaging)."""
 
     OFF = "off"
     """It does not understand them."""
@@ -15,8 +15,8 @@ class Sequences(Enum):
 
 
 class SequenceParts:
-    """What a message says of sequences. `mediation.reliable_messaging.ReliableMessage` is what it
-    always is; this stands for it where that is not known yet."""
+    """The sequences that a message speaks of. `mediation.reliable_messaging.ReliableMessage` is
+    what it always is; this stands for it where that is not known yet."""
 
     __slots__ = ()
 

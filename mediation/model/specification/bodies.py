@@ -1,4 +1,4 @@
-"""How a specification writes notifications that are no SOAP, or calls in it."""
+"""Notifications of a specification that are not SOAP, or are calls in SOAP."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from mediation.model.versions import Form, Soap
 
 
 class Holes(NamedTuple):
-    """What is put into the octets of a `BodyShape` for one recipient, prepared at Subscribe, and
+    """Values put into the octets of a `BodyShape` for one recipient, prepared at Subscribe, and
     the headers that go to it alone."""
 
     headers: bytes = b""
@@ -84,7 +84,7 @@ class BodyShape(Protocol):
 
     @property
     def tells(self) -> frozenset[Fact]:
-        """What its messages say of an event besides the payload, as in `Wrapping`."""
+        """The facts of an event that its messages say besides the payload, as in `Wrapping`."""
 
     def __hash__(self) -> int: ...
 
@@ -109,4 +109,4 @@ class Bodies(Protocol):
         """The way for a subscriber that asked for this form, and whose policy this is."""
 
     def holes(self, subscription: Subscription) -> Holes:
-        """What is put in for this subscriber."""
+        """Return the values for this subscriber."""

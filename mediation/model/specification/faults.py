@@ -1,4 +1,4 @@
-"""What a specification calls what is wrong."""
+"""Names that a specification has for faults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

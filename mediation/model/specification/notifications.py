@@ -1,4 +1,4 @@
-"""How a specification wraps notifications, and tells that a subscription ended."""
+"""Notifications of a specification, and its messages about the end of a subscription."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ class ResourceProperties(Protocol):
     """The resource properties that a version of WS-Notification defines."""
 
     def of_subscription(self, subscription: Subscription, now: datetime) -> PropertyDocument:
-        """Those of a subscription."""
+        """Resource properties of a subscription."""
 
     def of_producer(
         self,
@@ -31,7 +31,8 @@ class ResourceProperties(Protocol):
         requires_registration: bool = False,
         fixed: bool = False,
     ) -> PropertyDocument:
-        """Those of the gateway as a producer and broker; *topics* are those seen so far."""
+        """Resource properties of the gateway as producer and broker; *topics* are those seen so
+        far."""
 
     def of_registration(
         self,
@@ -40,7 +41,7 @@ class ResourceProperties(Protocol):
         expires: datetime | None,
         now: datetime,
     ) -> PropertyDocument:
-        """Those of the registration of a publisher; *expires* None is never."""
+        """Resource properties of the registration of a publisher; *expires* None is never."""
 
     def of_mailbox(self, end: datetime | None, now: datetime) -> PropertyDocument:
-        """Those of a mailbox, which is destroyed at *end* when nobody reads it."""
+        """Resource properties of a mailbox, which is destroyed at *end* when nobody reads it."""

@@ -52,7 +52,8 @@ gets the longest that there is for it."""
 
 
 def _says(element: etree._Element) -> bool:
-    """Whether *element* has an expression: clients send what is optional as an empty element."""
+    """Return whether *element* has an expression: clients send what is optional as an empty
+    element."""
     return len(element) > 0 or bool(text_of(element))
 
 

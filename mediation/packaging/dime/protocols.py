@@ -1,4 +1,4 @@
-"""What a stream that is no DIME message may be instead."""
+"""Protocols that a stream may speak instead of DIME."""
 
 
 def first_octets(data: bytes) -> str:

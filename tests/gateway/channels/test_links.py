@@ -218,7 +218,7 @@ async def test_a_link_outlives_a_channel_that_forgets_it(
     async with running(tmp_path / "a") as above, running(tmp_path / "b") as below:
         await links(below, f"{above.url}/soap", lease=1)
         (entry,) = above.gateway.subscriptions.entries
-        await above.gateway.subscriptions.end(entry)
+        await above.gateway.lifecycle.end(entry)
         await until(lambda: len(above.gateway.subscriptions) == 1)
 
 

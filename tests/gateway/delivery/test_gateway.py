@@ -81,7 +81,7 @@ async def test_the_box_of_a_subscription_ends_with_it(tmp_path: Path) -> None:
             return bool((await box.size())["messages"] == 3 * 256)
 
         await until(is_full)
-        await run.gateway.subscriptions.end(entry)
+        await run.gateway.lifecycle.end(entry)
 
         async def is_empty() -> bool:
             return execute(sqlite_url(tmp_path), "SELECT count(*) FROM mailbox_messages") == [(0,)]

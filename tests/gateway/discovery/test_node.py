@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from filters.queries import XQueryWorker, compile_query, unlimited
-from gateway.discovery.limits import NodeLimits, Rates
+from gateway.discovery.limits import NodeLimits, RequestRates
 from gateway.discovery.node import Node
 from gateway.discovery.outcomes import Advertised, Answer, Asked, Dropped, Found, Way, Withdrawn
 from gateway.discovery.policy import NodePolicy
@@ -55,7 +55,7 @@ class Rig:
         self.seconds = 0.0
         self.node = Node(
             parties().node, parties().verifier(), sign=sign, new_uuid=uuid4, policy=self.policy,
-            limits=self.limits, rates=Rates(self.limits, lambda: self.seconds),
+            limits=self.limits, rates=RequestRates(self.limits, lambda: self.seconds),
             xquery=self.xquery,
         )  # fmt: skip
         self.kept: dict[str, bytes] = {}

@@ -146,7 +146,7 @@ async def test_a_lease_ends_with_the_delegation(rig: Rig) -> None:
         return end
 
     assert ends - timedelta(minutes=2) < expires() <= ends
-    await rig.run.gateway.subscriptions.keep_alive(entry, 10 * 86400.0)
+    await rig.run.gateway.renewal.keep_alive(entry, 10 * 86400.0)
     assert expires() <= ends
 
 
@@ -300,7 +300,7 @@ async def test_subscribe_requests_are_counted_before_their_proofs_are_read(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = PrincipalRate(0.0001, 1.0, "Too many Subscribe requests.")
-    monkeypatch.setattr(rig.run.gateway.subscriptions._creation, "_rate", few)
+    monkeypatch.setattr(rig.run.gateway.creation, "_rate", few)
     sink, looks = rig.consumers.add(), verifications(monkeypatch)
     for status in (403, 429):
         request = fresh_id()

@@ -25,7 +25,7 @@ from gateway.subscriptions.consumers import LONGEST_NAME, Consumers
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Wsa
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
-from tests.rigs.stored_mailboxes import boxes, fill, numbers
+from tests.rigs.stored_mailboxes import boxes, fill, numbers, removal
 from tests.rigs.stores import execute, on_each_store
 from tests.rigs.waiting import DEADLINE, until
 
@@ -176,7 +176,7 @@ async def test_subscriptions_keep_nobody_from_being_given_up(
     for _ in range(5):
         await mailboxes.make(MailboxKind.SUBSCRIPTION, NEIGHBOUR)
     box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
-    await mailboxes.clear()
+    await removal(mailboxes).clear()
     assert mailboxes.known(box.key) is None
     assert len(mailboxes) == 5
 
@@ -190,8 +190,8 @@ async def test_what_fills_a_box_ends_before_it(store: Store) -> None:
         there.append(found is not None)
 
     mailboxes = await boxes(store)
-    mailboxes.before_destroying(destroyed)
-    await mailboxes.destroy(await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR))
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
+    await removal(mailboxes, destroyed).destroy(box)
     assert there == [True, False]  # And once more: for who subscribed meanwhile.
 
 

@@ -12,7 +12,7 @@ from gateway.security.principals import anonymous
 from gateway.security.quotas import QuotaExceeded
 from gateway.store import Store, dead_letters, mailbox_messages
 from gateway.store import mailboxes as rows
-from tests.rigs.stored_mailboxes import Clock, boxes, fill, numbers
+from tests.rigs.stored_mailboxes import Clock, boxes, fill, numbers, removal
 from tests.rigs.stores import on_each_store
 
 STRANGER = anonymous("192.0.2.1", trusted=False)
@@ -107,11 +107,10 @@ async def test_a_box_that_nobody_opens_is_given_up(store: Store) -> None:
     async def destroyed(box: Mailbox) -> None:
         ended.append(box)
 
-    mailboxes.before_destroying(destroyed)
     idle = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     clock.now += 25
     busy = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
-    await mailboxes.clear()
+    await removal(mailboxes, destroyed).clear()
     assert set(ended) == {idle}
     with pytest.raises(MailboxUnknown):
         await mailboxes.find(idle.key)
@@ -146,7 +145,7 @@ async def test_boxes_and_what_lies_in_them_survive_a_restart(store_url: str) -> 
     assert found == box
     assert await numbers(mailboxes, box) == [2]
     assert (await mailboxes.size(box)).messages == 1
-    await mailboxes.destroy(box)
+    await removal(mailboxes).destroy(box)
     assert await mailboxes.named("urn:consumer") is None
     await store.close()
 

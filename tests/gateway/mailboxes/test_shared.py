@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from gateway.mailboxes import mailboxes
+from gateway.mailboxes import removal as removals
 from gateway.mailboxes.errors import MailboxUnknown
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.quotas import MailboxQuotas
@@ -15,6 +15,7 @@ from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.principals import anonymous
 from gateway.store import Store
 from tests.rigs.postgresql import fresh_database, needs_postgresql
+from tests.rigs.stored_mailboxes import removal
 from tests.rigs.stores import execute
 from tests.rigs.waiting import until
 
@@ -62,7 +63,7 @@ async def test_what_another_destroyed_is_known_no_more(both: Both) -> None:
     box = await a.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     assert await b.find(box.key) == box
     await put(b, box, 1)
-    await a.destroy(box)
+    await removal(a).destroy(box)
     with pytest.raises(MailboxUnknown):
         await b.find(box.key)
     assert b.known(box.key) is None
@@ -71,13 +72,13 @@ async def test_what_another_destroyed_is_known_no_more(both: Both) -> None:
 async def test_what_another_destroyed_is_not_remembered(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mailboxes, "HOUSEKEEPING", 0.05)
+    monkeypatch.setattr(removals, "HOUSEKEEPING", 0.05)
     a, b = both
     kept, destroyed = [await a.make(MailboxKind.PULL_POINT, NEIGHBOUR) for _ in range(2)]
     for box in (kept, destroyed):
         await b.find(box.key)
-    await a.destroy(destroyed)
-    keeping = asyncio.create_task(b.run(lambda: False))
+    await removal(a).destroy(destroyed)
+    keeping = asyncio.create_task(removal(b).run(lambda: False))
     await until(lambda: b.known(destroyed.key) is None)
     keeping.cancel()
     assert b.known(kept.key) == kept
@@ -91,7 +92,7 @@ async def test_a_name_is_one_box(both: Both) -> None:
     )
     assert len(set(made)) == 1
     assert await a.named("urn:a") == await b.named("urn:a") == made[0]
-    await a.destroy(made[0])
+    await removal(a).destroy(made[0])
     assert await b.named("urn:a") is None
     again = await a.make(MailboxKind.CONNECTION, NEIGHBOUR, name="urn:a")
     assert again != made[0]
@@ -116,7 +117,7 @@ async def test_who_waits_hears_of_what_another_put_in(both: Both) -> None:
             around.cancel()
             waiting = asyncio.create_task(b.leases.take(box, wait=60.0))
             await asyncio.sleep(0)
-            await a.destroy(box)
+            await removal(a).destroy(box)
             with pytest.raises(MailboxUnknown):
                 await waiting
     finally:
@@ -125,7 +126,7 @@ async def test_who_waits_hears_of_what_another_put_in(both: Both) -> None:
 
 async def test_one_keeps_house_for_both(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also for boxes that it has never heard of; the other one does nothing."""
-    monkeypatch.setattr(mailboxes, "HOUSEKEEPING", 0.05)
+    monkeypatch.setattr(removals, "HOUSEKEEPING", 0.05)
     a, b = both
     box = await a.make(MailboxKind.MAILBOX, NEIGHBOUR)
     await put(a, box, 1, 2)
@@ -136,10 +137,10 @@ async def test_one_keeps_house_for_both(both: Both, monkeypatch: pytest.MonkeyPa
         turns += 1
         return False
 
-    idle = asyncio.create_task(a.run(not_mine))
+    idle = asyncio.create_task(removal(a).run(not_mine))
     await until(lambda: turns >= 5)
     assert (await a.size(box)).messages == 2
-    keeping = asyncio.create_task(b.run())
+    keeping = asyncio.create_task(removal(b).run(lambda: True))
 
     async def given_up() -> bool:
         try:

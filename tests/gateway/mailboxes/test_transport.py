@@ -5,7 +5,7 @@ from gateway.mailboxes.transport import MailboxTransport, mailbox_target
 from gateway.model.mailboxes import MailboxBounds, MailboxKind
 from gateway.security.principals import anonymous
 from gateway.store import Store
-from tests.rigs.stored_mailboxes import boxes
+from tests.rigs.stored_mailboxes import boxes, removal
 from tests.rigs.stores import on_each_store
 
 NEIGHBOUR = anonymous("127.0.0.1", trusted=True)
@@ -23,5 +23,5 @@ async def test_the_transport_to_a_box_answers_when_it_is_kept(store: Store) -> N
     target = mailbox_target(box, "http://gateway.example/pullpoints/x")
     assert (await transport.send(request(target, "urn:1"))).status == 202
     assert (await transport.send(request(target, "urn:2"))).status == 503
-    await mailboxes.destroy(box)
+    await removal(mailboxes).destroy(box)
     assert (await transport.send(request(target, "urn:3"))).status == 410

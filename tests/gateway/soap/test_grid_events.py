@@ -395,7 +395,7 @@ async def test_a_row_that_nobody_serves_is_replaced(
     url, run = consumer.fresh(), gateway.gateway
     await subscribe(gateway, url)
     [entry] = [one for one in run.subscriptions.entries if one.target.url == url]
-    await run.subscriptions.lifecycle.has_ended(entry)
+    await run.lifecycle.has_ended(entry)
     former = entry.subscription
     if over:
         lease = replace(former.lease, expires=datetime.now(UTC) - timedelta(hours=1))
