@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import suppress
 from dataclasses import dataclass
 
-from adapters.compatibility import capabilities_of
 from adapters.filtering.delegation import split_delegated
 from adapters.filtering.observed import ObservedDelivery
 from adapters.filtering.slow_filters import MOST, Evaluated, Matched, Share, SlowFilters
@@ -106,7 +105,7 @@ class XPathFilterAdapter:
 
     @property
     def capabilities(self) -> Capabilities:
-        return capabilities_of(self._adapter)
+        return self._adapter.capabilities
 
     @property
     def state(self) -> AdapterState | None:

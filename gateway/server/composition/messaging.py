@@ -6,7 +6,7 @@ from secrets import token_bytes
 
 import structlog
 
-from adapters import Adapter, XPathFilterAdapter, capabilities_of, load
+from adapters import Adapter, XPathFilterAdapter, load
 from adapters.loading import RestartingAdapter
 from gateway.delivery import WorkSharing
 from gateway.discovery.opening import DiscoveryUnusable, make_node, store_limits
@@ -54,7 +54,7 @@ async def open_storage(
 async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) -> Messaging:
     """Make the adapter and what stands around it, and join the gateways that use the store."""
     adapter = _adapter(settings)
-    capabilities = capabilities_of(adapter)
+    capabilities = adapter.capabilities
     try:
         sharing = await join(storage.store, capabilities, settings.data)
     except StoreInUse as in_use:
