@@ -22,7 +22,7 @@ from cryptography.x509 import load_der_x509_certificate
 
 from filters import Reason, Refused, Topic
 from gateway.discovery.brought import Asking
-from gateway.discovery.service import DiscoveryService
+from gateway.discovery.protected import ProtectedTopics
 from gateway.model.advertisements import AdvertisementLimits, Claimed
 from gateway.observing.samples import Sample, counters
 from gateway.security.principals import Principal
@@ -77,7 +77,7 @@ class _Read:
 
 
 class Judge:
-    """Decides, of the topics that *discovery* knows and those of entities and nodes.
+    """Decides, of *protected* topics and those of entities and nodes.
 
     Args:
         revoked: Ids of delegations.
@@ -87,7 +87,7 @@ class Judge:
 
     def __init__(
         self,
-        discovery: DiscoveryService,
+        protected: ProtectedTopics,
         store: Store,
         verifier: Verifier,
         *,
@@ -96,7 +96,7 @@ class Judge:
         needs_digest: bool = False,
         limits: AdvertisementLimits | None = None,
     ) -> None:
-        self._discovery = discovery
+        self._protected = protected
         self._store = store
         self._verifier = verifier
         self._revoked = revoked
@@ -124,7 +124,7 @@ class Judge:
         Raises:
             QuotaExceeded: A stranger brings too many proofs. Refused: ``UNAVAILABLE``.
         """
-        closed = self._discovery.protected.why_closed(topic)
+        closed = self._protected.why_closed(topic)
         if closed is not None:
             return self.counted(right, Decision(closed))
         if asking.brought.authorization is None and asking.brought.certificate is None:
@@ -144,7 +144,7 @@ class Judge:
             raise
 
     async def _decide(self, topic: Topic, right: Right, asking: Asking, now: datetime) -> Decision:
-        known = self._discovery.protected.id_of(topic)
+        known = self._protected.id_of(topic)
         own = None if known is not None else _own(owner_of(topic))
         if known is None and own is None:
             return Decision(Denial.EXPIRED)

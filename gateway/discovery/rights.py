@@ -22,10 +22,10 @@ from adapters import Delivery, ObservedDelivery
 from filters import Filter, Reason, Refused, Topic, parse_expression
 from gateway.discovery.brought import Asking, Bringing, Brought, brought
 from gateway.discovery.judge import ALWAYS, Judge, owner_of
+from gateway.discovery.protected import ProtectedTopics
 from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import PROPERTY as SEAL
 from gateway.discovery.seals import Seals
-from gateway.discovery.service import DiscoveryService
 from gateway.exchange import Inbound
 from gateway.model.advertisements import AdvertisementLimits
 from gateway.observing.samples import Sample
@@ -51,7 +51,7 @@ _log = structlog.get_logger("dragoman.discovery")
 
 
 class TopicRights:
-    """Decides who may use the topics that *discovery* knows.
+    """Decides who may use *protected* topics.
 
     Args:
         seals: Made with the secret of all gateways that have the store.
@@ -65,7 +65,7 @@ class TopicRights:
 
     def __init__(
         self,
-        discovery: DiscoveryService,
+        protected: ProtectedTopics,
         store: Store,
         verifier: Verifier,
         *,
@@ -78,13 +78,13 @@ class TopicRights:
         limits: AdvertisementLimits | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._discovery = discovery
+        self._protected = protected
         self._seals = seals
         self.numbers = numbers
         self._trusts = trusts
         self.now = now
         self.judge = Judge(
-            discovery,
+            protected,
             store,
             verifier,
             revoked=revoked,
@@ -155,7 +155,7 @@ class TopicRights:
         """Those of *topics* that take a proof, of a *trusted* peer or of another one."""
         guarded = [topic for topic in topics if self.guards(topic)]
         if trusted:
-            guarded = [topic for topic in guarded if topic in self._discovery.protected]
+            guarded = [topic for topic in guarded if topic in self._protected]
         return [topic for topic in guarded if not _is_stranger_s(topic)]
 
     def may_get_current(self, topic: Topic, subscription: Subscription) -> bool:
@@ -167,11 +167,11 @@ class TopicRights:
 
     def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool:
         """Whether a subscription gets what is published on *topic*, which is guarded."""
-        if self._discovery.protected.why_closed(topic) is not None:
+        if self._protected.why_closed(topic) is not None:
             return False
         if rights is not None and rights.topic == str(topic):
             return rights.until > self.now()
-        if topic in self._discovery.protected:
+        if topic in self._protected:
             return False
         return self._trusts(owner) or (_is_stranger_s(topic) and topic in _named(filter))
 
@@ -186,7 +186,7 @@ class TopicRights:
         Raises:
             Refused: ``NOT_ALLOWED``, ``RATE``.
         """
-        topic, protected = notification.topic, self._discovery.protected
+        topic, protected = notification.topic, self._protected
         if topic is None or topic not in protected:
             return notification
         shown = replace(proof(), digest=partial(event_digest, notification))
@@ -212,7 +212,7 @@ class TopicRights:
         Args:
             came: When the messaging system yielded it. A proof is judged by that.
         """
-        topic, protected = notification.topic, self._discovery.protected
+        topic, protected = notification.topic, self._protected
         if topic is None or topic not in protected:
             return True
         closed, topic_id = protected.why_closed(topic), protected.id_of(topic)
@@ -249,7 +249,7 @@ class TopicRights:
         seal, topic = notification.properties.get(SEAL), notification.topic
         if seal is None or topic is None:
             return delivery
-        topic_id = self._discovery.protected.id_of(topic)
+        topic_id = self._protected.id_of(topic)
         number = topic_id and self._seals.number(seal, notification, topic_id)
         if not isinstance(number, int):
             return delivery
@@ -263,7 +263,7 @@ class TopicRights:
 
     def guards(self, topic: Topic) -> bool:
         """Whether *topic* is not for everybody: it was advertised, or is somebody's own."""
-        return topic in self._discovery.protected or owner_of(topic) is not None
+        return topic in self._protected or owner_of(topic) is not None
 
     def metrics(self) -> Iterator[Sample]:
         """What was not allowed."""

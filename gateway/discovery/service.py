@@ -109,7 +109,8 @@ class DiscoveryService:
 
     Args:
         shared: Other gateways have the store, too: what they keep is learnt before a query.
-        closes_unknown: Nobody may use a topic with a UUID of which no advertisement is known.
+        protected: The topics that advertisements protect, as this keeps them.
+        subscribers: Of protected topics.
         keeps_house: Whether this gateway does what is done once for all.
         now: Tells the time.
     """
@@ -121,7 +122,8 @@ class DiscoveryService:
         publishing: Publishing,
         *,
         shared: bool = False,
-        closes_unknown: bool = False,
+        protected: ProtectedTopics | None = None,
+        subscribers: Subscribers | None = None,
         keeps_house: Callable[[], bool] = lambda: True,
         limits: AdvertisementLimits | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -147,9 +149,8 @@ class DiscoveryService:
         self._revision = 0
         self._ways = {str(topic): way for topic, way in node.topics.items()}
         self._outcomes: dict[str, int] = {}
-        self.protected = ProtectedTopics(closes_unknown)
-        self.subscribers: Subscribers = _Nobody()
-        """Of protected topics; whoever keeps subscriptions says which there are."""
+        self.protected = ProtectedTopics() if protected is None else protected
+        self._subscribers = subscribers or _Nobody()
 
     @property
     def filter(self) -> Filter:
@@ -325,7 +326,7 @@ class DiscoveryService:
     def _end_subscriptions(self) -> None:
         """End those to topics that are closed: of who could subscribe meanwhile, too."""
         for topic_id, closed in self.protected.closed():
-            self.subscribers.end(topic_id, f"{closed.why.value[0].upper()}{closed.why.value[1:]}.")
+            self._subscribers.end(topic_id, f"{closed.why.value[0].upper()}{closed.why.value[1:]}.")
 
     async def _learn(self) -> None:
         """Learn what changed in the store."""
@@ -392,7 +393,7 @@ class DiscoveryService:
     def _forget_closed(self, now: datetime) -> None:
         """Let those topics be everybody's whose time is over and to which nobody listens."""
         for topic_id, closed in self.protected.closed():
-            if closed.until <= now.timestamp() and not self.subscribers.listen(topic_id):
+            if closed.until <= now.timestamp() and not self._subscribers.listen(topic_id):
                 self.protected.remove(topic_id)
 
     # Requests.
