@@ -33,9 +33,9 @@ from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.tracing import MessageTracing
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.events import EventEndpoint
+from gateway.web.mailbox_streams import Streams
 from gateway.web.metrics import Metrics
 from gateway.web.parts import Web
-from gateway.web.streams import Streams
 
 
 def serve_endpoints(

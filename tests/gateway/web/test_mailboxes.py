@@ -18,7 +18,7 @@ import pytest
 
 import gateway.server.composition.endpoints
 from gateway.http import HttpLimits
-from gateway.web import streams
+from gateway.web import mailbox_streams
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import Running, http_request, running
 from tests.rigs.json_mailboxes import UNKNOWN, Box, call, numbers, put, streaming
@@ -417,7 +417,7 @@ async def test_an_idle_stream_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Longer than any deadline of the connection."""
     limits = HttpLimits(head_time=0.3, body_time=0.3, write_time=0.3)
     monkeypatch.setattr(gateway.server.composition.endpoints, "limits_of", lambda _: limits)
-    monkeypatch.setattr(streams, "HEARTBEAT", 0.2)
+    monkeypatch.setattr(mailbox_streams, "HEARTBEAT", 0.2)
     async with running(tmp_path) as run:
         box = await Box.make(run, topic="storms", expires=5)
         before = (await box.size())["expires"]
@@ -490,7 +490,7 @@ async def test_a_reader_that_does_not_read_is_cut_off(
 ) -> None:
     limits = HttpLimits(write_time=0.5)
     monkeypatch.setattr(gateway.server.composition.endpoints, "limits_of", lambda _: limits)
-    monkeypatch.setattr(streams, "TAKEN_IN", 0.5)
+    monkeypatch.setattr(mailbox_streams, "TAKEN_IN", 0.5)
     async with running(tmp_path) as run:
         box = await Box.make(run)
         for number in range(8):
@@ -517,7 +517,7 @@ async def test_a_new_stream_takes_over(tmp_path: Path) -> None:
 
 
 async def test_streams_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "STREAMS", 1)
+    monkeypatch.setattr(mailbox_streams, "STREAMS", 1)
     async with running(tmp_path) as run:
         one, other = await Box.make(run), await Box.make(run)
         async with streaming(one):
