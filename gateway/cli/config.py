@@ -3,14 +3,12 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.doctor import report
-from gateway.cli.errors import CommandFailed
 from gateway.cli.options import VARIABLES, Form, OutputOption
 from gateway.cli.output import json_line, line
 from gateway.cli.serve import serve
@@ -82,27 +80,5 @@ def show(given: Mapping[str, Any], output: Form) -> None:
         line(f"{one.name:<{names}}  {shown(one.value):<{values}}  {one.source}")
 
 
-def import_messenger(file: Annotated[Path, typer.Argument(help="The properties file.")]) -> None:
-    r"""Write the settings of a WS-Messenger (Airavata 0.11) as a dragoman.toml.
-
-    Reads its properties file. What has no meaning here is written as a comment, with the reason.
-
-    \b
-    Examples:
-      dragoman config import-messenger airavata-server.properties > dragoman.toml
-    """
-    from gateway.settings.messenger_properties import UNKNOWN, as_toml, read_properties, take_over
-
-    try:
-        text = file.read_text("latin-1")
-    except OSError as exc:
-        raise CommandFailed(f"{file}: {exc.strerror or exc}") from exc
-    taken = list(take_over(read_properties(text)))
-    if all(each.why == UNKNOWN for each in taken):
-        raise CommandFailed(f"{file}: no key of WS-Messenger is in it")
-    line(as_toml(taken))
-
-
 add(config, check)
 add(config, show)
-add(config, import_messenger)

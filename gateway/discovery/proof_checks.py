@@ -24,7 +24,7 @@ from cryptography.x509 import load_der_x509_certificate
 
 from filters import Refused, Topic
 from gateway.discovery.proofs import AccessRequest
-from gateway.discovery.service import DiscoveryService
+from gateway.discovery.protected_topics import ProtectedTopics
 from gateway.discovery.topic_owners import advertisement_of_owner, owner_of
 from gateway.model.advertisements import AdvertisementLimits, Claimed
 from gateway.observing.samples import Sample, counters
@@ -70,8 +70,7 @@ class _Claims:
 
 
 class ProofChecker:
-    """Checks proofs of rights to the topics that *discovery* knows, and to those of entities and
-    nodes.
+    """Checks proofs of rights to *protected* topics, and to those of entities and nodes.
 
     Args:
         revoked: Ids of delegations.
@@ -81,7 +80,7 @@ class ProofChecker:
 
     def __init__(
         self,
-        discovery: DiscoveryService,
+        protected: ProtectedTopics,
         store: Store,
         verifier: Verifier,
         *,
@@ -90,7 +89,7 @@ class ProofChecker:
         needs_digest: bool = False,
         limits: AdvertisementLimits | None = None,
     ) -> None:
-        self._discovery = discovery
+        self._protected = protected
         self._store = store
         self._verifier = verifier
         self._revoked = revoked
@@ -121,7 +120,7 @@ class ProofChecker:
             QuotaExceeded: A stranger brings too many proofs. Refused: ``UNAVAILABLE``.
         """
         proof = request.proof
-        closed = self._discovery.protected_topics.why_closed(topic)
+        closed = self._protected.why_closed(topic)
         if closed is not None:
             return self.counted(right, Decision(closed))
         if not proof.may_authorize and proof.certificate is None:
@@ -143,7 +142,7 @@ class ProofChecker:
     async def _check(
         self, topic: Topic, right: Right, request: AccessRequest, now: datetime
     ) -> Decision:
-        known = self._discovery.protected_topics.id_of(topic)
+        known = self._protected.id_of(topic)
         own = None if known is not None else advertisement_of_owner(owner_of(topic))
         if known is None and own is None:
             return Decision(Denial.EXPIRED)

@@ -23,10 +23,10 @@ from adapters import Delivery, ObservedDelivery
 from filters import Filter, Reason, Refused, Topic, parse_expression
 from gateway.discovery.proof_checks import ProofChecker
 from gateway.discovery.proofs import AccessRequest, RequestProof, proof_of
+from gateway.discovery.protected_topics import ProtectedTopics
 from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import PROPERTY as SEAL
 from gateway.discovery.seals import Seals
-from gateway.discovery.service import DiscoveryService
 from gateway.discovery.topic_owners import ALWAYS, owner_of
 from gateway.exchange import Inbound
 from gateway.model.advertisements import AdvertisementLimits
@@ -53,7 +53,7 @@ _log = structlog.get_logger("dragoman.discovery")
 
 
 class TopicRights:
-    """Decides who may use the topics that *discovery* knows.
+    """Decides who may use *protected* topics.
 
     Args:
         seals: Seals with the secret that all gateways of the store share.
@@ -67,7 +67,7 @@ class TopicRights:
 
     def __init__(
         self,
-        discovery: DiscoveryService,
+        protected: ProtectedTopics,
         store: Store,
         verifier: Verifier,
         *,
@@ -80,13 +80,13 @@ class TopicRights:
         limits: AdvertisementLimits | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._discovery = discovery
+        self._protected = protected
         self._seals = seals
         self.numbers = numbers
         self._trusts = trusts
         self.now = now
         self.proofs = ProofChecker(
-            discovery,
+            protected,
             store,
             verifier,
             revoked=revoked,
@@ -160,7 +160,7 @@ class TopicRights:
         """Return those of *topics* that take a proof, of a *trusted* peer or of another one."""
         guarded = [topic for topic in topics if self.guards(topic)]
         if trusted:
-            guarded = [topic for topic in guarded if topic in self._discovery.protected_topics]
+            guarded = [topic for topic in guarded if topic in self._protected]
         return [topic for topic in guarded if not _is_stranger_s(topic)]
 
     def may_get_current(self, topic: Topic, subscription: Subscription) -> bool:
@@ -172,11 +172,11 @@ class TopicRights:
 
     def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool:
         """Return True if a subscription gets what is published on *topic*, which is guarded."""
-        if self._discovery.protected_topics.why_closed(topic) is not None:
+        if self._protected.why_closed(topic) is not None:
             return False
         if rights is not None and rights.topic == str(topic):
             return rights.until > self.now()
-        if topic in self._discovery.protected_topics:
+        if topic in self._protected:
             return False
         return self._trusts(owner) or (_is_stranger_s(topic) and topic in _named(filter))
 
@@ -191,7 +191,7 @@ class TopicRights:
         Raises:
             Refused: ``NOT_ALLOWED``, ``RATE``.
         """
-        topic, protected = notification.topic, self._discovery.protected_topics
+        topic, protected = notification.topic, self._protected
         if topic is None or topic not in protected:
             return notification
         digest = partial(event_digest, notification)
@@ -218,7 +218,7 @@ class TopicRights:
         Args:
             came: When the messaging system yielded it. The times of a proof are held against that.
         """
-        topic, protected = notification.topic, self._discovery.protected_topics
+        topic, protected = notification.topic, self._protected
         if topic is None or topic not in protected:
             return True
         closed, topic_id = protected.why_closed(topic), protected.id_of(topic)
@@ -253,7 +253,7 @@ class TopicRights:
         seal, topic = notification.properties.get(SEAL), notification.topic
         if seal is None or topic is None:
             return delivery
-        topic_id = self._discovery.protected_topics.id_of(topic)
+        topic_id = self._protected.id_of(topic)
         number = topic_id and self._seals.number(seal, notification, topic_id)
         if not isinstance(number, int):
             return delivery
@@ -267,7 +267,7 @@ class TopicRights:
 
     def guards(self, topic: Topic) -> bool:
         """Return True if *topic* is not for everybody: it was advertised, or is somebody's own."""
-        return topic in self._discovery.protected_topics or owner_of(topic) is not None
+        return topic in self._protected or owner_of(topic) is not None
 
     def metrics(self) -> Iterator[Sample]:
         """Return the numbers of denials."""

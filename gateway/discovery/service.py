@@ -109,7 +109,8 @@ class DiscoveryService:
 
     Args:
         shared: Other gateways use the store, too: what they keep is read before a query.
-        closes_unknown: Nobody may use a topic with a UUID whose advertisement is not known.
+        protected: The topics that advertisements protect, which the service keeps up to date.
+        subscribers: Subscribers of protected topics.
         keeps_house: Returns True if this gateway does what one does for all.
         now: Tells the time.
     """
@@ -121,7 +122,8 @@ class DiscoveryService:
         publishing: Publishing,
         *,
         shared: bool = False,
-        closes_unknown: bool = False,
+        protected: ProtectedTopics | None = None,
+        subscribers: Subscribers | None = None,
         keeps_house: Callable[[], bool] = lambda: True,
         limits: AdvertisementLimits | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -147,9 +149,8 @@ class DiscoveryService:
         self._revision = 0
         self._ways = {str(topic): way for topic, way in node.topics.items()}
         self._outcomes: dict[str, int] = {}
-        self.protected_topics = ProtectedTopics(closes_unknown)
-        self.subscribers: Subscribers = _NoSubscribers()
-        """Set by the room that keeps subscriptions."""
+        self.protected_topics = ProtectedTopics() if protected is None else protected
+        self._subscribers = subscribers or _NoSubscribers()
 
     @property
     def filter(self) -> Filter:
@@ -327,7 +328,7 @@ class DiscoveryService:
     def _end_subscriptions(self) -> None:
         """End all subscriptions to closed topics, also those that began meanwhile."""
         for topic_id, closed in self.protected_topics.closed():
-            self.subscribers.end(topic_id, f"{closed.why.value[0].upper()}{closed.why.value[1:]}.")
+            self._subscribers.end(topic_id, f"{closed.why.value[0].upper()}{closed.why.value[1:]}.")
 
     async def _load_changes(self) -> None:
         """Read what changed in the store."""
@@ -394,7 +395,7 @@ class DiscoveryService:
     def _forget_closed(self, now: datetime) -> None:
         """Let those topics be everybody's whose time is over and to which nobody listens."""
         for topic_id, closed in self.protected_topics.closed():
-            if closed.until <= now.timestamp() and not self.subscribers.listen(topic_id):
+            if closed.until <= now.timestamp() and not self._subscribers.listen(topic_id):
                 self.protected_topics.remove(topic_id)
 
     # Requests.

@@ -29,6 +29,7 @@ from mediation.model.messages import Notification
 from mediation.model.requests import Arrival, Subscribe
 from mediation.model.versions import Soap, Wsa
 from mediation.rendering import event
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     ARRIVAL,
     CONCRETE,
@@ -241,9 +242,9 @@ READING = Notification(
 )
 
 
-@pytest.mark.parametrize("soap", Soap)
-@pytest.mark.parametrize("wsa", Wsa)
-@pytest.mark.parametrize(
+@for_each("soap", Soap)
+@for_each("wsa", Wsa)
+@for_each(
     ("text", "matches"),
     [
         ("s:Body/o:Reading", True),

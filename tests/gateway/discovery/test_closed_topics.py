@@ -107,7 +107,7 @@ async def test_it_is_closed_after_a_restart_and_what_a_crash_left_ends(tmp_path:
         await subscribe_by_right(rig, Version.WSN_1_3)
         # Killed between the withdrawal and the end of the subscription.
         assert rig.run.gateway.discovery is not None
-        rig.run.gateway.discovery.subscribers = service._NoSubscribers()
+        rig.run.gateway.discovery._subscribers = service._NoSubscribers()
         await withdraw(rig)
         assert subscriptions(rig) == 1
     settings = {**node_settings(tmp_path), "trusted": ("127.0.0.1",), "wsrm": "offered"}
@@ -136,7 +136,7 @@ async def test_an_expired_topic_is_closed_until_nobody_listens(
         sink = await subscribe_by_right(rig, Version.WSE_2004_08)
         discovery = rig.run.gateway.discovery
         assert discovery is not None
-        subscribers = discovery.subscribers
+        subscribers = discovery._subscribers
         listening = [True]
 
         class Listening:
@@ -148,7 +148,7 @@ async def test_an_expired_topic_is_closed_until_nobody_listens(
             def listen(self, topic_id: str) -> bool:
                 return listening[0] or subscribers.listen(topic_id)
 
-        discovery.subscribers = Listening()
+        discovery._subscribers = Listening()
         await until(lambda: discovery.protected_topics.why_closed(rig.topic) is not None)
         await until(lambda: not subscriptions(rig))
         await nobody_uses(rig, b"has expired")

@@ -1,4 +1,4 @@
-"""Messages of mailboxes as JSON."""
+"""Messages of mailboxes."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,8 +21,8 @@ class EventView(BaseModel):
 
 
 class MessageView(BaseModel):
-    """A message of a mailbox. ``topic`` and ``payload`` are those of the event in it; a message
-    that is none (a fault, the end of a subscription) has no payload."""
+    """A message of a mailbox. ``topic`` and ``payload`` are those of the event in it; a fault, or
+    the end of a subscription, has no payload."""
 
     id: int = Field(description="Its position in the mailbox: greater than that of all before it.")
     message_id: str | None = None
@@ -39,10 +39,10 @@ class MessageView(BaseModel):
     takes: int = Field(description="How often it was handed out, this time included.")
 
 
-async def views(
+async def mailbox_message_views(
     messages: Sequence[MailboxMessage], parsing: Parsing, *, owner: str
 ) -> list[MessageView]:
-    """*messages*, read.
+    """The views of *messages*, whose envelopes are read for that.
 
     Raises:
         Refused: ``UNAVAILABLE``: too much is read just now.

@@ -1,14 +1,11 @@
-"""Values that several routes take and answer: texts, pages of lists, moments."""
+"""Parameters that several routes take: texts, prefixes, and pages of lists."""
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from itertools import islice
 from typing import Annotated, TypeVar
 
 from fastapi import Query
 from pydantic import Field
-
-from gateway.model.moments import moment_of
 
 CHARACTERS = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+$"
 """The characters that XML has."""
@@ -32,8 +29,3 @@ def page_of(
         return page, None
     del page[limit:]
     return page, name(page[-1])
-
-
-def at_moment(moment: float | None) -> datetime | None:
-    """A POSIX time as answers have it."""
-    return None if moment is None else moment_of(moment)

@@ -1,16 +1,14 @@
-"""Server-Sent Events: the messages of a mailbox, one after the other over one response
-(WHATWG HTML, "Server-sent events").
+"""Streams of mailboxes: the messages of a mailbox as Server-Sent Events, one after the other over
+one response.
 
-    octets in the response            what they do
-    --------------------------------  --------------------------------------------------------------
-    retry: 2000                       says after how many milliseconds to come again
-    id, event: message, data          a message as JSON; its id is its position in the mailbox
-    :                                 nothing, every 15 s: the connection is alive
-    event: replaced, retry: 86400000  another stream of the mailbox has begun, and this one ends
+    event     what it says
+    --------  ------------------------------------------------------------------------------
+    message   a message as JSON; its id is its position in the mailbox
+    replaced  another stream of the mailbox has begun, and this one ends: come again in a day
 
-A message leaves the mailbox when the peer's system has acknowledged its octets, and can then be had
-again for some minutes by who comes with the id of an earlier one. One that was not acknowledged is
-the oldest again.
+A message leaves the mailbox when the peer's system has acknowledged its bytes (of TCP). For some
+minutes it can then be had again, by a reader that comes with the id of an earlier one. A message
+that was not acknowledged is the oldest again.
 """
 
 import asyncio
@@ -28,26 +26,20 @@ from gateway.mailboxes.leases import Batch
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.mailboxes import Mailbox
 from gateway.parsing import Parsing
-from gateway.web.messages import MessageView, views
+from gateway.web.server_sent_events import HEARTBEAT, EventWriter, write_event, write_retry
+from gateway.web.views.mailbox_messages import MessageView, mailbox_message_views
 
 STREAMS = 1024
 """Streams that may be open at a time."""
-HEARTBEAT = 15.0
 TAKEN_IN = 30.0
 """Seconds that a peer has to acknowledge a batch of messages."""
 LEASE = 120.0
 """Seconds: longer than a batch takes to be read, written and acknowledged."""
-AT_A_TIME, OCTETS = 64, 256 * 1024
+AT_A_TIME, BYTES = 64, 256 * 1024
 ENDS = 60.0
 """Seconds that the stream before has to end: its connection's deadlines are shorter."""
-_RETRY = b"retry: 2000\n\n"
-_BEAT = b":\n\n"
-_REPLACED = b"retry: 86400000\nevent: replaced\ndata: another stream of this mailbox has begun\n\n"
-_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
+_DAY = 86_400_000
+_REPLACED = write_event("another stream of this mailbox has begun", event="replaced")
 Visit = Callable[[Mailbox], Awaitable[None]]
 
 
@@ -120,11 +112,11 @@ class EventStream(Response):
         self._ended = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        writer = EventWriter(send)
         former = self._streams.enter(self)
         leaving = asyncio.ensure_future(self._wait_to_leave(receive))
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            await _write(send, _RETRY)
+            await writer.start()
             if former is not None:
                 former._replaced.set()
                 with contextlib.suppress(TimeoutError):
@@ -132,10 +124,10 @@ class EventStream(Response):
                         await former._ended.wait()
             with contextlib.suppress(Refused):  # The mailbox is gone or unreadable: come again.
                 await self._resume()
-                await self._pour(scope, send, leaving)
+                await self._pour(scope, writer, leaving)
             if self._replaced.is_set():
-                await _write(send, _REPLACED)
-            await send({"type": "http.response.body", "body": b""})
+                await writer.write(write_retry(_DAY) + _REPLACED)
+            await writer.end()
         finally:
             leaving.cancel()
             self._streams.leave(self)
@@ -160,27 +152,29 @@ class EventStream(Response):
             await self._mailboxes.leases.sent(left)
             await self._mailboxes.leases.rewind(self.mailbox, self._after)
 
-    async def _pour(self, scope: Scope, send: Send, leaving: "asyncio.Future[None]") -> None:
+    async def _pour(
+        self, scope: Scope, writer: EventWriter, leaving: "asyncio.Future[None]"
+    ) -> None:
         while not leaving.done() and not self._streams.draining():
             await self._streams.visited(self.mailbox)
             batch = await self._mailboxes.leases.take(
                 self.mailbox,
                 most=AT_A_TIME,
-                octets=OCTETS,
+                octets=BYTES,
                 wait=HEARTBEAT,
                 lease=LEASE,
                 name=self._lease,
                 gone=functools.partial(asyncio.shield, leaving),
             )
             if not batch.messages:
-                await _write(send, _BEAT)
+                await writer.beat()
                 continue
             delivered = False
             try:
-                messages = await views(
+                messages = await mailbox_message_views(
                     batch.messages, self._streams.parsing, owner=self.mailbox.owner
                 )
-                await _write(send, b"".join(map(_event, messages)))
+                await writer.write(b"".join(map(_event, messages)))
                 delivered = await self._was_delivered(scope, leaving)
             finally:
                 if not delivered:
@@ -201,9 +195,5 @@ class EventStream(Response):
         return False
 
 
-async def _write(send: Send, octets: bytes) -> None:
-    await send({"type": "http.response.body", "body": octets, "more_body": True})
-
-
 def _event(message: MessageView) -> bytes:
-    return f"id: {message.id}\nevent: message\ndata: {message.model_dump_json()}\n\n".encode()
+    return write_event(message.model_dump_json(), event="message", id=message.id)
