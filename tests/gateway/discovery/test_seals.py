@@ -220,7 +220,7 @@ async def test_another_gateway_with_the_store_knows_the_seal(rig: Rig) -> None:
 
     def rights(secret: bytes) -> TopicRights:
         return TopicRights(
-            gateway.discovery, gateway.store, gateway.discovery.node.verifier,  # type: ignore[arg-type,union-attr]
+            gateway.discovery.protected_topics, gateway.store, gateway.discovery.node.verifier,  # type: ignore[union-attr]
             seals=Seals(secret), numbers=SealNumbers(gateway.store), trusts=lambda owner: True,
         )  # fmt: skip
 
