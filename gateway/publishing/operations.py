@@ -1,7 +1,7 @@
 """Handlers of requests to publish, and to be told of topics and of the producer."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib.metadata import version
@@ -73,6 +73,23 @@ OCTETS = tuple(4.0**power for power in range(4, 13))
 _log = structlog.get_logger("dragoman.publishing")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationChecks:
+    """What other rooms check of a publication; None where the room is not there.
+
+    Attributes:
+        registered: Refuses what nobody registered to publish.
+        note: Keeps what a message that was published says of its publisher.
+        prove: Refuses what its publisher has no right to publish, on topics that are somebody's.
+        prove_reader: Refuses who has no right to the last message on such a topic.
+    """
+
+    registered: Callable[[Sequence[Notification]], Awaitable[None]] | None = None
+    note: Callable[[Incoming, Inbound], Awaitable[None]] | None = None
+    prove: Callable[[Publish, Incoming, Inbound], Awaitable[Publish]] | None = None
+    prove_reader: Callable[[Topic, Incoming, Inbound], Awaitable[None]] | None = None
+
+
 class PublishingOperations:
     """Publishes, and tells of topics.
 
@@ -83,10 +100,7 @@ class PublishingOperations:
         endpoint: The address of the channel without a name.
         traces: Keeps what becomes of messages.
         copies: Copies what was accepted; None where nothing is copied.
-        check: Refuses what nobody registered to publish; None where none need.
-        note: Keeps what a message that was published says of its publisher.
-        prove: Refuses what its publisher has no right to publish, on topics that are somebody's.
-        prove_reader: Refuses who has no right to the last message on such a topic.
+        checks: What other rooms check of a publication.
         store: Keeps what is set aside.
         reading: How topics are read.
     """
@@ -103,20 +117,15 @@ class PublishingOperations:
         looks: PrincipalRate,
         mailboxes_each: int,
         longest_lease: timedelta,
-        endpoint: str = "",
-        traces: MessageTraces | None = None,
-        copies: Copies | None = None,
-        check: Callable[[Sequence[Notification]], Awaitable[None]] | None = None,
-        note: Callable[[Incoming, Inbound], Awaitable[None]] | None = None,
-        prove: Callable[[Publish, Incoming, Inbound], Awaitable[Publish]] | None = None,
-        prove_reader: Callable[[Topic, Incoming, Inbound], Awaitable[None]] | None = None,
+        endpoint: str,
+        traces: MessageTraces,
+        copies: Copies | None,
+        checks: PublicationChecks,
     ) -> None:
         self._endpoint = endpoint
-        self._traces = traces or MessageTraces()
-        self._check = check
-        self._note = note
-        self._prove = prove
-        self._prove_reader = prove_reader
+        self._traces = traces
+        self._check, self._note = checks.registered, checks.note
+        self._prove, self._prove_reader = checks.prove, checks.prove_reader
         self._publisher = publisher
         self._topics = topics
         self._intake = intake
@@ -128,7 +137,7 @@ class PublishingOperations:
         self.set_aside = SetAsideMessages(store, reading, self._publish_again)
         """Messages whose topics cannot be read."""
         self._asks_store = isinstance(publisher, Spool) or any(
-            each is not None for each in (check, note, prove)
+            each is not None for each in (checks.registered, checks.note, checks.prove)
         )
         self.accepted = 0
         """Notifications that the messaging system, or the spool, holds durably."""
