@@ -175,7 +175,8 @@ def _greet(gateway: "Application", port: int) -> None:
 
     settings = gateway.settings
     url = settings.public_url or _url(settings, settings.host, port)
-    admin = url if gateway.admin is None else _url(settings, *gateway.admin)
+    administration = gateway.listening.admin
+    admin = url if administration is None else _url(settings, *administration)
     dragoman = command()
     try_ = f"""\
   {dragoman} listen --gateway {url} --topic storms

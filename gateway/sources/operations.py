@@ -118,6 +118,7 @@ class SourceOperations:
             base=self._base,
             hops=pulled[0].hops,
             origin=pulled[0].origin,
+            via=pulled[0].via,
             asked=True,
         )
         incoming = Incoming(Context(source.spec.soap), request)

@@ -81,8 +81,8 @@ def delegate(
     except Refused as refused:
         raise CommandFailed(f"{topic}: {refused.text}") from refused
     made = signed(own, created.advertisement, entity, *rights, until=until)
-    with file.open("xb") as opened:
-        opened.write(made)
+    with file.open("xb") as decrypted_advertisement:
+        decrypted_advertisement.write(made)
     about = created.advertisement
     ends = about.expires if until is None else min(until, about.expires)
     said = {
@@ -148,8 +148,8 @@ def hand_on(
     except ValueError as error:
         text = f"{reader}: no certificate in PEM of an RSA key that enciphers keys"
         raise CommandFailed(text) from error
-    with file.open("xb") as opened:
-        opened.write(made)
+    with file.open("xb") as decrypted_advertisement:
+        decrypted_advertisement.write(made)
     for text in facts({"topic": about.topic_id, "for": whom, "file": file}.items()):
         line(text)
 
@@ -214,7 +214,7 @@ def _topic_in(
         CommandFailed: It is none that is believed, or one that we cannot read.
     """
     from filters import Refused
-    from gateway.client.discovery.found import opened
+    from gateway.client.discovery.search_results import decrypted_advertisement
     from mediation.discovery import (
         SignedTopicAdvertisement,
         check_advertisement,
@@ -226,7 +226,7 @@ def _topic_in(
     try:
         if isinstance(read(octets).value, SignedTopicAdvertisement):
             checked = check_advertisement(octets, verifier, now=now).advertisement
-            found = opened(checked, own, verifier, keys)
+            found = decrypted_advertisement(checked, own, verifier, keys)
             if found is None:
                 text = "the advertisement is encrypted: its creator hands on the key (--topic-key)"
                 raise CommandFailed(f"{path}: {text}")

@@ -64,10 +64,11 @@ def bookmark_header(bookmark: Bookmark) -> bytes:
     return f"<wsman:Bookmark {_WSMAN}>{mark}</wsman:Bookmark>".encode()
 
 
-def passed_header(hops: int, origin: str) -> bytes:
+def passed_header(hops: int, origin: str, via: str) -> bytes:
     """The header block of a message that waits to be pulled: how many gateways it will have passed
-    with this one, and which event it is a copy of."""
+    with this one, which event it is a copy of, and the addresses that it has passed."""
     told = f"hops={xml_attribute(str(hops + 1))} origin={xml_attribute(origin)}"
+    told += f" via={xml_attribute(via)}"
     return f'<d:passed xmlns:d="{names.DRAGOMAN_DATA}" {told}/>'.encode()
 
 

@@ -38,8 +38,8 @@ _DROPPED = f"{{{names.WSMAN}}}DroppedEvents"
 
 @dataclass(frozen=True, slots=True)
 class PulledEvent:
-    """An event that was pulled. ``id``, ``hops`` and ``origin`` are those of another gateway of
-    ours."""
+    """An event that was pulled. ``id``, ``hops``, ``origin`` and ``via`` are those of another
+    gateway of ours."""
 
     payload: bytes
     action: str | None = None
@@ -47,6 +47,7 @@ class PulledEvent:
     id: str | None = None
     hops: str | None = None
     origin: str | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,4 +148,5 @@ def _told(event: PulledEvent, told: etree._Element) -> PulledEvent:
         id=told.get("id"),
         hops=told.get("hops"),
         origin=told.get("origin"),
+        via=told.get("via"),
     )

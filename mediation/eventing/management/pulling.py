@@ -103,7 +103,7 @@ def _told(kept: Envelope) -> str:
     for block in kept.headers:
         name = local_name(block)
         if block.tag == PASSED:
-            said |= {key: str(block.get(key) or "") for key in ("hops", "origin")}
+            said |= {key: str(block.get(key) or "") for key in ("hops", "origin", "via")}
         elif name in _SAID and namespace_of(block) in _ADDRESSING:
             said[_SAID[name]] = text_of(block)
         elif name == "Topic" and namespace_of(block) in profiles.TOPIC_HEADERS:
