@@ -17,6 +17,7 @@ from gateway.egress.hops import (
     ORIGIN_PROPERTY,
     read_hops,
     read_origin,
+    read_origins,
     read_via,
 )
 from gateway.egress.origins import Origins
@@ -205,7 +206,7 @@ class PublishingOperations:
         refused now, what cannot be read is set aside. They keep their ids, for which their
         publisher's right is proved."""
         await self._check_topics(request)
-        notifications, aside, _, _ = self._admitted(request, inbound)
+        notifications, aside, _ = self._admitted(request, inbound)
         if refusals := self._publisher.refusals_of(notifications):
             raise PublicationRefused(refusals)
         notifications = await self._proved(request, notifications, incoming, inbound)
@@ -229,19 +230,22 @@ class PublishingOperations:
 
     def _admitted(
         self, request: Publish, inbound: Inbound
-    ) -> tuple[tuple[Notification, ...], tuple[SetAside, ...], int, str]:
+    ) -> tuple[tuple[Notification, ...], tuple[SetAside, ...], int]:
         """Count and check the notifications of *request*, and what is set aside; and how many
-        gateways they passed, and which event they copy."""
+        gateways they passed."""
         principal, notifications = inbound.principal, request.notifications
         kept = tuple([one.notification for one in request.set_aside])
         self._intake.admit_events(principal, len(notifications) + len(kept))
         self._intake.admit_bytes(principal, sum(each.octets for each in (*notifications, *kept)))
-        hops, origin = 0, ""
+        hops = 0
         if inbound.hops is not None:
-            hops, origin = read_hops(inbound.hops), read_origin(inbound.origin)
-            via = read_via(inbound.via)
-            notifications = _with_hops(notifications, hops, origin, via)
-            kept = _with_hops(kept, hops, origin, via)
+            hops, via = read_hops(inbound.hops), read_via(inbound.via)
+            origin, count = inbound.origin, len(notifications)
+            origins = (read_origin(origin),) * count
+            if origin and "," in origin and not kept:
+                origins = read_origins(origin, count) or origins
+            notifications = _with_hops(notifications, hops, origins, via)
+            kept = _with_hops(kept, hops, (read_origin(origin),) * len(kept), via)
         for notification in (*notifications, *kept):
             if has_references(notification):
                 check_references(notification)  # On acceptance, not when the broker is to carry it.
@@ -251,7 +255,7 @@ class PublishingOperations:
                 for one, each in zip(request.set_aside, kept, strict=True)
             ]
         )
-        return notifications, aside, hops, origin
+        return notifications, aside, hops
 
     async def take_in(
         self,
@@ -261,25 +265,15 @@ class PublishingOperations:
         select: Select | None = None,
     ) -> Published | Acknowledged | None:
         """Publish as `publish` does what the gateway itself asked for: nobody need register it."""
-        notifications, aside, hops, origin = self._admitted(request, inbound)
+        notifications, aside, hops = self._admitted(request, inbound)
         if aside and select is not None:  # Redriven, it would be for others than those at it.
             raise Refused(Reason.TOPIC_INVALID, aside[0].why)
         if select is not None:
             notifications = await select(notifications)
         # A seal is for what is published: what a channel makes of it.
         notifications = await self._proved(request, notifications, incoming, inbound)
-        if not notifications:
-            pass  # A heartbeat, or nothing that is selected.
-        elif not (hops and origin):
-            await self.accept(notifications, inbound.principal.source, kept=inbound.asked)
-        elif not await self._origins.accept_once(
-            origin,
-            _sender(inbound, notifications),
-            notifications,
-            lambda: self.accept(notifications, inbound.principal.source, kept=inbound.asked),
-            was_here=self._were_here(notifications, hops),
-        ):
-            self.repeated += len(notifications)
+        if notifications:  # Else it is a heartbeat, or nothing is selected.
+            await self._accept_once(notifications, inbound, hops)
         if aside:
             await self.set_aside.keep(aside, inbound.principal)
         if request.acknowledged:
@@ -287,6 +281,26 @@ class PublishingOperations:
         if request.answered:
             return Published(request.first_id)
         return None
+
+    async def _accept_once(
+        self, notifications: Sequence[Notification], inbound: Inbound, hops: int
+    ) -> None:
+        """Accept *notifications*, but for those that another gateway sent once more."""
+
+        async def accept(new: Sequence[Notification]) -> None:
+            await self.accept(new, inbound.principal.source, kept=inbound.asked)
+
+        copies = _by_origin(notifications) if hops else {}
+        if not copies:
+            await accept(notifications)
+            return
+        taken = await self._origins.accept_once(
+            copies,
+            _sender(inbound, notifications),
+            accept,
+            was_here=lambda some: self._were_here(some, hops),
+        )
+        self.repeated += len(notifications) - taken
 
     def _were_here(self, notifications: Sequence[Notification], hops: int) -> bool:
         """Whether what has passed this gateway was at the channel that *notifications* are for: the
@@ -378,17 +392,31 @@ def _sender(inbound: Inbound, notifications: Sequence[Notification]) -> str:
 
 
 def _with_hops(
-    notifications: tuple[Notification, ...], hops: int, origin: str, via: str
+    notifications: tuple[Notification, ...], hops: int, origins: Sequence[str], via: str
 ) -> tuple[Notification, ...]:
-    """*notifications* with the number of gateways that they passed, which event they copy, and the
+    """*notifications* with the number of gateways that they passed, which events they copy, and the
     addresses that they passed, unless the message itself says these."""
     if not hops:
         return notifications
-    properties = {HOPS_PROPERTY: str(hops)}
-    if origin:
-        properties[ORIGIN_PROPERTY] = origin
     said = {VIA_PROPERTY: via} if via else {}
+    told = {HOPS_PROPERTY: str(hops)}
     return tuple(
-        replace(notification, properties={**said, **notification.properties, **properties})
-        for notification in notifications
+        replace(
+            notification,
+            properties={
+                **said,
+                **notification.properties,
+                **told,
+                **({ORIGIN_PROPERTY: origin} if origin else {}),
+            },
+        )
+        for notification, origin in zip(notifications, origins, strict=True)
     )
+
+
+def _by_origin(notifications: Sequence[Notification]) -> dict[str, list[Notification]]:
+    """*notifications* by the events that they copy; empty where one does not say which."""
+    copies: dict[str, list[Notification]] = {}
+    for one in notifications:
+        copies.setdefault(one.properties.get(ORIGIN_PROPERTY, ""), []).append(one)
+    return {} if "" in copies else copies

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mediation import names
-from mediation.eventing.management import write_delivery, write_event, write_events
+from mediation.eventing.management import batch_expiry, write_delivery, write_event, write_events
 from mediation.matrix.dialects import Dialect
 from mediation.model.facts import Fact
 from mediation.model.messages import Notification
@@ -33,7 +33,7 @@ def write_batch(
         shape.wsa,
         names.WSMAN_EVENTS,
         message_id,
-        recipient.headers,
+        recipient.headers + batch_expiry([event]),
         write_events([write_event(event)]),
     )
 

@@ -15,7 +15,7 @@ from mediation.model.errors import MediationError
 from mediation.model.expiry import parse_date_time
 from mediation.soap.envelopes import text_of
 
-_TAG = f"{{{names.DRAGOMAN_POLICY}}}Expires"
+EXPIRES = f"{{{names.DRAGOMAN_POLICY}}}Expires"
 _NAMESPACE = names.DRAGOMAN_POLICY.encode()
 
 
@@ -30,7 +30,7 @@ def take_expiry(blocks: tuple[bytes, ...]) -> tuple[tuple[bytes, ...], datetime 
         if _NAMESPACE not in block:
             continue
         element = parse_own(block)
-        if element.tag != _TAG:
+        if element.tag != EXPIRES:
             continue
         try:
             expires = parse_date_time(text_of(element))
