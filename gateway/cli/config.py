@@ -1,45 +1,18 @@
 """``dragoman config``."""
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.doctor import report
 from gateway.cli.options import VARIABLES, Form, OutputOption
 from gateway.cli.output import json_line, line
-from gateway.cli.serve import serve
+from gateway.cli.serve import SettingsOptions
 
 config = group("config", "Check and show the settings that a gateway would have.")
 config.callback()(help_alone)
 
 
-def _as_served(function: Callable[[Mapping[str, Any], Form], None]) -> Callable[..., None]:
-    """A command with the options of serve, which *function* gets by setting; None for those that
-    were not given."""
-    output = inspect.Parameter(
-        "output",
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        default=Form.TEXT,
-        annotation=OutputOption,
-    )
-    signature = inspect.signature(serve)
-    parameters = [*signature.parameters.values(), output]
-
-    @functools.wraps(function)
-    def run(output: Form, **given: Any) -> None:
-        function(given, output)
-
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    return run
-
-
-@_as_served
-def check(given: Mapping[str, Any], output: Form) -> None:
+def check(given: SettingsOptions, output: OutputOption = Form.TEXT) -> None:
     r"""Say what is wrong with the settings, all of it at once.
 
     Reads dragoman.toml and the environment, takes the options of serve, and looks at nothing else:
@@ -55,8 +28,7 @@ def check(given: Mapping[str, Any], output: Form) -> None:
     raise typer.Exit(report(examine_settings(given, VARIABLES), output))
 
 
-@_as_served
-def show(given: Mapping[str, Any], output: Form) -> None:
+def show(given: SettingsOptions, output: OutputOption = Form.TEXT) -> None:
     r"""Show all settings that are in force, and where each comes from.
 
     That is its default, dragoman.toml, a variable of the environment or an option. Passwords are

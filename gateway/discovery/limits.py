@@ -1,4 +1,4 @@
-"""How much a node does, and for whom."""
+"""Limits of a node: how much it does, and for whom."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from gateway.token_bucket import TokenBucket
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
-    """What a node is asked for at most, a second where nothing else is said.
+    """The most that a node does; a second, where nothing else is said.
 
     Attributes:
         messages: From one publisher, before a signature is looked at; ``messages_at_once`` is how

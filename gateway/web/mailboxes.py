@@ -25,11 +25,11 @@ from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.read import read_inbound
 from gateway.subscriptions.mailbox_feeds import KEPT_ALIVE
-from gateway.web.messages import MessageView, views
+from gateway.web.parameters import Prefix, Text
 from gateway.web.parts import Parts, Web, principal_of, refuse_when_stopping
 from gateway.web.proofs import Proving
 from gateway.web.validation import JsonRoute
-from gateway.web.values import Prefix, Text
+from gateway.web.views.mailbox_messages import MessageView, mailbox_message_views
 from mediation.client import SPECS, write_subscribe
 from mediation.model.expiry import UNSPECIFIED, parse_expiry
 from mediation.model.messages import EndpointReference
@@ -232,7 +232,7 @@ async def receive(
         gone=partial(until_gone, request.receive),
     )
     try:
-        messages = await views(batch.messages, web.parsing, owner=mailbox.owner)
+        messages = await mailbox_message_views(batch.messages, web.parsing, owner=mailbox.owner)
     except BaseException:
         await web.mailboxes.leases.handed_over(batch, False)
         raise

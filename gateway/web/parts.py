@@ -36,8 +36,8 @@ from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.tracing import MessageTracing
 from gateway.subscriptions.webhooks import WebHooks
 from gateway.web.catalogue import TopicCatalogue
+from gateway.web.mailbox_streams import Streams
 from gateway.web.metrics import Metrics
-from gateway.web.streams import Streams
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from fastapi.responses import JSONResponse
 
 from gateway.web.catalogue import KnownTopic
 from gateway.web.catalogue.asyncapi import title_of
+from gateway.web.parameters import PAGE
 from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute, explain
-from gateway.web.values import PAGE
 
 
 class RegistryRoute(JsonRoute):

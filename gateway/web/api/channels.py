@@ -4,10 +4,10 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from gateway.model.channels import Channel, Selection
-from gateway.security.resource_addresses import ResourceKind
-from gateway.web.parts import Parts
+from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of
+from gateway.web.parts import Parts, Web
 from gateway.web.validation import JsonRoute
-from gateway.web.values import PAGE, After, Limit, Prefix, Text, page_of
+from gateway.web.views.channels import ChannelView, channel_view
 from mediation.grid_events import EXAMPLE_FIELDS
 
 router = APIRouter(prefix="/channels", tags=["channels"], route_class=JsonRoute)
@@ -34,18 +34,6 @@ class ChannelRequest(SelectionRequest):
     """A channel to make."""
 
     name: str = Field(description="1 to 64 of a-z, 0-9 and . _ -; it is a part of its address.")
-
-
-class ChannelView(BaseModel, extra="forbid"):
-    """A channel."""
-
-    name: str
-    address: str
-    example: dict[str, str]
-    xpath: str | None
-    namespaces: dict[str, str]
-    made_by: str = Field(description="operator, or settings, which alone change it then.")
-    subscriptions: int
 
 
 class ChannelPage(BaseModel, extra="forbid"):
@@ -95,14 +83,6 @@ async def remove_channel(name: str, web: Parts) -> None:
     await web.management.end_at(name)  # That came meanwhile.
 
 
-def _view(web: Parts, channel: Channel) -> ChannelView:
-    selection = channel.selection
-    return ChannelView(
-        name=channel.name,
-        address=ResourceKind.CHANNEL.address(web.base, channel.name),
-        example=dict(selection.example),
-        xpath=selection.xpath,
-        namespaces=dict(selection.namespaces),
-        made_by="settings" if channel.configured else "operator",
-        subscriptions=web.subscriptions.number_at(channel.name),
-    )
+def _view(web: Web, channel: Channel) -> ChannelView:
+    number = web.subscriptions.number_at(channel.name)
+    return channel_view(channel, web.base, subscriptions=number)

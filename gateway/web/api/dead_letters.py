@@ -1,64 +1,30 @@
 """``/api/v1/deadletters``: which there are, one of them whole, redrive and purge."""
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
-from gateway.model.deaths import DeadLetter, DeathReason
-from gateway.model.moments import moment_of, seconds_of
-from gateway.security.resource_addresses import shown
+from gateway.model.deaths import DeathReason
+from gateway.model.moments import seconds_of
 from gateway.store.dead_letters import Selection
 from gateway.subscriptions import dead_letters
 from gateway.subscriptions.dead_letters import covers
+from gateway.web.parameters import PAGE
 from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
-from gateway.web.values import PAGE
+from gateway.web.views.dead_letters import (
+    DeadLetterDetail,
+    DeadLetterView,
+    dead_letter_detail,
+    dead_letter_view,
+)
 
 SHOWN = 16 * 2**10
 """Bytes of a payload and of an envelope that are shown where nothing else is asked for."""
 LARGEST = 2**63 - 1
 """The largest number that a store takes."""
 router = APIRouter(prefix="/deadletters", tags=["dead letters"], route_class=JsonRoute)
-
-
-class DeadLetterView(BaseModel, extra="forbid"):
-    number: int
-    subscription: str
-    message_id: str = Field(description="The id that its consumer was told.")
-    published_id: str = Field(
-        description="The id that its publisher gave it, or that it got when it was accepted."
-    )
-    topic: str | None
-    reason: str
-    status: int | None
-    failure: str | None
-    answer: str
-    attempts: int
-    since: datetime
-    died: datetime
-    owner: str
-    consumer: str | None
-    bytes: int
-
-
-class Part(BaseModel, extra="forbid"):
-    """The first bytes of a document, as text; `bytes` is how many it has."""
-
-    text: str
-    bytes: int
-    whole: bool
-
-
-class DeadLetterDetail(DeadLetterView, extra="forbid"):
-    """A dead letter with its message. `envelope` is what was sent, or, of a mailbox, what lay in
-    it; null where the subscription has ended."""
-
-    action: str | None
-    attachments: int
-    payload: Part | None
-    envelope: Part | None
 
 
 class DeadLetterPage(BaseModel, extra="forbid"):
@@ -179,7 +145,9 @@ async def list_dead_letters(
     listed, following = await web.dead_letters.selected(
         listing.selection(), after=listing.after, limit=listing.limit
     )
-    return DeadLetterPage(dead_letters=[_view(letter) for letter in listed], next=following)
+    return DeadLetterPage(
+        dead_letters=[dead_letter_view(letter) for letter in listed], next=following
+    )
 
 
 @router.get("/{number}")
@@ -192,13 +160,7 @@ async def show_dead_letter(
     letter = await web.dead_letters.show(number)
     if letter is None:
         raise HTTPException(404, "There is no such dead letter.")
-    return DeadLetterDetail(
-        **dict(_view(letter.letter)),
-        action=letter.action,
-        attachments=letter.attachments,
-        payload=_part(letter.payload, limit),
-        envelope=_part(letter.envelope, limit),
-    )
+    return dead_letter_detail(letter, limit)
 
 
 @router.post("/redrive")
@@ -227,34 +189,3 @@ async def purge(chosen: Chosen, web: Parts) -> Affected:
 
 def _affected(done: dead_letters.Affected) -> Affected:
     return Affected(number=done.number, reasons=dict(sorted(done.reasons.items())), next=done.next)
-
-
-def _view(letter: DeadLetter) -> DeadLetterView:
-    death = letter.death
-    return DeadLetterView(
-        number=letter.number,
-        subscription=death.subscription,
-        message_id=death.delivery_id,
-        published_id=letter.published,
-        topic=death.topic,
-        reason=death.reason.value,
-        status=death.status,
-        failure=death.failure,
-        answer=death.answer,
-        attempts=death.attempts,
-        since=moment_of(death.since),
-        died=moment_of(death.died),
-        owner=death.owner,
-        consumer=shown(death.consumer) if death.consumer else None,
-        bytes=letter.octets,
-    )
-
-
-def _part(octets: bytes | None, limit: int) -> Part | None:
-    return None if octets is None else part_of(octets, limit)
-
-
-def part_of(octets: bytes, limit: int) -> Part:
-    """Show the first *limit* bytes of a document."""
-    text = octets[:limit].decode("utf-8", "replace")
-    return Part(text=text, bytes=len(octets), whole=len(octets) <= limit)

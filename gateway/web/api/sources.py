@@ -7,17 +7,16 @@ from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
 from filters import Refused
-from gateway.model.moments import moment_of
 from gateway.model.sources import Wanted
-from gateway.security.resource_addresses import shown
 from gateway.sources.asked_for import OPERATOR, NewSource
 from gateway.sources.profiles import PROFILES
 from gateway.sources.requests import MODES
 from gateway.sources.sources import Entry
-from gateway.web.parts import Parts
+from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of
+from gateway.web.parts import Parts, Web
 from gateway.web.validation import JsonRoute
-from gateway.web.values import PAGE, After, Limit, Prefix, Text, at_moment, page_of
-from mediation.client import SPECS, manager_at
+from gateway.web.views.sources import SourceView, source_view
+from mediation.client import SPECS
 from mediation.model.delivery_modes import Mode
 from mediation.model.expiry import parse_expiry
 from mediation.model.versions import Version
@@ -57,44 +56,6 @@ class SourceRequest(BaseModel, extra="forbid"):
     )
     mode: str = Field(Mode.PUSH.value, description=f"How its deliveries are made there: {_MODES}.")
     existing: bool = Field(False, description="The events that it has kept are wanted, too.")
-
-
-class SourceView(BaseModel, extra="forbid"):
-    """A source, without the key that its producer was given."""
-
-    id: str
-    url: str
-    spec: str
-    topic: str | None
-    xpath: str | None
-    channel: str | None = Field(description="Of a link: the channel that it is of; else none.")
-    actions: list[str]
-    lease: float
-    publish_on: str | None
-    silence: float
-    profile: str
-    resource: str | None
-    mode: str
-    existing: bool
-    added_by: str = Field(description="operator, settings, directory, or the id of a registration.")
-    created: datetime
-    state: str = Field(
-        description="idle, subscribing, live, renewing, checking, pausing, paused, resuming, lost, "
-        "backing-off, removing, removed."
-    )
-    since: datetime = Field(description="When it came into that state.")
-    next: datetime | None = Field(description="When something is to be done next.")
-    expires: datetime | None = Field(description="When the lease that the producer granted ends.")
-    manager: str | None = Field(description="The address of the subscription's manager.")
-    manager_asked_at: str | None = Field(
-        description="Where the manager is asked instead, where its address leads nowhere: it is "
-        "resolved against the producer's URL."
-    )
-    failures: int = Field(description="Exchanges with the producer that failed, in a row.")
-    last_error: str | None
-    last_error_at: datetime | None
-    events: int = Field(description="Events that came.")
-    last_event: datetime | None
 
 
 class SourcePage(BaseModel, extra="forbid"):
@@ -187,44 +148,6 @@ def lease_seconds(lease: float | str) -> float:
     return (duration.after(start) - start) / timedelta(seconds=1)
 
 
-def _view(web: Parts, entry: Entry) -> SourceView:
-    source, standing = entry.source, entry.standing
+def _view(web: Web, entry: Entry) -> SourceView:
     events, last = web.sources.counts(entry)
-    return SourceView(
-        id=source.id,
-        url=shown(source.url),
-        spec=source.spec.version.value,
-        topic=source.topic,
-        xpath=source.xpath,
-        actions=list(source.actions),
-        channel=source.channel,
-        lease=source.lease,
-        publish_on=source.publish_on,
-        silence=source.silence,
-        profile=source.profile,
-        resource=source.resource,
-        mode=source.mode.value,
-        existing=source.existing,
-        added_by=source.registration or source.made_by or "operator",
-        created=moment_of(source.created),
-        state=entry.state,
-        since=moment_of(standing.since),
-        next=at_moment(standing.due),
-        expires=at_moment(standing.expires),
-        manager=None if standing.manager is None else shown(standing.manager.address),
-        manager_asked_at=_asked_at(entry),
-        failures=standing.failures,
-        last_error=standing.error or None,
-        last_error_at=at_moment(standing.error_at),
-        events=events,
-        last_event=at_moment(last),
-    )
-
-
-def _asked_at(entry: Entry) -> str | None:
-    """Where the manager is asked, if that is not its address."""
-    manager = entry.standing.manager
-    if manager is None:
-        return None
-    _, url = manager_at(manager, entry.source.url)
-    return None if url == manager.address else shown(url)
+    return source_view(entry, events=events, last_event=last)

@@ -1,44 +1,23 @@
 """``/api/v1/spool``: what waits for the messaging system, what it refuses; retry and discard."""
 
-from datetime import UTC, datetime
-from enum import Enum
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import BaseModel, Field
 
-from gateway.store.spool import SpoolEntry
-from gateway.web.api.dead_letters import LARGEST, SHOWN, Part, part_of
+from gateway.web.api.dead_letters import LARGEST, SHOWN
+from gateway.web.parameters import PAGE
 from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
-from gateway.web.values import PAGE
+from gateway.web.views.spool import (
+    SpoolMessage,
+    SpoolMessageDetail,
+    SpoolState,
+    spool_message,
+    spool_message_detail,
+)
 
 router = APIRouter(prefix="/spool", tags=["spool"], route_class=JsonRoute)
-
-
-class SpoolState(Enum):
-    """``refused``: the messaging system will never take it, and it is set aside."""
-
-    WAITING = "waiting"
-    REFUSED = "refused"
-
-
-class SpoolMessage(BaseModel, extra="forbid"):
-    number: int
-    state: SpoolState
-    topic: str
-    message_id: str
-    publisher: str
-    since: datetime = Field(description="When it was accepted.")
-    reason: str | None = Field(description="Why it is refused, in the messaging system's words.")
-    refused: datetime | None = Field(description="When it was set aside.")
-    bytes: int
-
-
-class SpoolMessageDetail(SpoolMessage, extra="forbid"):
-    """A message of the spool, with the first bytes of it as the messaging system would have it."""
-
-    payload: Part
 
 
 class SpoolPage(BaseModel, extra="forbid"):
@@ -84,7 +63,7 @@ async def list_spool(
     listed = await web.spool.listed(refused, after=after, limit=limit)
     more = len(listed) == limit
     return SpoolPage(
-        messages=[SpoolMessage(**_view(entry)) for entry in listed],
+        messages=[spool_message(entry) for entry in listed],
         next=listed[-1].number if more else None,
     )
 
@@ -100,7 +79,7 @@ async def show_spooled(
     if found is None:
         raise HTTPException(404, "There is no such message in the spool.")
     entry, body = found
-    return SpoolMessageDetail(**_view(entry), payload=part_of(body, limit))
+    return spool_message_detail(entry, body, limit)
 
 
 @router.post("/retry")
@@ -114,18 +93,3 @@ async def discard_spooled(chosen: SpoolChoice, web: Parts) -> SpoolChanged:
     """Forget messages for ever: those named by number, also where they wait, or all that are
     refused."""
     return SpoolChanged(number=await web.spool.discard(chosen.chosen()))
-
-
-def _view(entry: SpoolEntry) -> dict[str, object]:
-    at = entry.refused_at
-    return {
-        "number": entry.number,
-        "state": SpoolState.WAITING if entry.refused is None else SpoolState.REFUSED,
-        "topic": entry.topic,
-        "message_id": entry.id,
-        "publisher": entry.source,
-        "since": datetime.fromtimestamp(entry.since, UTC),
-        "reason": entry.refused,
-        "refused": None if at is None else datetime.fromtimestamp(at, UTC),
-        "bytes": entry.octets,
-    }

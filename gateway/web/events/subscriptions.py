@@ -21,10 +21,11 @@ from gateway.security.keys import public_id
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import key_in
 from gateway.subscriptions.lifecycle import SubscriptionUnknown
+from gateway.web.parameters import Prefix
 from gateway.web.parts import Parts, Web, principal_of, refuse_when_stopping
 from gateway.web.proofs import Proving
 from gateway.web.validation import JsonRoute
-from gateway.web.values import Prefix
+from gateway.web.views.subscriptions import EVENT_SUBSCRIPTIONS, manager_address
 from mediation.cloudevents import read_secret
 from mediation.filtering import spoken_topic
 from mediation.model.delivery_modes import DeliveryAssurance, DeliveryMode, Mode
@@ -45,7 +46,6 @@ from mediation.model.versions import DataForm, EventForm, Version, Wsa
 from mediation.reliable_messaging import with_assurance
 from mediation.specifications import SPECIFICATIONS
 
-PATH = "/events/subscriptions"
 LONGEST_WAIT = 300.0
 MOST_NAMESPACES = 10 * 1024
 """Bytes of the prefixes and namespaces that a subscription keeps."""
@@ -168,7 +168,7 @@ class View(BaseModel):
 
 
 router = APIRouter(
-    prefix=PATH,
+    prefix=EVENT_SUBSCRIPTIONS,
     tags=["CloudEvents"],
     dependencies=[Depends(refuse_when_stopping)],
     route_class=JsonRoute,
@@ -185,7 +185,7 @@ async def create_event_subscription(
     subscription = await make(
         web, wanted, principal_of(web, request), base, shown, await request.body()
     )
-    response.headers["Location"] = manager_of(subscription)
+    response.headers["Location"] = manager_address(subscription)
     return _view(subscription)
 
 
@@ -218,7 +218,7 @@ async def make(
         octets=b"",
         principal=principal,
         base=base,
-        path=PATH,
+        path=EVENT_SUBSCRIPTIONS,
         certificate=certificate,
         proof=wanted.config.proof(content),
     )
@@ -226,15 +226,6 @@ async def make(
         EventForm(said.mode), version=Version.CLOUDEVENTS, operation=Operation.SUBSCRIBE
     )
     return _subscribed(await web.service.execute(inbound, Incoming(context, subscribe)))
-
-
-def manager_of(subscription: Subscription) -> str:
-    """The address at which a subscription is shown, extended and ended: of one to CloudEvents here,
-    of all others by SOAP."""
-    address, key = subscription.manager, subscription.key
-    if SPECIFICATIONS[subscription.spec.version].bodies is None:
-        return address
-    return f"{address.removesuffix(f'/subscriptions/{key}')}{PATH}/{key}"
 
 
 @router.get("/{key}", response_model_exclude_none=True)

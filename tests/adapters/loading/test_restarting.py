@@ -141,10 +141,10 @@ async def test_the_gateway_goes_on(tmp_path: Path, scheme: str) -> None:
         await run.subscribe(speaker, speaker.wse_subscribe(consumer.url))
         await run.publish(EVENT.format(1))
         assert await consumer.have(1, SECONDS) == ["1"]
-        assert "broker" not in run.gateway.readiness()
+        assert "broker" not in run.gateway.serving.web.readiness()
         Frail.interrupt()
-        await until(lambda: "broker" in run.gateway.readiness(), SECONDS)
-        broker = run.gateway.readiness()["broker"]
+        await until(lambda: "broker" in run.gateway.serving.web.readiness(), SECONDS)
+        broker = run.gateway.serving.web.readiness()["broker"]
         assert not broker["connected"]
         assert broker["last_error"].startswith("Connection")
         assert "s3cr" not in broker["last_error"]
@@ -153,7 +153,9 @@ async def test_the_gateway_goes_on(tmp_path: Path, scheme: str) -> None:
         refused = await run.post(speaker.envelope(EVENT.format(2), action="urn:test:event"))
         assert refused.status == 503
         Frail.resume()
-        await until(lambda: bool(run.gateway.readiness()["broker"]["connected"]), SECONDS)
+        await until(
+            lambda: bool(run.gateway.serving.web.readiness()["broker"]["connected"]), SECONDS
+        )
         await run.publish(EVENT.format(3))
         assert await consumer.have(2, SECONDS) == ["1", "3"]
         await until(lambda: "adapter.recovered" in [log["event"] for log in run.logs], SECONDS)
