@@ -171,7 +171,7 @@ class CallShape:
         else:
             read = read_payload(notification.payload)
             if read is None:
-                # Who publishes is no gateway, and says nothing of other specifications.
+                # Who publishes is not a gateway, and says nothing of other specifications.
                 made = made_header(notification) if producer else ""
                 return self._render_made(notification, producer, self._before(via, producer, made))
             event = read

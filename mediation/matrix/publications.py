@@ -48,7 +48,7 @@ def write_publication(dialect: Dialect, event: Notification, to: str) -> Publica
             write_batch(shape, recipient, event, event.id),
             Fact.TOPIC in dialect.says,
         )
-    # Who publishes is no gateway, which would say that the event has passed it.
+    # Who publishes is not a gateway, which would say that the event has passed it.
     called = SPECIFICATIONS[dialect.version].calls
     rendering = render(event, shape, "" if called else to)
     if isinstance(rendering, SoapRendering):

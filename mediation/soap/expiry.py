@@ -24,7 +24,7 @@ def take_expiry(blocks: tuple[bytes, ...]) -> tuple[tuple[bytes, ...], datetime 
     Returns the other blocks, and that.
 
     Raises:
-        MediationError: ``MESSAGE_INVALID``: it is no xsd:dateTime.
+        MediationError: ``MESSAGE_INVALID``: it is not an xsd:dateTime.
     """
     for block in blocks:
         if _NAMESPACE not in block:
@@ -36,7 +36,7 @@ def take_expiry(blocks: tuple[bytes, ...]) -> tuple[tuple[bytes, ...], datetime 
             expires = parse_date_time(text_of(element))
         except ValueError:
             raise MediationError(
-                Reason.MESSAGE_INVALID, "The header block Expires is no xsd:dateTime."
+                Reason.MESSAGE_INVALID, "The header block Expires is not an xsd:dateTime."
             ) from None
         return tuple(one for one in blocks if one is not block), expires
     return blocks, None

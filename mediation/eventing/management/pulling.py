@@ -64,7 +64,7 @@ class PullRequests:
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
     ) -> Request:
         if element.find(CONTEXT) is None:
-            raise MediationError(Reason.MESSAGE_INVALID, "There is no EnumerationContext.")
+            raise MediationError(Reason.MESSAGE_INVALID, "EnumerationContext is missing.")
         return _read_pull(element, context) if operation is Operation.PULL else Unsubscribe()
 
     def write(self, response: Response, context: Context) -> Answer:
