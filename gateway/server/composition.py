@@ -32,7 +32,7 @@ from gateway.mailboxes.room import MailboxRoom
 from gateway.observing.samples import Sample, gauge
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
-from gateway.publishing.event_copies import make_copies
+from gateway.publishing.event_copies import Copies, load_copies
 from gateway.publishing.operations import PublicationChecks
 from gateway.publishing.room import (
     ArchiveRoom,
@@ -180,7 +180,9 @@ class _Composition:
         self.protection = await self._protect_topics()
         self.archive = ArchiveRoom(Archive(settings.archive)) if settings.archive else None
         self.copies = (
-            CopiesRoom(make_copies(settings.amqp_copies)) if settings.amqp_copies else None
+            CopiesRoom(Copies(load_copies(settings.amqp_copies), self.store))
+            if settings.amqp_copies
+            else None
         )
         protection = self.protection
         self.producer = ProducerRoom(
