@@ -31,7 +31,6 @@ from gateway.sources.exchanges import (
     ProducerRefused,
     ProducerUnreachable,
 )
-from gateway.sources.profiles import PROFILES
 from gateway.sources.pulling import Pulling
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.states import (
@@ -55,6 +54,7 @@ from gateway.store.replicas import Fenced
 from mediation.client import leasing_in
 from mediation.eventing.management import EARLIEST_BOOKMARK
 from mediation.model.messages import EndpointReference
+from mediation.profiles import PRODUCERS
 
 ROUND = 1.0
 """Seconds from one round to the next, at most."""
@@ -297,7 +297,7 @@ class Keeper:
         """Subscribe, behind the last bookmark if there is one that the producer still knows; else
         with all that it has kept, if that is wanted and it has any."""
         source = entry.source
-        if PROFILES[source.profile].management:
+        if PRODUCERS[source.profile].management:
             bookmark = await self._sources.bookmarks.last(source)
             if bookmark is not None:
                 try:
