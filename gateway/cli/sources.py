@@ -17,7 +17,7 @@ from gateway.cli.options import (
 )
 from gateway.cli.resources import SOURCES, add_delete, add_list, add_show, make_one, read_lease
 from gateway.client import Record
-from gateway.sources.asked_for import LEAST_SILENCE
+from gateway.sources.new_sources import LEAST_SILENCE
 from gateway.sources.requests import MODES
 from mediation.client import SPECS
 from mediation.model.delivery_modes import Mode

@@ -86,7 +86,7 @@ class SourceOperations:
         if events or request.set_aside:
             answer = await self._publish_from(entry, request, events, incoming, inbound)
         else:
-            self._sources.heard(entry, 0)  # A heartbeat.
+            self._sources.count_events(entry, 0)  # A heartbeat.
         managed = incoming.context.managed
         mark = managed.bookmark if managed is not None else None
         if mark is not None and PRODUCERS[entry.source.profile].management:
@@ -158,7 +158,7 @@ class SourceOperations:
             replace(inbound, principal=principal),
             select,
         )
-        self._sources.heard(entry, len(events))
+        self._sources.count_events(entry, len(events))
         return answer
 
     async def end(self, request: EndOfSubscription, incoming: Incoming, inbound: Inbound) -> None:

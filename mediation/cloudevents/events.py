@@ -237,7 +237,7 @@ def _subtype(media_type: str) -> str:
 def _check_name(name: str) -> None:
     if not _NAME.match(name) or len(name) > MAX_NAME or name == "data":
         raise _invalid(
-            f"{quoted(name)} is no name of an attribute: these have lower-case letters and digits, "
+            f"{quoted(name)} is not an attribute name: these have lower-case letters and digits, "
             f"{MAX_NAME} at most."
         )
 
@@ -247,7 +247,9 @@ def _check_value(name: str, value: object) -> Value:
         if not isinstance(value, str):
             raise _invalid(f"The attribute {quoted(name)} is not a string.")
         if not _is_clean(value):
-            raise _invalid(f"The attribute {quoted(name)} has a character that none may have.")
+            raise _invalid(
+                f"The attribute {quoted(name)} contains a character that is not allowed."
+            )
         if name in CORE:
             _check_core(name, value)
         return value

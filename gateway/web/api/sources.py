@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from filters import Refused
 from gateway.model.sources import Wanted
-from gateway.sources.asked_for import OPERATOR, NewSource
+from gateway.sources.new_sources import OPERATOR, NewSource
 from gateway.sources.requests import MODES
 from gateway.sources.sources import Entry
 from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of

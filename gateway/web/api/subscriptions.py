@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from gateway.delivery import Entry
 from gateway.http import HttpLimits, client_address, client_certificate
 from gateway.subscriptions.explaining import Message
-from gateway.web.api.selecting import Chosen, Deleted, Listing
+from gateway.web.api.subscription_selections import Chosen, Deleted, Listing
 from gateway.web.events.subscriptions import Create, make
 from gateway.web.parts import Parts, refuse_when_stopping
 from gateway.web.validation import JsonRoute
