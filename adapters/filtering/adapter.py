@@ -195,7 +195,7 @@ class XPathFilterAdapter:
             await self._let_go(former)
 
     async def remove(self, key: str) -> None:
-        """Stop matching *key*, at once. A key without a filter is no error."""
+        """Stop matching *key*, at once. A key without a filter is not an error."""
         if key in self._pattern_of:
             self._filters_for(self._pattern_of[key]).remove(key)
             await self._let_go(self._pattern_of.pop(key))

@@ -90,7 +90,7 @@ class TreeQuery:
 
 
 def read(document: bytes) -> etree._Element | None:
-    """Return the root element of *document*; None where it is no XML, which nothing is true of."""
+    """Return the root element of *document*; None where it is not XML, which nothing is true of."""
     try:
         return parse_own(document)
     except (etree.XMLSyntaxError, ValueError):

@@ -56,7 +56,7 @@ def parse_words(text: str) -> WordQuery:
         raise FilterError(Reason.FILTER_INVALID, "a quote is not closed")
     words = frozenset(words_in([text]))
     if not words:
-        raise FilterError(Reason.FILTER_INVALID, "there is no word to look for")
+        raise FilterError(Reason.FILTER_INVALID, "the query has no word: write letters or digits")
     if len(words) > MAX_WORDS:
         raise FilterError(Reason.FILTER_COSTLY, f"there are more than {MAX_WORDS} words")
     phrases = (fold(phrase).strip() for phrase in _QUOTED.findall(text))

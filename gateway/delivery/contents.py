@@ -17,6 +17,7 @@ from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.parsing import SMALL
 from mediation.eventing.management import (
     AROUND_EVENTS,
+    batch_expiry,
     bookmark_header,
     passed_header,
     write_delivery,
@@ -160,7 +161,12 @@ class Contents:
         if isinstance(shape, SoapShape):
             body = write_events(list(map(write_event, notifications)))
             position = pending.carried[-1].position
-            return _own(entry, WSMAN_EVENTS, batch_id(ids), body, position, hops, via, origin)
+            blocks = _headers(entry, position) + batch_expiry(notifications)
+            octets = write_delivery(
+                shape.soap, shape.wsa, WSMAN_EVENTS, batch_id(ids), blocks, body
+            )
+            headers = with_hops(http_headers(shape.soap, WSMAN_EVENTS), hops, via)
+            return Content(octets, headers, batch_id(ids), shape.soap, origin=origin)
         batch, pending.prepared = pending.prepared, None
         if batch is None:
             batch = shape.batch(notifications, self._producer_of(notifications[0]))
@@ -199,9 +205,6 @@ def _own(
     message_id: str,
     body: bytes = b"",
     position: int | None = None,
-    hops: int = 0,
-    via: str = "",
-    origin: str = "",
 ) -> Content:
     """A message of WS-Management's own, up to *position*."""
     shape = entry.recipient.shape
@@ -209,8 +212,8 @@ def _own(
         raise ValueError("only a sink that speaks SOAP asks for WS-Management's messages")
     blocks = _headers(entry, position)
     octets = write_delivery(shape.soap, shape.wsa, action, message_id, blocks, body)
-    headers = with_hops(http_headers(shape.soap, action), hops, via)
-    return Content(octets, headers, message_id, shape.soap, origin=origin)
+    headers = with_hops(http_headers(shape.soap, action), 0)
+    return Content(octets, headers, message_id, shape.soap)
 
 
 def _headers(entry: Entry, position: int | None) -> bytes:

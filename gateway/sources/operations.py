@@ -106,7 +106,13 @@ class SourceOperations:
         source, now = entry.source, datetime.now(UTC)
         events = [
             Notification(
-                event.id or message_urn(), "", event.payload, now, event.topic, event.action
+                event.id or message_urn(),
+                "",
+                event.payload,
+                now,
+                event.topic,
+                event.action,
+                expires=event.expires,
             )
             for event in pulled
         ]

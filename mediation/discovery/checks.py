@@ -190,7 +190,7 @@ def _check(
     received = read(octets, learnt=learnt)
     message = received.value
     if not isinstance(message, Message):
-        raise Malformed("The document is no message with a head.")
+        raise Malformed("The document is not a message with a head.")
     head = message.head
     check_times(head.issued, head.expires, now=now)
     # An encrypted message without To could be encrypted anew by its receiver, for another.
@@ -400,9 +400,9 @@ def check_request(request: Checked) -> TopicCreationRequest:
     """
     message = request.message
     if not isinstance(message, TopicCreationRequest):
-        raise Malformed("The message is no TopicCreationRequest.")
+        raise Malformed("The message is not a TopicCreationRequest.")
     if message.creator.entity_id != message.head.sender:
-        raise Mismatch("The topic would be another's than the sender's.")
+        raise Mismatch("The creator of the topic is not the sender of the request.")
     return message
 
 
@@ -422,7 +422,7 @@ def check_created(
     """
     message = response.message
     if not isinstance(message, TopicCreationResponse):
-        raise Malformed("The message is no TopicCreationResponse.")
+        raise Malformed("The message is not a TopicCreationResponse.")
     check_answer(request.head, message.head)
     received = read_carried(message.advertisement)
     node = verifier.verify(received, Role.NODE, now=now)
@@ -442,9 +442,9 @@ def check_created(
     if found.descriptors != _canonical(request.descriptors):
         raise Mismatch("The descriptors are not those of the request.")
     if found.synopsis != place_uuid(request.synopsis, found.topic_id):
-        raise Mismatch("The synopsis does not come of the placeholder.")
+        raise Mismatch("The synopsis does not match the placeholder of the creation request.")
     if request.lifetime is not None and found.expires > request.lifetime.after(found.created):
-        raise Mismatch("The topic lives longer than was asked for.")
+        raise Mismatch("The topic lives longer than the creation request allows.")
     return Created(message.advertisement, found)
 
 
@@ -482,6 +482,6 @@ def check_withdrawal(withdrawal: Checked, known: AnyAdvertisement) -> None:
     """
     message = withdrawal.message
     if not isinstance(message, TopicWithdrawal) or message.topic_id != known.topic_id:
-        raise Malformed("The message is no withdrawal of this topic.")
+        raise Malformed("The message does not withdraw this topic.")
     if withdrawal.signer is None or withdrawal.signer.identifier != known.creator.entity_id:
-        raise Mismatch("The topic is withdrawn by another than its creator.")
+        raise Mismatch("The withdrawal is not signed by the creator of the topic.")

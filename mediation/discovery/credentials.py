@@ -31,7 +31,7 @@ class Credentials:
 
     def __post_init__(self) -> None:
         if not self.certificates:
-            raise ValueError("there is no certificate")
+            raise ValueError("the certificate is missing")
         certified = self.certificates[0].public_key()
         mine = self.key.public_key()
         if _octets(mine) != _octets(certified):

@@ -193,10 +193,10 @@ _OAEP = OAEP(MGF1(SHA256()), SHA256(), None)
 
 def _read_data(root: etree._Element) -> _Data:
     if root.tag != f"{{{names.XENC}}}EncryptedData":
-        raise Malformed("The document is no EncryptedData.")
+        raise Malformed("The document is not an EncryptedData.")
     parts = Children(root, "Type")
     if root.get("Type", names.XENC_ELEMENT) != names.XENC_ELEMENT:
-        raise Malformed("What is encrypted is no element.")
+        raise Malformed("The encrypted content is not an element.")
     _check_method(_one(parts, "EncryptionMethod"), names.XENC_AES256_GCM)
     info = Children(_one(parts, "KeyInfo", names.DSIG))
     key = _read_key(_one(info, "EncryptedKey"))
@@ -210,7 +210,7 @@ def _read_data(root: etree._Element) -> _Data:
 
 def _read_key(root: etree._Element) -> _Key:
     if root.tag != f"{{{names.XENC}}}EncryptedKey":
-        raise Malformed("The key is no EncryptedKey.")
+        raise Malformed("The key is not an EncryptedKey.")
     parts = Children(root, "Recipient")
     method = _one(parts, "EncryptionMethod")
     if method.get("Algorithm") != names.XENC_RSA_OAEP:

@@ -132,7 +132,7 @@ def uuid(element: etree._Element) -> UUID:
     """Read a ``urn:uuid:`` in lower case."""
     found = _UUID.fullmatch(text(element))
     if found is None:
-        raise Malformed(f"{local_name(element)} is no urn:uuid: in lower case.")
+        raise Malformed(f"{local_name(element)} is not a UUID as urn:uuid: in lower case.")
     return UUID(found[1])
 
 
@@ -140,7 +140,7 @@ def identifier(element: etree._Element) -> str:
     """Read the identifier of an entity or a node."""
     word = text(element).strip(BLANKS)
     if not is_identifier(word):
-        raise Malformed(f"{local_name(element)} is no identifier of an entity or a node.")
+        raise Malformed(f"{local_name(element)} is not an identifier of an entity or a node.")
     return word
 
 
@@ -157,7 +157,7 @@ def instant(element: etree._Element) -> datetime:
             return parse_date_time(word)
         except ValueError:
             pass
-    raise Malformed(f"{local_name(element)} is no time in UTC (2026-11-21T09:00:00Z).")
+    raise Malformed(f"{local_name(element)} is not a time in UTC, such as 2026-11-21T09:00:00Z.")
 
 
 def duration(element: etree._Element) -> Duration:
@@ -165,7 +165,7 @@ def duration(element: etree._Element) -> Duration:
     try:
         return parse_duration(text(element).strip(BLANKS))
     except (ValueError, OverflowError):
-        raise Malformed(f"{local_name(element)} is no duration, or a negative one.") from None
+        raise Malformed(f"{local_name(element)} is not a duration of zero or more.") from None
 
 
 def boolean(element: etree._Element) -> bool:
@@ -187,7 +187,7 @@ def word_of(kind: type[_Named], word: str, place: str) -> _Named:
         return kind(word)
     except ValueError:
         known = ", ".join(str(member.value) for member in kind)
-        raise Malformed(f"{place} is {quoted(word, 40)}, and none of {known}.") from None
+        raise Malformed(f"{place} is {quoted(word, 40)}; it has to be one of {known}.") from None
 
 
 def uri(element: etree._Element) -> str:

@@ -64,7 +64,7 @@ class Anchors:
         plain = frozenset(word.replace(":", "").lower() for word in self.fingerprints)
         for word in plain:
             if len(word) != 64 or not set(word) <= set("0123456789abcdef"):
-                raise ValueError(f"{word!r} is no SHA-256 in hexadecimal digits")
+                raise ValueError(f"{word!r} is not a SHA-256 in 64 hexadecimal digits")
         object.__setattr__(self, "fingerprints", plain)
 
 
@@ -127,8 +127,9 @@ class Verifier:
         """Check the signature of *received*, which is to be of a *role*.
 
         Raises:
-            SignatureRefused: There is none, it covers something else or is wrong, its certificate
-                leads to no anchor for *role* or is not valid at *now*, or its key is refused.
+            SignatureRefused: The signature is missing, covers something else or is wrong, its
+                certificate leads to no anchor for *role* or is not valid at *now*, or its key is
+                refused.
         """
         signature = received.signature
         if signature is None:
@@ -274,7 +275,7 @@ def read_authorities(pem: bytes) -> tuple[x509.Certificate, ...]:
     """Read certificates of authorities in PEM.
 
     Raises:
-        ValueError: There is none, or one that cannot be read.
+        ValueError: *pem* has no certificate, or one that cannot be read.
     """
     return tuple(x509.load_pem_x509_certificates(pem))
 
@@ -284,7 +285,7 @@ def read_anchors(pem: bytes) -> Anchors:
     the holder of any other.
 
     Raises:
-        ValueError: There is none, or one that cannot be read.
+        ValueError: *pem* has no certificate, or one that cannot be read.
     """
     known = read_authorities(pem)
     authorities = tuple(one for one in known if _is_authority(one))

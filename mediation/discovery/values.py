@@ -91,7 +91,7 @@ class Property:
         """The value, read as its type says.
 
         Raises:
-            ValueError: It is no such value.
+            ValueError: It is not such a value.
         """
         return _TYPED[self.type](self.value)
 

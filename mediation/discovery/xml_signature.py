@@ -209,12 +209,12 @@ def decode_base64(word: str) -> bytes:
     """Read base64 with blanks in it.
 
     Raises:
-        Malformed: It is none.
+        Malformed: It is not base64.
     """
     try:
         return base64.b64decode(word.encode("ascii").translate(None, _BLANKS), validate=True)
     except (binascii.Error, ValueError):
-        raise Malformed("something is no base64.") from None
+        raise Malformed("A value is not base64.") from None
 
 
 def _remove(element: etree._Element, signature: etree._Element) -> None:

@@ -129,8 +129,8 @@ NO_ACTIONS = [
     pytest.param(" <!-- urn:a --> ", "lists no action", id="a comment alone"),
     pytest.param("<x/>", "has an element", id="an element"),
     pytest.param("urn:a<x/>", "has an element", id="an element behind an action"),
-    pytest.param("urn:a {bad uri", '"{bad" in the filter is no URI', id="no URI"),
-    pytest.param("http://example.org/a|b", "is no URI", id="a bar"),
+    pytest.param("urn:a {bad uri", '"{bad" in the filter is not an action', id="no URI"),
+    pytest.param("http://example.org/a|b", "is not a URI", id="a bar"),
 ]
 
 

@@ -72,7 +72,7 @@ def say(
         ("create wind.xml", 2, "say what the topic is about"),
         ("create event.xml --text Wind", 1, "event.xml: exists; name another file."),
         ("create wind.xml --text Wind --synopsis road:a", 2, "'road' is no type of synopsis"),
-        ("create wind.xml --text Wind --synopsis path:a//b", 2, "is no NCName"),
+        ("create wind.xml --text Wind --synopsis path:a//b", 2, "is not an NCName"),
         ("create wind.xml --text Wind --synopsis tags:uuid=1", 2, "'uuid' is the node's to give"),
         ("create wind.xml --text W --lifetime 40x", 2, "'40x' is not a time, as 40s, 90m, 12h"),
         ("create wind.xml --property a:long=b", 2, "'a:long=b' is no property"),
