@@ -5,13 +5,6 @@ Public, for authors of adapters: the names here, and what docs/adapters.md lists
 `deduplication`, `interests`, `options` and `testing`.
 """
 
-from adapters.compatibility import (
-    ReportingAdapter,
-    SelectedDelivery,
-    SharedAdapter,
-    SharedDelivery,
-    capabilities_of,
-)
 from adapters.filtering import Evaluated, Matched, ObservedDelivery, XPathFilterAdapter
 from adapters.loading import load, schemes
 from adapters.protocol import (
@@ -48,13 +41,8 @@ __all__ = [
     "PublicationRefused",
     "Refusal",
     "RefusalMemory",
-    "ReportingAdapter",
-    "SelectedDelivery",
-    "SharedAdapter",
-    "SharedDelivery",
     "Sharing",
     "XPathFilterAdapter",
-    "capabilities_of",
     "load",
     "schemes",
 ]

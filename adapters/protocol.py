@@ -192,13 +192,9 @@ class Capabilities:
     delivery that was yielded for topics. ``unreadable`` returns why the message of a delivery could
     not be read, "" if it could: its notification is what is left of it, which nobody gets.
     ``refusals`` tells what the system refused lately.
-
-    ``replicas`` is how adapters written before ``sharing`` say that they have its methods
-    (`adapters.compatibility`).
     """
 
     durable: bool
-    replicas: bool = False
     partitions: int = 1
     dialects: tuple[str, ...] = ()
     prefetch: int = 256

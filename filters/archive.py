@@ -247,7 +247,7 @@ def read(path: Path) -> Iterator[Row]:
     """The rows of one file, in the order in which they were written.
 
     Raises:
-        DamagedFile: It is no file of an archive, or damaged; rows before the damage were yielded.
+        DamagedFile: It is not a file of an archive, or is damaged; rows before that were yielded.
         ImportError: It is Parquet, and pyarrow is not installed.
         OSError: It cannot be opened.
     """
@@ -327,7 +327,8 @@ def _check_columns(schema: Any) -> None:
         else:
             fits = types.is_map(type) and is_text(type.key_type) and is_text(type.item_type)
         if not fits:
-            raise ValueError(f"{name} is no {wanted}, but {type}")
+            zone = " with a time zone" if wanted == "timestamp" else ""
+            raise ValueError(f"the column {name} has the type {type}, not {wanted}{zone}")
 
 
 def _damaged(path: Path, error: Exception) -> DamagedFile:

@@ -257,7 +257,7 @@ def _refuse_crowds(octets: bytes, limits: DocumentLimits) -> None:
     """
     visible, hidden = _HIDDEN.subn(b"", octets)
     elements = visible.count(b"<") - visible.count(b"</") - visible.count(b"<?")
-    # A CDATA section is no node of its own; comments hide no `--`, so none hides another.
+    # A CDATA section is not a node of its own; comments hide no `--`, so none hides another.
     comments = 0 if b"<![CDATA[" in octets else hidden
     if elements > limits.elements or elements + comments > limits.nodes:
         raise _crowded()

@@ -2,7 +2,7 @@
 
 The QName of the body's first child decides. The action decides only where the body is empty; that
 of a request over another body is a fault.
-A child in a known specification's namespace that is no operation of it is a fault; faults and
+A child in a known specification's namespace that is not an operation of it is a fault; faults and
 responses are never events; anything else is an event.
 """
 
@@ -335,7 +335,8 @@ def _answering(action: str | None, rules: EndpointRules) -> Specification | None
     if rules.known_events and action not in _WRAPPING_ACTIONS:
         raise MediationError(
             Reason.ACTION_UNSUPPORTED,
-            f"{quoted(action or '')} is no action of this service; events go to EventingService.",
+            f"{quoted(action or '')} is not an action of this service: "
+            "send events to EventingService.",
         )
     return SPECIFICATIONS[rules.answers] if rules.answers is not None else None
 
@@ -432,7 +433,7 @@ def _detect(
             return _BY_ACTION[action]
         if action and action not in _BY_EVENT_ACTION:
             raise MediationError(
-                Reason.ACTION_UNSUPPORTED, "The body is empty, and the action is none of ours."
+                Reason.ACTION_UNSUPPORTED, "The body is empty, and the action is not known."
             )
         raise MediationError(Reason.MESSAGE_INVALID, "The body is empty.")
     detected = _BY_ELEMENT.get(name)

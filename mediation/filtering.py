@@ -138,8 +138,8 @@ def topic_expression(topic: Topic, dialect: str | None = None) -> Expression:
     one_name = len(topic.steps) == 1 and not first.namespace
     ibm = dialect == dialects.TOPIC_IBM_SIMPLE or not _SEPARATORS.isdisjoint(first.name)
     if one_name and ibm:
-        # A name with separators, of WS-Messenger or a broker, is no path. IBM's dialect cuts at the
-        # first colon.
+        # A name with separators, of WS-Messenger or a broker, is not a path. IBM's dialect cuts at
+        # the first colon.
         return Expression(f":{first.name}", dialects.TOPIC_IBM_SIMPLE)
     uris = sorted({step.namespace for step in topic.steps if step.namespace})
     prefixes = {uri: f"t{number}" for number, uri in enumerate(uris)}
@@ -283,7 +283,7 @@ def _read_actions(element: etree._Element, dialect: str) -> Expression:
     elif not actions:
         why = "The filter lists no action."
     elif strange is not None:
-        why = f"{quoted(strange)} in the filter is no URI, so it is no action."
+        why = f"{quoted(strange)} in the filter is not an action, because it is not a URI."
     else:
         return Expression(text, dialect, namespaces_of(element))
     raise MediationError(Reason.FILTER_ACTIONS, why, value=text[:200], names=(dialect,))

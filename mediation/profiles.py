@@ -180,7 +180,7 @@ _ROWS = (
     Profile(
         "misspelt-dialect",
         "tukdsub, 52°North SES, ServiceMix, WS-Messenger",
-        "write `Dialect` in lower case or with a namespace, or a URI that is none",
+        "write `Dialect` in lower case or with a namespace, or a URI that no dialect has",
         "any attribute of that name counts, and spellings are known",
         "52North/SES, 52n-ses-core: examples; ipthomas/tukdsub",
         dialects={
@@ -247,7 +247,7 @@ _ROWS = (
         "unqualified-attributes",
         "agsh/onvif, clients of ONVIF's cameras",
         "write `mustUnderstand` in no namespace",
-        "it is no attribute of SOAP, and asks for nothing",
+        "it is not an attribute of SOAP, and asks for nothing",
         "agsh/onvif, lib/events.js: renew",
     ),
     Profile(

@@ -263,7 +263,7 @@ def _is_short(producer: EndpointReference | None) -> bool:
 
 
 def action_of(notification: Notification, wrapping: Wrapping | None = None) -> str:
-    """The action of *notification* in a message that is wrapped so, or is no SOAP: the event's
+    """The action of *notification* in a message that is wrapped so, or is not SOAP: the event's
     own, where that has a place of its own beside the message's."""
     if wrapping is None:
         return notification.action or payload_action(notification.payload)

@@ -42,7 +42,7 @@ actions of its namespace."""
 
 
 def operation_asked_for(action: str | None) -> str | None:
-    """The operation that *action* asks for, as faults call it; None where it is no action of a
+    """The operation that *action* asks for, as faults call it; None where it is not an action of a
     request."""
     if not action:
         return None

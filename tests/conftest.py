@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.rigs import samples, servers, workers
+from tests.rigs import fork_server, samples, servers, workers
 from tests.rigs.durations import Recorder
 from tests.rigs.event_loops import take_held
 
@@ -66,6 +66,12 @@ def material(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def _share_servers(tmp_path_factory: pytest.TempPathFactory) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         servers.share_in(tmp_path_factory.getbasetemp().parent / "servers")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _start_gateways_by_forking() -> Iterator[None]:
+    with fork_server.installed():
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

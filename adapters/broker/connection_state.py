@@ -59,7 +59,3 @@ def state_of(
         stopped_by=stopped_by,
         gone=gone,
     )
-
-
-Link = ConnectionState
-"""Its former name."""

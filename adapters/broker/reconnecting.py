@@ -170,7 +170,3 @@ async def start_all(reconnectors: Sequence[Reconnector[Any]]) -> None:
     _done, late = await asyncio.wait(tried, timeout=FIRST_ATTEMPT)
     for task in late:
         task.cancel()
-
-
-Keeper, Again = Reconnector, Reconnect
-"""Their former names, for adapters that were written with them."""

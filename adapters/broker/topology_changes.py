@@ -63,7 +63,3 @@ class TopologyChanges(Generic[ThroughT]):
         """
         if self.through is not through:
             raise Lost("the connection ended")
-
-
-Changing = TopologyChanges
-"""Its former name."""

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import suppress
 from dataclasses import dataclass
 
-from adapters.compatibility import capabilities_of
 from adapters.filtering.delegation import split_delegated
 from adapters.filtering.observed import ObservedDelivery
 from adapters.filtering.slow_filters import MOST, Evaluated, Matched, Share, SlowFilters
@@ -69,17 +68,12 @@ class XPathFilterAdapter:
             before the message was published.
         share_of: Returns the share that a key's filter belongs to
             (`adapters.filtering.slow_filters`).
-
-    Attributes:
         once: Awaited before a message is matched, where it is there: returns its delivery, or one
             in place of it; None where nobody is to get the message, which is settled then.
         producer: Awaited before a message is matched, where some filter has conditions over the
             producer's properties: returns these documents as they are now. Without it no such
             condition holds.
     """
-
-    once: Callable[[Delivery], Awaitable[Delivery | None]] | None = None
-    producer: Callable[[Collection[View]], Awaitable[Mapping[View, bytes]]] | None = None
 
     def __init__(
         self,
@@ -88,8 +82,12 @@ class XPathFilterAdapter:
         settled: Callable[[Notification], None] | None = None,
         refresh: Callable[[Delivery], Awaitable[None]] | None = None,
         share_of: Callable[[str], Share] = lambda _: None,
+        once: Callable[[Delivery], Awaitable[Delivery | None]] | None = None,
+        producer: Callable[[Collection[View]], Awaitable[Mapping[View, bytes]]] | None = None,
     ) -> None:
         self._adapter = adapter
+        self._once = once
+        self._producer = producer
         self._settled = settled
         self._refresh = refresh
         self._share_of = share_of
@@ -106,7 +104,7 @@ class XPathFilterAdapter:
 
     @property
     def capabilities(self) -> Capabilities:
-        return capabilities_of(self._adapter)
+        return self._adapter.capabilities
 
     @property
     def state(self) -> AdapterState | None:
@@ -197,7 +195,7 @@ class XPathFilterAdapter:
             await self._let_go(former)
 
     async def remove(self, key: str) -> None:
-        """Stop matching *key*, at once. A key without a filter is no error."""
+        """Stop matching *key*, at once. A key without a filter is not an error."""
         if key in self._pattern_of:
             self._filters_for(self._pattern_of[key]).remove(key)
             await self._let_go(self._pattern_of.pop(key))
@@ -249,8 +247,8 @@ class XPathFilterAdapter:
                     continue
                 selected = self._interest_of(delivery)
                 matching = await self._match(delivery.notification, selected)
-                if self.once is not None and selected is None:
-                    passed = await self.once(delivery)
+                if self._once is not None and selected is None:
+                    passed = await self._once(delivery)
                     if passed is None:
                         delivery.settle()
                         continue
@@ -287,9 +285,9 @@ class XPathFilterAdapter:
             return Matching()
         try:
             views = filters.lasting_views()
-            if not views or self.producer is None:
+            if not views or self._producer is None:
                 return filters.begin(event(notification))
-            return filters.begin(event(notification, await self.producer(views)))
+            return filters.begin(event(notification, await self._producer(views)))
         except Exception:
             logger.exception("message.not_matched", extra={"id": notification.id[:200]})
             return Matching()

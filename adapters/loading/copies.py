@@ -1,5 +1,6 @@
 """Makes what copies events to a broker beside their delivery."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -17,11 +18,13 @@ class EventCopies(Protocol):
         copied: Events that the broker has.
         dropped: Events that it did not get, because too many waited.
         refused: Events that it did not take.
+        on_refused: Told of each of these, and why.
     """
 
     copied: int
     dropped: int
     refused: int
+    on_refused: Callable[[Notification, str], None]
 
     @property
     def waiting(self) -> int:

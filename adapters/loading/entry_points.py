@@ -22,14 +22,13 @@ ENTRY_POINT_GROUP = "dragoman.adapters"
 
 _METHODS = ("from_url", "start", "publish", "want", "unwant", "deliveries", "close")
 """The methods of `adapters.Adapter`."""
-_SHARING_METHODS = ("share", "adopt", "take", "release")
-"""The methods of `adapters.Sharing`, and of an older adapter that says ``replicas``."""
+_SHARING_METHODS = ("share", "adopt", "take", "release", "arrived")
+"""The methods of `adapters.Sharing`."""
 
 _FLAG, _NUMBER, _DIALECTS = "True or False", "a number of at least 1", "a tuple of texts"
 _FUNCTION = "None or something that can be called"
 _CAPABILITIES = {
     "durable": _FLAG,
-    "replicas": _FLAG,
     "partitions": _NUMBER,
     "prefetch": _NUMBER,
     "dialects": _DIALECTS,
@@ -150,9 +149,7 @@ def _check_capabilities(point: EntryPoint, adapter: Any) -> None:
         if not _is(kind, value):
             raise _wrong(point, f"says {name}={value!r} of itself, which must be {kind}")
     if found.sharing is not None:
-        _demand(point, found.sharing, (*_SHARING_METHODS, "arrived"))
-    elif found.replicas:
-        _demand(point, adapter, _SHARING_METHODS)
+        _demand(point, found.sharing, _SHARING_METHODS)
 
 
 def _is(kind: str, value: object) -> bool:

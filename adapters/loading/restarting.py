@@ -22,7 +22,6 @@ from typing import Self
 
 import structlog
 
-from adapters.compatibility import capabilities_of
 from adapters.loading.entry_points import load, without_password
 from adapters.protocol import (
     Adapter,
@@ -61,7 +60,7 @@ class RestartingAdapter:
         self._make = make
         self._clean = clean
         self._adapter = make()
-        self._inner = capabilities_of(self._adapter)
+        self._inner = self._adapter.capabilities
         """The capabilities of the adapter that runs; kept because ours are asked for with every
         message."""
         self.capabilities = self._own_capabilities()
@@ -188,7 +187,7 @@ class RestartingAdapter:
         return self._inner.sharing
 
     def _learn_capabilities(self) -> None:
-        self._inner = capabilities_of(self._adapter)
+        self._inner = self._adapter.capabilities
         self.capabilities = self._own_capabilities()
 
     def _own_capabilities(self) -> Capabilities:

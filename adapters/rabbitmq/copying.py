@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -54,6 +54,7 @@ class AmqpCopies:
         copied: Events that the broker has confirmed.
         dropped: Events that did not fit among those that wait.
         refused: Events that the broker did not take, or whose keys are too long for AMQP.
+        on_refused: Told of each of these, and why.
     """
 
     def __init__(self, url: str, keys: RoutingKeys, *, prefix: str, durable: bool) -> None:
@@ -78,6 +79,7 @@ class AmqpCopies:
         )
         self._copying: asyncio.Task[None] | None = None
         self.copied = self.dropped = self.refused = 0
+        self.on_refused: Callable[[Notification, str], None] = lambda *_: None
 
     @property
     def waiting(self) -> int:
@@ -146,7 +148,10 @@ class AmqpCopies:
                 await self._come.wait()
             batch = [self._waiting[n] for n in range(min(BATCH, len(self._waiting)))]
             messages = [await self._messages(each) for each in batch]
-            tasks = [asyncio.ensure_future(self._publish(each)) for each in messages]
+            tasks = [
+                asyncio.ensure_future(self._publish(*each))
+                for each in zip(batch, messages, strict=True)
+            ]
             try:
                 await asyncio.wait(tasks)
             finally:
@@ -162,23 +167,21 @@ class AmqpCopies:
             if left:
                 await asyncio.sleep(AGAIN)
 
-    async def _publish(self, messages: Sequence[Message]) -> bool:
-        """Publish an event everywhere; False where the broker does not take it now. One without
+    async def _publish(self, event: Notification, messages: Sequence[Message]) -> bool:
+        """Publish *event* everywhere; False where the broker does not take it now. One without
         messages has keys that do not fit."""
         try:
             if messages:
                 await self._publishing.publish(messages)
         except PublicationRefused as refused:
-            self.refused += 1
-            self._say(refused.text)
+            self._refuse(event, refused.text)
         except AdapterUnavailable:
             return False
         else:
             if messages:
                 self.copied += 1
             else:
-                self.refused += 1
-                self._say("its routing keys cannot be found, or are too long")
+                self._refuse(event, "its routing keys cannot be found, or are too long")
         return True
 
     async def _messages(self, event: Notification) -> list[Message]:
@@ -202,6 +205,11 @@ class AmqpCopies:
             for kind, exchange in self._exchanges.items()
             for key in (("",) if kind == "fanout" else keys)
         ]
+
+    def _refuse(self, event: Notification, why: str) -> None:
+        self.refused += 1
+        self._say(why)
+        self.on_refused(event, why)
 
     def _say(self, why: str) -> None:
         now = time.monotonic()

@@ -130,7 +130,7 @@ def _segment(element: etree._Element) -> _Segment:
     steps = [step for step in path.split("/") if step]
     names = [*steps, attribute] if at else steps
     if not names or len(names) > MAX_STEPS or not all(map(_NAME.fullmatch, names)):
-        raise _wrong(f"{text[:100]!r} is no path such as notificationSource/@serviceID")
+        raise _wrong(f"{text[:100]!r} is not a path such as notificationSource/@serviceID")
     namespace = _namespace(element)
     prefix = f"{{{namespace}}}" if namespace else ""
     return _Segment(

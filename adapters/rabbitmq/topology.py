@@ -281,7 +281,7 @@ class Topology:
             await channel.ask(channel.raw.queue_bind, queue=self.names.queues[0], exchange=fresh)
 
     async def _delete_interests(self, channel: Channel, slots: Iterable[str]) -> None:
-        """Delete the exchanges of *slots*; one that does not exist is no error."""
+        """Delete the exchanges of *slots*; one that does not exist is not an error."""
         for slot in slots:
             await channel.ask(channel.raw.exchange_delete, exchange=self.names.interests(slot))
 

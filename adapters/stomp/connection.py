@@ -218,7 +218,7 @@ class Connection(asyncio.Protocol):
         try:
             self._frames.feed(data)
         except FrameError as exc:
-            self._end_for(f"the broker sent what is no STOMP: {exc}")
+            self._end_for(f"the broker sent something that is not STOMP: {exc}")
 
     def _watch_stall(self) -> None:
         self._still, self._moved = not self._moved, False
@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
             try:
                 self._frames.stop_waiting()
             except FrameError as exc:
-                self._end_for(f"the broker sent what is no STOMP: {exc}")
+                self._end_for(f"the broker sent something that is not STOMP: {exc}")
                 return
         self._watch_stall()
 

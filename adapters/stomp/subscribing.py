@@ -39,7 +39,7 @@ class Subscription:
 
     @property
     def queue(self) -> str | None:
-        """The queue that all of its messages come from, None if it is no queue."""
+        """The queue that all of its messages come from, None if it is not a queue."""
         destination = self.headers["destination"]
         return destination if destination.startswith("/queue/") else None
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from adapters.compatibility import capabilities_of
 from adapters.protocol import Delivery, Interest
 from adapters.testing.contract import AdapterContract
 from filters import Expression, Refused
@@ -28,7 +27,7 @@ class DialectContract(AdapterContract):
     @pytest.fixture
     def selections(self, data: Path) -> list[Interest]:
         """Give one interest in each dialect; no other test has its value."""
-        capabilities = capabilities_of(self.make_adapter(data))
+        capabilities = self.make_adapter(data).capabilities
         dialects = capabilities.dialects
         assert dialects
         self._selecting = capabilities.selecting

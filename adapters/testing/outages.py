@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from adapters.compatibility import capabilities_of
 from adapters.protocol import (
     AdapterUnavailable,
 )
@@ -30,7 +29,7 @@ class OutageContract(AdapterTrials):
         """Checked only if it reports its state: not connected, and why."""
         self.needs_outages()
         async with self.running(data) as adapter:
-            if capabilities_of(adapter).reporting is None:
+            if adapter.capabilities.reporting is None:
                 pytest.skip("the adapter has no capabilities.reporting: it reports no state")
             inbox = asyncio.ensure_future(self.inbox(adapter).next())
             async with self.interrupted():

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from adapters.compatibility import capabilities_of
 from adapters.protocol import Adapter, AdapterUnavailable, PublicationRefused
 from adapters.testing.trials import RETRY, AdapterTrials
 from mediation.model.messages import Notification
@@ -47,7 +46,7 @@ class RefusalContract(AdapterTrials):
         mended."""
         bad_ones = self.needs_refusals()
         async with self.running(data) as adapter:
-            refusals = capabilities_of(adapter).refusals
+            refusals = adapter.capabilities.refusals
             for bad in bad_ones:
                 await self._only_it_is_refused(adapter, bad)
                 if refusals is not None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from adapters.compatibility import capabilities_of
 from adapters.protocol import (
     Adapter,
     AdapterState,
@@ -128,7 +127,7 @@ class AdapterTrials:
 
     def state(self, adapter: Adapter) -> AdapterState | None:
         """Return the state that *adapter* reports, None if it does not report any."""
-        reporting = capabilities_of(adapter).reporting
+        reporting = adapter.capabilities.reporting
         return None if reporting is None else reporting()
 
     async def published(self, adapter: Adapter, notification: Notification) -> None:

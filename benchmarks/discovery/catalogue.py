@@ -25,8 +25,8 @@ from benchmarks.discovery.setting import Spoken, make_advertisement, node, speak
 from benchmarks.machine import percentile
 from benchmarks.queries import DIALECTS, thing
 from benchmarks.rig import Running
-from gateway.client.discovery.exchange import Asked
-from gateway.discovery.describing import describe, row_of
+from gateway.client.discovery.exchange import OutgoingRequest
+from gateway.discovery.topic_descriptions import describe, row_of
 from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow
 from gateway.store import Store, advertisements
 from mediation.discovery import (
@@ -180,7 +180,7 @@ async def _ask(spoken: Spoken, query: Query, most: int) -> tuple[float, TopicDis
     exchange, to = spoken.entity._exchange, parties().node_id
     began = time.perf_counter()
     request = TopicDiscoveryRequest(exchange.head(to), query, max_results=most, scope=Scope.NODES)
-    answers = exchange.ask([Asked(request, queries_of(to))], PATIENCE)
+    answers = exchange.ask([OutgoingRequest(request, queries_of(to))], PATIENCE)
     async with aclosing(answers):
         async for answer in answers:
             if not isinstance(answer.message, TopicDiscoveryResponse):

@@ -20,7 +20,13 @@ from benchmarks.discovery.setting import PLACEHOLDERS, make_advertisement, wind
 from filters.queries import unlimited
 from gateway.discovery.limits import NodeLimits
 from gateway.discovery.node import Node
-from gateway.discovery.outcomes import Advertised, Answer, Asked, Found, Way
+from gateway.discovery.node_messages import (
+    Answer,
+    NewAdvertisement,
+    NodeRequest,
+    NodeTopic,
+    SearchResult,
+)
 from mediation.discovery import SynopsisType, TopicDiscoveryResponse, decrypt, encrypt
 from mediation.discovery.signing import sign
 from tests.rigs.discovery_entities import Speaker
@@ -82,7 +88,7 @@ class Exchange:
         self.shares.begin()
         now, creator = datetime.now(UTC), self._creator
         search = self.shares.time(PROGRAM, "signing", lambda: creator.look_for_nodes(now))
-        self._heard(creator, self._answered(search, Way.NODES))
+        self._heard(creator, self._answered(search, NodeTopic.NODES))
         request = creator.creation(
             now, synopsis=PLACEHOLDERS[kind], descriptors=wind(0, kind.value)
         )
@@ -91,7 +97,7 @@ class Exchange:
         octets = self.shares.time(
             PROGRAM, "encrypting", lambda: encrypt(signed, known.node_id, known.node.certificate)
         )
-        answer = self._answered(octets, Way.OWN)
+        answer = self._answered(octets, NodeTopic.OWN)
         self._heard(creator, answer)
         took, created = _timed(lambda: creator.made(request, answer.octets, now))
         again, _ = _timed(lambda: creator.read(answer.octets, now))
@@ -103,9 +109,9 @@ class Exchange:
         now = datetime.now(UTC)
         for one in range(number):
             octets = make_advertisement(wind(one, keyword), SynopsisType.PATH, uuid4())
-            taken = self.node.take(octets, Way.TOPICS, "", now=now)
-            assert isinstance(taken, Advertised)
-            self.node.know(taken.row)
+            taken = self.node.read(octets, NodeTopic.TOPICS, "", now=now)
+            assert isinstance(taken, NewAdvertisement)
+            self.node.add(taken.row)
             self._kept[taken.row.topic_id] = octets
 
     def discover(self, keyword: str, number: int) -> None:
@@ -113,16 +119,16 @@ class Exchange:
         self.shares.begin()
         now, seeker = datetime.now(UTC), self._seeker
         query = self.shares.time(PROGRAM, "signing", lambda: seeker.query(now, f"wind {keyword}"))
-        answer = self._answered(query, Way.TOPICS)
+        answer = self._answered(query, NodeTopic.TOPICS)
         message = self._heard(seeker, answer)
         assert isinstance(message, TopicDiscoveryResponse)
         assert len(message.advertisements) == number
 
-    def _answered(self, octets: bytes, way: Way) -> Answer:
+    def _answered(self, octets: bytes, way: NodeTopic) -> Answer:
         """What the node answers."""
         shares, now, known = self.shares, datetime.now(UTC), parties()
-        took, asked = _timed(lambda: self.node.take(octets, way, "", now=now))
-        assert isinstance(asked, Asked)
+        took, asked = _timed(lambda: self.node.read(octets, way, "", now=now))
+        assert isinstance(asked, NodeRequest)
         if asked.checked.encrypted:
             decrypting, _ = _timed(lambda: decrypt(octets, known.node_id, known.node))
             shares.add(NODE, "decrypting", decrypting)
@@ -130,10 +136,10 @@ class Exchange:
         shares.add(NODE, "checking", took)
         self._signing = 0.0
         took, found = _timed(lambda: self.node.answer(asked, seconds_left=unlimited, now=now))
-        if isinstance(found, Found):
+        if isinstance(found, SearchResult):
             shares.add(NODE, "querying", took)
             some = [self._kept[topic_id] for topic_id in found.topic_ids]
-            took, answer = _timed(lambda: self.node.respond(found, some, now=now))
+            took, answer = _timed(lambda: self.node.answer_found(found, some, now=now))
         else:
             answer = found
         entity = self._creator if answer.receiver == self._creator.id else self._seeker

@@ -51,7 +51,7 @@ def attribute_condition(expression: Expression) -> Callable[[Event], bool]:
     except (ValueError, RecursionError):
         raise _invalid("the filter is not JSON") from None
     if not isinstance(value, dict) or not value.keys() <= {"source", "types", "filters"}:
-        raise _invalid("the filter is no object with source, types and filters")
+        raise _invalid("the filter is not an object with source, types and filters only")
     left = [MOST]
     tests: list[_Test] = []
     if value.get("source") is not None:
@@ -59,7 +59,7 @@ def attribute_condition(expression: Expression) -> Callable[[Event], bool]:
     if value.get("types") is not None:
         types = value["types"]
         if not isinstance(types, list) or not types or not all(map(_is_text, types)):
-            raise _invalid("types is no list of types")
+            raise _invalid("types is not a list of texts")
         wanted = frozenset(types)
         tests.append(lambda attributes: attributes.get("type") in wanted)
     if value.get("filters") is not None:

@@ -192,7 +192,7 @@ def translate_query(expression: Expression) -> Expression:
     the same events.
 
     Raises:
-        FilterError: ``FILTER_UNKNOWN``, its name that of the element: it is no query of
+        FilterError: ``FILTER_UNKNOWN``, its name that of the element: it is not a query of
             subscriptions, or one with parameters or values that are not offered.
     """
     if len(expression.text) > MAX_TEXT:
@@ -208,7 +208,7 @@ def _translated(text: str) -> Expression:
         parameter = query.parameters.get(name)
         if parameter is None:
             offered = ", ".join(query.parameters)
-            _refuse(f"{quoted(name)} is no parameter of {query.title}; offered: {offered}")
+            _refuse(f"{quoted(name)} is not a parameter of {query.title}; use one of {offered}")
         conditions.append(parameter(values))
     if not any(name in query.required for name, _ in slots):
         _refuse(f"a subscription to {query.title} needs {' or '.join(query.required)}")
@@ -239,7 +239,7 @@ def _read(text: str) -> tuple[StoredQuery, list[tuple[str, tuple[str, ...]]]]:
     except FilterError as error:
         _refuse(f"the AdhocQuery cannot be read: {error.text}")
     if root.tag != ADHOC_QUERY:
-        _refuse("the filter is no AdhocQuery of ebRIM 3.0")
+        _refuse("the filter is not an AdhocQuery of ebRIM 3.0")
     id_ = (root.get("id") or "").strip().lower()
     query = STORED_QUERIES.get(id_.removeprefix("urn:uuid:"))
     if query is None:
@@ -273,7 +273,7 @@ def _values(slot: etree._Element) -> Iterator[str]:
         while True:
             item = _ITEM.match(rest)
             if item is None:
-                _refuse(f"{quoted(text)} is no value of an AdhocQuery: 'a', or ('a','b')")
+                _refuse(f"{quoted(text)} is not a value of an AdhocQuery; write 'a' or ('a','b')")
             found = True
             yield item[1].replace("''", "'") if item[1] is not None else item[2]
             rest = rest[item.end() :]

@@ -48,7 +48,7 @@ def translate_event_query(expression: Expression) -> Expression:
     """Translate a ``QueryList``, or a path alone.
 
     Raises:
-        FilterError: ``FILTER_INVALID`` for what is no event query, or is one that XPath 1.0 cannot
+        FilterError: ``FILTER_INVALID`` it is not an event query, or one that XPath 1.0 cannot
             express; ``FILTER_COSTLY``.
     """
     if len(expression.text) > MAX_TEXT:
@@ -64,7 +64,7 @@ def _translate(text: str) -> str:
         return _select(text, None)
     root = parse_document(text.strip().encode(errors="replace"))
     if etree.QName(root).localname != "QueryList":
-        raise _invalid("the event query is no QueryList")
+        raise _invalid("the event query is not a QueryList")
     queries = [_query(query) for query in _children(root, "Query")]
     if not queries:
         raise _invalid("the event query has no Query")

@@ -128,7 +128,7 @@ def parse_topics(
     """Read the topic of a notification, which bad senders write as an expression.
 
     ``a|b`` is both topics, a closing ``/.`` or ``//.`` (ONVIF devices) is dropped, and a path is
-    taken in every dialect. WS-Messenger's empty topic is no topic.
+    taken in every dialect. WS-Messenger's empty topic is not a topic.
 
     Raises:
         FilterError: ``TOPIC_DIALECT``; ``TOPIC_INVALID`` for wildcards and anything else that

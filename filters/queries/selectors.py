@@ -358,7 +358,7 @@ class _Parser:
 
     def _numeric(self, node: Node) -> None:
         if self._value(node) not in (None, _NUMBER):
-            raise _invalid("the condition calculates with what is no number")
+            raise _invalid("the condition calculates with a value that is not a number")
 
     def _name(self, node: Node) -> str:
         if not isinstance(node, Identifier):

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from filters.queries.described import Described
+from filters.queries.descriptions import Described
 from filters.reasons import FilterError, Reason
 
 MAX_CHARACTERS = 1024
@@ -56,7 +56,7 @@ def parse_words(text: str) -> WordQuery:
         raise FilterError(Reason.FILTER_INVALID, "a quote is not closed")
     words = frozenset(words_in([text]))
     if not words:
-        raise FilterError(Reason.FILTER_INVALID, "there is no word to look for")
+        raise FilterError(Reason.FILTER_INVALID, "the query has no word: write letters or digits")
     if len(words) > MAX_WORDS:
         raise FilterError(Reason.FILTER_COSTLY, f"there are more than {MAX_WORDS} words")
     phrases = (fold(phrase).strip() for phrase in _QUOTED.findall(text))
@@ -86,5 +86,5 @@ def _occurs(phrase: str, text: str) -> bool:
 
 
 def _inside_word(text: str, at: int) -> bool:
-    """Whether the place *at* has a part of one word on either side."""
+    """Return True if the place *at* has a part of one word on either side."""
     return 0 < at < len(text) and _WORD.fullmatch(text, at - 1, at + 1) is not None

@@ -108,7 +108,7 @@ def require_files(archive: Path) -> None:
     """Check that there is an archive at all, before Spark is started for it.
 
     Raises:
-        BacktestError: *archive* is no directory, or has no file of an archive.
+        BacktestError: *archive* is not a directory, or has no file of an archive.
     """
     if not archive.is_dir():
         raise BacktestError(f"{archive}: not a directory")

@@ -90,7 +90,7 @@ def _files(path: Path) -> list[Path]:
     if not path.exists():
         raise CorpusError(f"{path}: No such file or directory")
     if not path.name.endswith(_SUFFIXES):
-        raise CorpusError(f"{path}: none of {', '.join(_SUFFIXES)}")
+        raise CorpusError(f"{path}: the name has to end with one of {', '.join(_SUFFIXES)}")
     return [path]
 
 

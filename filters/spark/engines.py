@@ -111,7 +111,7 @@ def make_engine(name: str) -> Engine:
     """A new engine without expressions.
 
     Raises:
-        ValueError: There is none of that *name* here.
+        ValueError: No engine has that *name* here.
     """
     if (why := unavailable(name)) is not None:
         raise ValueError(why)

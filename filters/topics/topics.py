@@ -83,7 +83,7 @@ def parse_clark(text: str) -> Topic:
 def is_namespace(uri: str) -> bool:
     """Return whether an XML document may declare *uri* as a namespace.
 
-    Parsers refuse what is no URI (Namespaces in XML 1.0, section 3), and with it every envelope
+    Parsers refuse what is not a URI (Namespaces in XML 1.0, section 3), and with it every envelope
     that names a topic of it.
     """
     element = etree.Element("a")

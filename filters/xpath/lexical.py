@@ -21,7 +21,7 @@ _CALLS = frozenset({"text", "position"})
 
 def as_lexical(expression: Expression) -> Expression:
     """*expression* in the dialect `XPATH_LEXICAL`, its text as it is; unchanged where it has no
-    lexical form, or is no XPath."""
+    lexical form, or is not XPath."""
     if expression.dialect != XPATH_1_0 or _with_lexical_names(expression) is expression:
         return expression
     return replace(expression, dialect=XPATH_LEXICAL)
@@ -34,7 +34,7 @@ def translate_lexical(expression: Expression) -> Expression:
 
 def _with_lexical_names(expression: Expression) -> Expression:
     """*expression*, which is also true where it is with names taken lexically; as it is, where it
-    has no lexical form, or is no XPath."""
+    has no lexical form, or is not XPath."""
     try:
         lexical = _lexical(expression.text)
         if lexical is None:

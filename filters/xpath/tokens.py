@@ -10,7 +10,7 @@ from filters.xpath.limits import DEFAULT_LIMITS, XPathLimits
 
 BLANKS = " \t\r\n"
 
-# Blanks in front belong to a token, so that tokens lie end to end: what is missing is no token.
+# Blanks in front belong to a token, so that tokens lie end to end: what is missing is not a token.
 # Where blanks are followed by none, there is none in the middle of them either.
 _TOKEN = re.compile(
     rf"""(?<![ \t\r\n])[ \t\r\n]*+(?:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from gateway.checks.certificates import judge
 from gateway.checks.findings import Finding, fail, ok, warn
-from gateway.discovery.opening import DiscoveryUnusable, check_believed
+from gateway.discovery.node_factory import DiscoveryUnusable, check_credentials
 from gateway.settings.settings import Settings
 from mediation.discovery import Role, can_receive
 
@@ -17,7 +17,7 @@ def check_discovery(settings: Settings) -> Iterator[Finding]:
         yield fail(what, "the table [discovery] is missing; write it into dragoman.toml")
         return
     try:
-        own, _ = check_believed(given, now=datetime.now(UTC))
+        own, _ = check_credentials(given, now=datetime.now(UTC))
     except DiscoveryUnusable as error:
         text = error.text.removeprefix("discovery.")
         yield fail(what, f"{text}; correct it")

@@ -12,7 +12,7 @@ from gateway.checks.findings import Finding, fail, ok
 from gateway.databases import first_line
 from gateway.egress.mail import Conversation, MailSettings
 from gateway.egress.plugins import PluggedScheme, TransportError, load_transport
-from gateway.publishing.event_copies import make_copies
+from gateway.publishing.event_copies import load_copies
 from gateway.security.tls import Names, client_context
 from gateway.settings.amqp_copies import AmqpCopies
 
@@ -65,7 +65,7 @@ def check_mail(settings: MailSettings) -> Iterator[Finding]:
 def check_copies(settings: AmqpCopies) -> Iterator[Finding]:
     """Check the URL and the file of routing keys; nothing is connected to."""
     try:
-        make_copies(settings)
+        load_copies(settings)
     except AdapterError as error:
         yield fail("copies", f"{error.text.removeprefix('amqp_copies: ')}; correct it there")
     else:

@@ -10,7 +10,6 @@ from gateway.cli.options import (
     GATEWAY,
     Form,
     GatewayOption,
-    IdArguments,
     OutputOption,
     check_xpath,
     connecting,
@@ -19,7 +18,7 @@ from gateway.cli.options import (
     read_spec,
 )
 from gateway.cli.output import json_line, line, note, table
-from gateway.cli.resources import delete_each, make_one, read_lease
+from gateway.cli.resources import CHANNELS, LINKS, add_delete, delete_each, make_one, read_lease
 from gateway.client import Administration, Record
 from mediation.client import LEASED, SPECS
 from mediation.model.versions import Version
@@ -28,8 +27,6 @@ channels = group("channels", "Make channels with names, and link channels to oth
 channels.callback()(help_alone)
 
 _SPOKEN = (*LEASED, *SPECS)
-_COLUMNS = ("channel", "subscriptions", "made by", "takes")
-_LINK_COLUMNS = ("link", "state", "channel", "from", "wants", "made by", "last error")
 TypeOption = Annotated[
     str | None,
     typer.Option(
@@ -68,22 +65,21 @@ def list_(
         async with Administration(gateway, **connecting(context)) as administration:
             found = [record async for record in administration.channels()]
             links = [record async for record in administration.links()]
-            links.sort(key=lambda link: (not link["failures"], link["state"] == "live"))
-            return found, links
+            return found, LINKS.sorted(links)
 
     found, links = asyncio.run(run())
     if output is Form.JSON:
         json_line({"channels": found, "links": links})
         return
     if not (found or links):
-        note("There are no channels with names, and no links.")
+        note(CHANNELS.none)
     if found:
-        for text in table(_COLUMNS, map(_row, found)):
+        for text in table(CHANNELS.columns, map(CHANNELS.row, found)):
             line(text)
     if found and links:
         line()
     if links:
-        for text in table(_LINK_COLUMNS, map(_link_row, links)):
+        for text in table(LINKS.columns, map(LINKS.row, links)):
             line(text)
 
 
@@ -134,7 +130,7 @@ def remove(
     Example:
       dragoman channels remove lab
     """
-    delete_each(context, gateway, names, output, Administration.remove_channel, done="removed")
+    delete_each(context, gateway, output, CHANNELS, names)
 
 
 def link(
@@ -187,52 +183,23 @@ def link(
     )  # fmt: skip
 
 
-def unlink(
-    context: typer.Context,
-    ids: IdArguments,
-    gateway: GatewayOption = GATEWAY,
-    output: OutputOption = Form.TEXT,
-) -> None:
-    r"""Cut links: the other channel is asked for the shortest lease, until which it still sends.
-
-    \b
-    Example:
-      dragoman channels unlink 5b1f0c9a3e77
-    """
-    delete_each(context, gateway, ids, output, Administration.remove_link, done="unlinked")
-
-
 def _example(type_: str | None, namespace: str | None, source: str | None) -> dict[str, str]:
     said = {"eventType": type_, "eventNamespace": namespace, "source": source}
     return {name: value for name, value in said.items() if value}
-
-
-def _wanted(record: Record) -> str:
-    """What a channel takes, or a link asks for, in a few words."""
-    example = record["example"]
-    said = [f"{name}={value}" for name, value in example.items()]
-    said += [str(record[name]) for name in ("topic", "xpath") if record.get(name)]
-    return ", ".join(said) or "everything"
-
-
-def _row(record: Record) -> list[object]:
-    return [record["name"], record["subscriptions"], record["made_by"], _wanted(record)]
-
-
-def _link_row(record: Record) -> list[object]:
-    return [
-        record["id"],
-        record["state"],
-        record["channel"] or "-",
-        record["url"],
-        _wanted(record),
-        record["made_by"],
-        record["last_error"] if record["failures"] else None,
-    ]
 
 
 add(channels, list_, "list")
 add(channels, add_, "add")
 add(channels, remove)
 add(channels, link)
-add(channels, unlink)
+add_delete(
+    channels,
+    "unlink",
+    LINKS,
+    r"""Cut links: the other channel is asked for the shortest lease, until which it still sends.
+
+    \b
+    Example:
+      dragoman channels unlink 5b1f0c9a3e77
+    """,
+)

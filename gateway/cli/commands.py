@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from gateway.cli.errors import CommandFailed
+from gateway.cli.option_groups import with_options
 from gateway.cli.output import line
 
 
@@ -143,14 +144,14 @@ def help_alone(context: typer.Context) -> None:
 
 def add(app: typer.Typer, function: Callable[..., Any], name: str | None = None) -> None:
     r"""Make *function* a command of *app*, its docstring the help; ``\b`` on a line of its own
-    keeps the paragraph that follows as it is written."""
-    app.command(name, cls=_Command, help=_help(function))(function)
+    keeps the paragraph that follows as it is written. Groups of options are expanded."""
+    app.command(name, cls=_Command, help=_help(function))(with_options(function))
 
 
 def callback(app: typer.Typer, function: Callable[..., Any]) -> None:
     """Make *function* what *app* does without a command; help as of `add`. With one it is called,
     too, and has to return."""
-    app.callback(help=_help(function))(function)
+    app.callback(help=_help(function))(with_options(function))
 
 
 def _help(function: Callable[..., Any]) -> str:

@@ -1,47 +1,18 @@
 """``dragoman config``."""
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Annotated, Any
-
 import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.doctor import report
-from gateway.cli.errors import CommandFailed
 from gateway.cli.options import VARIABLES, Form, OutputOption
 from gateway.cli.output import json_line, line
-from gateway.cli.serve import serve
+from gateway.cli.serve import SettingsOptions
 
 config = group("config", "Check and show the settings that a gateway would have.")
 config.callback()(help_alone)
 
 
-def _as_served(function: Callable[[Mapping[str, Any], Form], None]) -> Callable[..., None]:
-    """A command with the options of serve, which *function* gets by setting; None for those that
-    were not given."""
-    output = inspect.Parameter(
-        "output",
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        default=Form.TEXT,
-        annotation=OutputOption,
-    )
-    signature = inspect.signature(serve)
-    parameters = [*signature.parameters.values(), output]
-
-    @functools.wraps(function)
-    def run(output: Form, **given: Any) -> None:
-        function(given, output)
-
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    return run
-
-
-@_as_served
-def check(given: Mapping[str, Any], output: Form) -> None:
+def check(given: SettingsOptions, output: OutputOption = Form.TEXT) -> None:
     r"""Say what is wrong with the settings, all of it at once.
 
     Reads dragoman.toml and the environment, takes the options of serve, and looks at nothing else:
@@ -57,8 +28,7 @@ def check(given: Mapping[str, Any], output: Form) -> None:
     raise typer.Exit(report(examine_settings(given, VARIABLES), output))
 
 
-@_as_served
-def show(given: Mapping[str, Any], output: Form) -> None:
+def show(given: SettingsOptions, output: OutputOption = Form.TEXT) -> None:
     r"""Show all settings that are in force, and where each comes from.
 
     That is its default, dragoman.toml, a variable of the environment or an option. Passwords are
@@ -82,27 +52,5 @@ def show(given: Mapping[str, Any], output: Form) -> None:
         line(f"{one.name:<{names}}  {shown(one.value):<{values}}  {one.source}")
 
 
-def import_messenger(file: Annotated[Path, typer.Argument(help="The properties file.")]) -> None:
-    r"""Write the settings of a WS-Messenger (Airavata 0.11) as a dragoman.toml.
-
-    Reads its properties file. What has no meaning here is written as a comment, with the reason.
-
-    \b
-    Examples:
-      dragoman config import-messenger airavata-server.properties > dragoman.toml
-    """
-    from gateway.settings.messenger_properties import UNKNOWN, as_toml, read_properties, take_over
-
-    try:
-        text = file.read_text("latin-1")
-    except OSError as exc:
-        raise CommandFailed(f"{file}: {exc.strerror or exc}") from exc
-    taken = list(take_over(read_properties(text)))
-    if all(each.why == UNKNOWN for each in taken):
-        raise CommandFailed(f"{file}: no key of WS-Messenger is in it")
-    line(as_toml(taken))
-
-
 add(config, check)
 add(config, show)
-add(config, import_messenger)

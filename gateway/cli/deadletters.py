@@ -5,6 +5,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated
@@ -13,6 +14,7 @@ import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
+from gateway.cli.option_groups import OptionGroup
 from gateway.cli.options import (
     GATEWAY,
     Form,
@@ -21,8 +23,8 @@ from gateway.cli.options import (
     connecting,
     read_namespaces,
 )
-from gateway.cli.output import facts, json_line, line, moment, note, pretty
-from gateway.cli.resources import list_all
+from gateway.cli.output import json_line, line, note
+from gateway.cli.resources import DEAD_LETTERS, list_all, show_each
 from gateway.client import Administration, Changed, Letters, Record
 
 deadletters = group("deadletters", "Look at, deliver again or forget what could not be delivered.")
@@ -32,12 +34,6 @@ ASKED_WRONGLY = 2
 """The exit code of a command that was not told what to do."""
 SAID_EVERY = 1.0
 """Seconds from one line about progress to the next."""
-_COLUMNS = (
-    *("number", "subscription", "topic", "reason", "status", "attempts", "died", "message"),
-    "failure",
-)
-
-
 NumberArguments = Annotated[
     list[int] | None, typer.Argument(metavar="NUMBER", min=1, help="As `list` shows them.")
 ]
@@ -77,14 +73,38 @@ DryRunOption = Annotated[
 ]
 
 
-def list_(
-    context: typer.Context,
+def _select(
     subscription: SubscriptionOption = None,
     topic: TopicOption = None,
     ns: NamespaceOption = None,
     reason: ReasonOption = None,
     since: SinceOption = None,
     message: MessageOption = None,
+) -> Letters:
+    """The dead letters for which all options hold.
+
+    Raises:
+        CommandFailed: An option is empty, or not a time.
+    """
+    if "" in (subscription, topic, reason, message):
+        raise CommandFailed("an option that chooses dead letters is empty", ASKED_WRONGLY)
+    return Letters(
+        subscription=subscription,
+        topic=topic,
+        namespaces=read_namespaces(ns) or None,
+        reason=reason,
+        since=None if since is None else _instant(since),
+        message=message,
+    )
+
+
+LettersOptions = Annotated[Letters, OptionGroup(_select)]
+
+
+def list_(
+    *,
+    context: typer.Context,
+    selected: LettersOptions,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
@@ -97,17 +117,11 @@ def list_(
       dragoman deadletters list --topic storms//. --reason rejected --since 12h
       dragoman deadletters list --subscription 5b1f0c9a3e77 --output json
     """
-    common = (subscription, topic, reason, since, message)
-    letters = _chosen("list", None, not any(one is not None for one in common), *common, ns)
-    list_all(
-        context,
-        gateway,
-        output,
-        partial(Administration.dead_letters, letters=letters),
-        columns=_COLUMNS,
-        row=_row,
-        none="There are no such dead letters." if any(common) else "There are no dead letters.",
-    )
+    everything = not _selects(selected)
+    letters = replace(selected, all=True) if everything else selected
+    listed = partial(Administration.dead_letters, letters=letters)
+    none = DEAD_LETTERS.none if everything else "There are no such dead letters."
+    list_all(context, gateway, output, replace(DEAD_LETTERS, listed=listed, none=none))
 
 
 def show(
@@ -126,47 +140,17 @@ def show(
       dragoman deadletters show 17
       dragoman deadletters show 17 --whole --output json | jq -r .envelope.text
     """
-
-    async def run() -> list[Record]:
-        async with Administration(gateway, **connecting(context)) as administration:
-            return [await administration.dead_letter(number, whole=whole) for number in numbers]
-
-    for position, record in enumerate(asyncio.run(run())):
-        if output is Form.JSON:
-            json_line(record)
-            continue
-        if position:
-            line()
-        documents = {name: record.pop(name, None) for name in ("payload", "envelope")}
-        for text in facts(record.items()):
-            line(text)
-        for name, part in documents.items():
-            line()
-            print_part(name, part)
-
-
-def print_part(name: str, part: Record | None) -> None:
-    """Print a document that the gateway shows, or that it shows none."""
-    if part is None:
-        line(f"{name}: not known any more" if name == "envelope" else f"{name}: in the envelope")
-        return
-    whole = part.get("whole")
-    cut = "" if whole else ", the first of them here; --whole shows all"
-    line(f"{name} ({part.get('bytes')} bytes{cut}):")
-    text = str(part.get("text"))
-    line(pretty(text.encode()) if whole else text)
+    found = partial(Administration.dead_letter, whole=whole)
+    resource = replace(DEAD_LETTERS, found=found)
+    show_each(context, gateway, output, resource, numbers, documents=("payload", "envelope"))
 
 
 def redrive(
+    *,
     context: typer.Context,
     numbers: NumberArguments = None,
     every: AllOption = False,
-    subscription: SubscriptionOption = None,
-    topic: TopicOption = None,
-    ns: NamespaceOption = None,
-    reason: ReasonOption = None,
-    since: SinceOption = None,
-    message: MessageOption = None,
+    selected: LettersOptions,
     dry_run: DryRunOption = False,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
@@ -182,7 +166,7 @@ def redrive(
       dragoman deadletters redrive --subscription 5b1f0c9a3e77 --since 12h
       dragoman deadletters redrive --all --dry-run
     """
-    letters = _chosen("redrive", numbers, every, subscription, topic, reason, since, message, ns)
+    letters = _chosen("redrive", numbers, every, selected)
 
     async def run() -> Changed:
         async with Administration(gateway, **connecting(context)) as administration:
@@ -193,15 +177,11 @@ def redrive(
 
 
 def purge(
+    *,
     context: typer.Context,
     numbers: NumberArguments = None,
     every: AllOption = False,
-    subscription: SubscriptionOption = None,
-    topic: TopicOption = None,
-    ns: NamespaceOption = None,
-    reason: ReasonOption = None,
-    since: SinceOption = None,
-    message: MessageOption = None,
+    selected: LettersOptions,
     dry_run: DryRunOption = False,
     gateway: GatewayOption = GATEWAY,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all are purged.")] = False,
@@ -218,7 +198,7 @@ def purge(
       dragoman deadletters purge --topic storms//. --reason rejected
       dragoman deadletters purge --all --yes
     """
-    letters = _chosen("purge", numbers, every, subscription, topic, reason, since, message, ns)
+    letters = _chosen("purge", numbers, every, selected)
     if every and not (yes or dry_run) and sys.stdin.isatty():
         typer.confirm(f"Forget all dead letters of {gateway}?", abort=True, err=True)
 
@@ -230,24 +210,13 @@ def purge(
     _report("purged", asyncio.run(run()), output, dry_run)
 
 
-def _chosen(
-    command: str,
-    numbers: list[int] | None,
-    every: bool,
-    subscription: str | None,
-    topic: str | None,
-    reason: str | None,
-    since: str | None,
-    message: str | None,
-    ns: list[str] | None,
-) -> Letters:
+def _chosen(command: str, numbers: list[int] | None, every: bool, selected: Letters) -> Letters:
     """The dead letters that a command is about.
 
     Raises:
         CommandFailed: None are named, or in two ways.
     """
-    common = [one for one in (subscription, topic, reason, since, message) if one is not None]
-    ways = bool(numbers) + every + bool(common)
+    ways = bool(numbers) + every + _selects(selected)
     if not ways:
         raise CommandFailed(
             f"say which dead letters to {command}: their numbers, --subscription, --topic, "
@@ -260,18 +229,12 @@ def _chosen(
             "--since and --message, or --all",
             ASKED_WRONGLY,
         )
-    if "" in (subscription, topic, reason, message):
-        raise CommandFailed("an option that chooses dead letters is empty", ASKED_WRONGLY)
-    return Letters(
-        numbers=numbers or None,
-        subscription=subscription,
-        topic=topic,
-        namespaces=read_namespaces(ns) or None,
-        reason=reason,
-        since=None if since is None else _instant(since),
-        message=message,
-        all=every,
-    )
+    return replace(selected, numbers=numbers or None, all=every)
+
+
+def _selects(letters: Letters) -> bool:
+    """Whether an option chooses; a prefix for a topic that is not there does not."""
+    return replace(letters, namespaces=None) != Letters()
 
 
 _AGO = re.compile(r"([0-9]{1,6})([smhdw])")
@@ -308,12 +271,6 @@ def _progress(done: str) -> Callable[[int], None]:
             note(f"{done} {number} so far")
 
     return say
-
-
-def _row(record: Record) -> list[object]:
-    died = moment(record.get("died"))
-    shown = {**record, "died": died, "message": record.get("published_id")}
-    return [shown.get(name) for name in _COLUMNS]
 
 
 def _report(done: str, changed: Changed, output: Form, dry_run: bool) -> None:

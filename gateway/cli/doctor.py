@@ -1,57 +1,31 @@
 """``dragoman doctor``."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gateway.cli.commands import add, callback, group
+from gateway.cli.option_groups import OptionGroup
 from gateway.cli.options import VARIABLES, Form, OutputOption
 from gateway.cli.output import json_line, line
-from gateway.cli.serve import (
-    AdapterOption,
-    AdminHostOption,
-    AdminPortOption,
-    ArchiveOption,
-    DataOption,
-    HostOption,
-    MailboxesOnlyOption,
-    PortOption,
-    PublicUrlOption,
-    SoapTcpPortOption,
-    SoapTcpsPortOption,
-    SpoolOption,
-    StoreOption,
-    TlsCertificateOption,
-    TlsClientCaOption,
-    TlsKeyOption,
-)
+from gateway.cli.serve import settings_options
 
 if TYPE_CHECKING:
     from gateway.checks import Finding
 
 
+SettingsOptions = Annotated[
+    Mapping[str, Any],
+    OptionGroup(settings_options, dict, without=("wsrm", "discovery_node")),
+]
 doctor = group("doctor", "")
 
 
 def examine_all(
+    *,
     context: typer.Context,
-    host: HostOption = None,
-    port: PortOption = None,
-    admin_host: AdminHostOption = None,
-    admin_port: AdminPortOption = None,
-    soap_tcp_port: SoapTcpPortOption = None,
-    soap_tcps_port: SoapTcpsPortOption = None,
-    adapter: AdapterOption = None,
-    store: StoreOption = None,
-    data: DataOption = None,
-    public_url: PublicUrlOption = None,
-    archive: ArchiveOption = None,
-    spool: SpoolOption = None,
-    tls_certificate: TlsCertificateOption = None,
-    tls_key: TlsKeyOption = None,
-    tls_client_ca: TlsClientCaOption = None,
-    mailboxes_only: MailboxesOnlyOption = None,
+    given: SettingsOptions,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Check what a gateway needs, say what is wrong and how to mend it.
@@ -70,24 +44,6 @@ def examine_all(
     # Imported when it is wanted, so that other commands start quickly.
     from gateway.checks import examine
 
-    given = {
-        "host": host,
-        "port": port,
-        "admin_host": admin_host,
-        "admin_port": admin_port,
-        "soap_tcp_port": soap_tcp_port,
-        "soap_tcps_port": soap_tcps_port,
-        "adapter": adapter,
-        "store": store,
-        "data": data,
-        "public_url": public_url,
-        "archive": archive,
-        "spool": spool,
-        "tls_certificate": tls_certificate,
-        "tls_key": tls_key,
-        "tls_client_ca": tls_client_ca,
-        "mailboxes_only": mailboxes_only,
-    }
     raise typer.Exit(report(examine(given, VARIABLES), output))
 
 

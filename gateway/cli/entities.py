@@ -15,7 +15,15 @@ import typer
 
 from gateway.cli.documents import read_document
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import Connecting, connecting, read_spec
+from gateway.cli.option_groups import OptionGroup
+from gateway.cli.options import (
+    GATEWAY,
+    Connecting,
+    GatewayOption,
+    SpecOption,
+    connecting,
+    read_spec,
+)
 from gateway.cli.output import moment
 from gateway.cli.receiving import listener, mailbox, on_soap_tcp
 from gateway.client import GatewayError, speaking
@@ -90,10 +98,15 @@ _TIMES = ("created", "expires")
 class Files:
     """The files that say who we are, and whom we believe."""
 
-    key: Path = KEY
-    certificate: Path = CERTIFICATE
-    nodes: Path = NODES
-    entities: Path = ENTITIES
+    key: KeyOption = KEY
+    certificate: CertificateOption = CERTIFICATE
+    nodes: NodesOption = NODES
+    entities: EntitiesOption = ENTITIES
+
+
+FilesOptions = Annotated[Files, OptionGroup(Files)]
+OwnFilesOptions = Annotated[Files, OptionGroup(Files, without=("entities",))]
+"""Without --entities, for commands that ask no other entity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +119,12 @@ class Reaching:
     pull: bool = False
 
 
-def reach(context: typer.Context, gateway: str, spec: str, *, pull: bool = False) -> Reaching:
+def reach(
+    context: typer.Context,
+    gateway: GatewayOption = GATEWAY,
+    spec: SpecOption = Version.WSN_1_3.value,
+    pull: PullOption = False,
+) -> Reaching:
     """How the gateway is spoken to.
 
     Raises:
@@ -118,6 +136,9 @@ def reach(context: typer.Context, gateway: str, spec: str, *, pull: bool = False
     if pull and on_soap_tcp(gateway):
         raise typer.BadParameter("--pull fetches over HTTP alone", param_hint="--gateway")
     return Reaching(gateway, version, connecting(context), pull)
+
+
+ReachingOptions = Annotated[Reaching, OptionGroup(reach)]
 
 
 def read_own(files: Files) -> "Credentials":

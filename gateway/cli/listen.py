@@ -10,17 +10,9 @@ import typer
 
 from gateway.cli.discovered import Discovering, listen_to_found
 from gateway.cli.entities import (
-    CERTIFICATE,
-    ENTITIES,
-    KEY,
-    NODES,
-    CertificateOption,
-    EntitiesOption,
-    Files,
+    FilesOptions,
     IssuerOption,
-    KeyOption,
     NodeOption,
-    NodesOption,
     Reaching,
     TopicKeyOption,
 )
@@ -67,6 +59,7 @@ class _Wanted:
 
 
 def listen(
+    *,
     context: typer.Context,
     gateway: GatewayOption = GATEWAY,
     topic: Annotated[
@@ -140,10 +133,7 @@ def listen(
     topic_key: TopicKeyOption = None,
     node: NodeOption = None,
     issuer: IssuerOption = None,
-    key: KeyOption = KEY,
-    certificate: CertificateOption = CERTIFICATE,
-    nodes: NodesOption = NODES,
-    entities: EntitiesOption = ENTITIES,
+    files: FilesOptions,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Subscribe, and print each notification as it comes.
@@ -178,48 +168,80 @@ def listen(
     reliable, assurance = _read_assurance(reliable, assurance, version, pull=pull)
     wanted = _Wanted(version, topic, xpath, namespaces, reliable, assurance)
     printing = Printing(whole, output, count)
-    if discover is not None and (topic or xpath or reliable or assurance):
-        named = {"--topic": topic, "--xpath": xpath, "--reliable": reliable}
-        given = next((name for name, value in named.items() if value), "--assurance")
-        raise typer.BadParameter("does not go with --discover", param_hint=given)
-    if pull and (host or port):
-        raise typer.BadParameter("--pull listens nowhere", param_hint="--host, --port")
-    if pull and SPECIFICATIONS[version].bodies is not None:
-        raise typer.BadParameter("--pull fetches SOAP: choose another --spec", param_hint="--spec")
-    if pull and on_soap_tcp(gateway):
-        raise typer.BadParameter("--pull fetches over HTTP alone", param_hint="--gateway")
-
-    if reliable and (pull or on_soap_tcp(gateway)):
-        text = "--reliable is sent to a listener over HTTP"
-        raise typer.BadParameter(text, param_hint="--pull" if pull else "--gateway")
-    if reliable and not SPECIFICATIONS[version].sequences:
-        text = f"--reliable cannot be asked for in {version.value}; it can in wsn-1.3, say"
-        raise typer.BadParameter(text, param_hint="--spec")
-
+    if discover is not None:
+        _check_discovering(wanted)
+    if pull:
+        _check_pulling(gateway, version, host, port)
+    if reliable:
+        _check_reliable(gateway, version, pull=pull)
     consumer: Receiving = (
         mailbox(gateway, connecting(context))
         if pull
         else listener(gateway, host, port, reliable=reliable)
     )
-    if discover is not None:
-        finding = Discovering(
-            discover,
-            Files(key, certificate, nodes, entities),
-            Reaching(gateway, version, connecting(context), pull),
-            node,
-            issuer,
-            tuple(delegation or ()),
-            tuple(topic_key or ()),
-        )
-        asyncio.run(until_stopped(listen_to_found(finding, consumer, printing)))
+    if discover is None:
+
+        async def run() -> None:
+            client = speaking(gateway, version, **connecting(context))
+            await _listen(gateway, client, consumer, wanted, printing)
+
+        asyncio.run(until_stopped(run()))
         return
+    finding = Discovering(
+        discover,
+        files,
+        Reaching(gateway, version, connecting(context), pull),
+        node,
+        issuer,
+        tuple(delegation or ()),
+        tuple(topic_key or ()),
+    )
+    asyncio.run(until_stopped(listen_to_found(finding, consumer, printing)))
 
-    async def run() -> None:
-        await _listen(
-            gateway, speaking(gateway, version, **connecting(context)), consumer, wanted, printing
-        )
 
-    asyncio.run(until_stopped(run()))
+def _check_discovering(wanted: _Wanted) -> None:
+    """See that nothing is wanted that a topic that is found would decide.
+
+    Raises:
+        typer.BadParameter: It is.
+    """
+    given = {
+        "--topic": wanted.topic,
+        "--xpath": wanted.xpath,
+        "--reliable": wanted.reliable,
+        "--assurance": wanted.assurance,
+    }
+    for option, value in given.items():
+        if value:
+            raise typer.BadParameter("does not go with --discover", param_hint=option)
+
+
+def _check_pulling(gateway: str, version: Version, host: str | None, port: int) -> None:
+    """See that notifications can be fetched.
+
+    Raises:
+        typer.BadParameter: They cannot.
+    """
+    if host or port:
+        raise typer.BadParameter("--pull listens nowhere", param_hint="--host, --port")
+    if SPECIFICATIONS[version].bodies is not None:
+        raise typer.BadParameter("--pull fetches SOAP: choose another --spec", param_hint="--spec")
+    if on_soap_tcp(gateway):
+        raise typer.BadParameter("--pull fetches over HTTP alone", param_hint="--gateway")
+
+
+def _check_reliable(gateway: str, version: Version, *, pull: bool) -> None:
+    """See that notifications can come in a sequence.
+
+    Raises:
+        typer.BadParameter: They cannot.
+    """
+    if pull or on_soap_tcp(gateway):
+        text = "--reliable is sent to a listener over HTTP"
+        raise typer.BadParameter(text, param_hint="--pull" if pull else "--gateway")
+    if not SPECIFICATIONS[version].sequences:
+        text = f"--reliable cannot be asked for in {version.value}; it can in wsn-1.3, say"
+        raise typer.BadParameter(text, param_hint="--spec")
 
 
 def _read_assurance(

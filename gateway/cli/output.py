@@ -7,11 +7,11 @@ by the functions that show some, so that whatever shows none starts quickly.
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway.cli.errors import ReaderGone
 from gateway.observing.escaping import visible
@@ -195,6 +195,15 @@ def facts(pairs: Iterable[tuple[str, object]]) -> list[str]:
     listed = [(name, _text(value)) for name, value in pairs]
     width = max(len(name) for name, _ in listed)
     return [f"{name.ljust(width)}  {text}".rstrip() for name, text in listed]
+
+
+def document_lines(name: str, part: Mapping[str, Any] | None) -> list[str]:
+    """A document of which the gateway shows the first bytes, or none."""
+    if part is None:
+        return [f"{name}: not known any more" if name == "envelope" else f"{name}: in the envelope"]
+    whole, text = part.get("whole"), str(part.get("text"))
+    cut = "" if whole else ", the first of them here; --whole shows all"
+    return [f"{name} ({part.get('bytes')} bytes{cut}):", pretty(text.encode()) if whole else text]
 
 
 def moment(text: object) -> object:

@@ -4,12 +4,13 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gateway.cli.commands import command
 from gateway.cli.errors import CommandFailed
+from gateway.cli.option_groups import OptionGroup
 
 if TYPE_CHECKING:
     from gateway.server.application import Application
@@ -96,7 +97,7 @@ MailboxesOnlyOption = Annotated[
 ]
 
 
-def serve(
+def settings_options(
     host: HostOption = None,
     port: PortOption = None,
     admin_host: AdminHostOption = None,
@@ -116,6 +117,13 @@ def serve(
     tls_client_ca: TlsClientCaOption = None,
     mailboxes_only: MailboxesOnlyOption = None,
 ) -> None:
+    """Options of commands that are settings of the gateway."""
+
+
+SettingsOptions = Annotated[Mapping[str, Any], OptionGroup(settings_options, dict)]
+
+
+def serve(given: SettingsOptions) -> None:
     r"""Run the gateway.
 
     Every option can also be set in the environment (DRAGOMAN_PORT=9000) or in dragoman.toml.
@@ -138,28 +146,9 @@ def serve(
     from gateway.server.process import run
     from gateway.settings.settings import read_settings
 
-    settings = read_settings(
-        host=host,
-        port=port,
-        admin_host=admin_host,
-        admin_port=admin_port,
-        soap_tcp_port=soap_tcp_port,
-        soap_tcps_port=soap_tcps_port,
-        adapter=adapter,
-        store=store,
-        data=data,
-        public_url=public_url,
-        archive=archive,
-        spool=spool,
-        wsrm=wsrm,
-        discovery_node=discovery_node,
-        tls_certificate=tls_certificate,
-        tls_key=tls_key,
-        tls_client_ca=tls_client_ca,
-        mailboxes_only=mailboxes_only,
-    )
+    settings = read_settings(**given)
     set_up_logs(settings.log, settings.log_format)
-    _warn_of_passwords({"--adapter": adapter, "--store": store})
+    _warn_of_passwords({"--adapter": given["adapter"], "--store": given["store"]})
     try:
         code = run(settings, started=_greet)
     except DataInUse as error:
@@ -186,7 +175,8 @@ def _greet(gateway: "Application", port: int) -> None:
 
     settings = gateway.settings
     url = settings.public_url or _url(settings, settings.host, port)
-    admin = url if gateway.admin is None else _url(settings, *gateway.admin)
+    administration = gateway.listening.admin
+    admin = url if administration is None else _url(settings, *administration)
     dragoman = command()
     try_ = f"""\
   {dragoman} listen --gateway {url} --topic storms

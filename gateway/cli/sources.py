@@ -9,16 +9,14 @@ from gateway.cli.options import (
     GATEWAY,
     Form,
     GatewayOption,
-    IdArguments,
     OutputOption,
     check_xpath,
     named,
     read_namespaces,
     read_spec,
 )
-from gateway.cli.output import moment
-from gateway.cli.resources import delete_each, list_all, make_one, read_lease, show_each
-from gateway.client import Administration, Record
+from gateway.cli.resources import SOURCES, add_delete, add_list, add_show, make_one, read_lease
+from gateway.client import Record
 from gateway.sources.asked_for import LEAST_SILENCE
 from gateway.sources.profiles import PROFILES
 from gateway.sources.requests import MODES
@@ -29,7 +27,6 @@ from mediation.model.versions import Version
 sources = group("sources", "Subscribe the gateway itself at producers, and see how that stands.")
 sources.callback()(help_alone)
 
-_COLUMNS = ("id", "state", "spec", "producer", "topic", "events", "last event", "last error")
 SpecOption = Annotated[
     str,
     typer.Option(
@@ -143,72 +140,36 @@ def add_(
     )  # fmt: skip
 
 
-def list_(
-    context: typer.Context,
-    gateway: GatewayOption = GATEWAY,
-    output: OutputOption = Form.TEXT,
-) -> None:
+add(sources, add_, "add")
+add_list(
+    sources,
+    SOURCES,
     r"""List the sources of a gateway, and how they stand; those that fail come first.
 
     \b
     Examples:
       dragoman sources list
       dragoman sources list --output json | jq '.[] | select(.state != "live")'
-    """
-    list_all(
-        context,
-        gateway,
-        output,
-        Administration.sources,
-        columns=_COLUMNS,
-        row=_row,
-        none="There are no sources.",
-        order=lambda record: (not record.get("failures"), record["state"] == "live"),
-    )
-
-
-def show(
-    context: typer.Context,
-    ids: IdArguments,
-    gateway: GatewayOption = GATEWAY,
-    output: OutputOption = Form.TEXT,
-) -> None:
+    """,
+)
+add_show(
+    sources,
+    SOURCES,
     r"""Show a source: its state, its lease, what came and what went wrong last.
 
     \b
     Example:
       dragoman sources show 5b1f0c9a3e77
-    """
-    show_each(context, gateway, ids, output, Administration.source)
-
-
-def remove(
-    context: typer.Context,
-    ids: IdArguments,
-    gateway: GatewayOption = GATEWAY,
-    output: OutputOption = Form.TEXT,
-) -> None:
+    """,
+)
+add_delete(
+    sources,
+    "remove",
+    SOURCES,
     r"""Remove sources: their producers are told to send no more.
 
     \b
     Example:
       dragoman sources remove 5b1f0c9a3e77 90cc41d2ab05
-    """
-    delete_each(context, gateway, ids, output, Administration.remove_source)
-
-
-def _row(record: Record) -> list[object]:
-    well = not record.get("failures")
-    shown = {
-        **record,
-        "producer": record.get("url"),
-        "last event": moment(record.get("last_event")),
-        "last error": None if well else record.get("last_error"),
-    }
-    return [shown.get(name) for name in _COLUMNS]
-
-
-add(sources, add_, "add")
-add(sources, list_, "list")
-add(sources, show)
-add(sources, remove)
+    """,
+)

@@ -2,23 +2,23 @@
 
 import asyncio
 import sys
+from dataclasses import replace
 from enum import Enum
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from gateway.cli.commands import add, group, help_alone
-from gateway.cli.deadletters import ASKED_WRONGLY, NumberArguments, print_part
+from gateway.cli.deadletters import ASKED_WRONGLY, NumberArguments
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, connecting
-from gateway.cli.output import facts, json_line, line, moment
-from gateway.cli.resources import list_all
-from gateway.client import Administration, Record
+from gateway.cli.output import json_line, line
+from gateway.cli.resources import SPOOL, list_all, show_each
+from gateway.client import Administration
 
 spool = group("spool", "Look at, try again or discard what the messaging system does not take.")
 spool.callback()(help_alone)
-
-_COLUMNS = ("number", "state", "topic", "bytes", "since", "reason")
 
 
 class State(Enum):
@@ -43,15 +43,8 @@ def list_(
       dragoman spool list
       dragoman spool list --state refused --output json
     """
-    list_all(
-        context,
-        gateway,
-        output,
-        lambda administration: administration.spool(state.value if state else None),
-        columns=_COLUMNS,
-        row=_row,
-        none="The spool is empty.",
-    )
+    listed = partial(Administration.spool, state=state.value if state else None)
+    list_all(context, gateway, output, replace(SPOOL, listed=listed))
 
 
 def show(
@@ -70,22 +63,9 @@ def show(
       dragoman spool show 17
       dragoman spool show 17 --whole --output json | jq -r .payload.text
     """
-
-    async def run() -> list[Record]:
-        async with Administration(gateway, **connecting(context)) as administration:
-            return [await administration.spooled(number, whole=whole) for number in numbers]
-
-    for position, record in enumerate(asyncio.run(run())):
-        if output is Form.JSON:
-            json_line(record)
-            continue
-        if position:
-            line()
-        payload = record.pop("payload", None)
-        for text in facts(record.items()):
-            line(text)
-        line()
-        print_part("payload", payload)
+    found = partial(Administration.spooled, whole=whole)
+    resource = replace(SPOOL, found=found)
+    show_each(context, gateway, output, resource, numbers, documents=("payload",))
 
 
 EveryOption = Annotated[bool, typer.Option("--all", help="All that are refused.")]
@@ -164,11 +144,6 @@ def _report(done: str, number: int, output: Form) -> None:
         json_line({done: number})
     else:
         line(f"{done} {number} message{'' if number == 1 else 's'}")
-
-
-def _row(record: Record) -> list[object]:
-    shown = {**record, "since": moment(record.get("since"))}
-    return [shown.get(name) for name in _COLUMNS]
 
 
 add(spool, list_, "list")

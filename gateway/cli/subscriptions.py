@@ -1,7 +1,8 @@
 """``dragoman subscriptions``."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +11,10 @@ import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
+from gateway.cli.option_groups import OptionGroup
 from gateway.cli.options import GATEWAY, Form, GatewayOption, IdArguments, OutputOption, connecting
-from gateway.cli.output import json_line, line, moment, note
-from gateway.cli.resources import delete_each, list_all, show_each
+from gateway.cli.output import json_line, line, note
+from gateway.cli.resources import SUBSCRIPTIONS, delete_each, list_all, show_each
 from gateway.client import Administration, GatewayError, Record
 from gateway.client.administration import ELSEWHERE
 
@@ -39,10 +41,6 @@ StateOption = Annotated[
 OwnerOption = Annotated[
     str | None, typer.Option(metavar="OWNER", help="As `list` shows it with --output json.")
 ]
-_COLUMNS = (
-    *("id", "spec", "consumer", "topics", "contents", "expires", "state", "waiting", "dead"),
-    "last error",
-)
 
 
 class Order(Enum):
@@ -81,13 +79,23 @@ _ORDERS: dict[Order, Callable[[Record], Any]] = {
 }
 
 
-def list_(
-    context: typer.Context,
+def _selection_options(
     topic: TopicOption = None,
     consumer: ConsumerOption = None,
     spec: SpecOption = None,
     state: StateOption = None,
     owner: OwnerOption = None,
+) -> None:
+    """Options that choose subscriptions: all of them must hold."""
+
+
+SelectionOptions = Annotated[Mapping[str, str | None], OptionGroup(_selection_options, dict)]
+
+
+def list_(
+    *,
+    context: typer.Context,
+    selected: SelectionOptions,
     waiting: Annotated[
         bool, typer.Option("--waiting", help="Those for which deliveries wait.")
     ] = False,
@@ -109,26 +117,9 @@ def list_(
       dragoman subscriptions list --consumer 'http://10.0.*'
       dragoman subscriptions list --output json | jq -r '.[].consumer'
     """
-    list_all(
-        context,
-        gateway,
-        output,
-        partial(
-            _listed,
-            context=context,
-            gateway=gateway,
-            topic=topic,
-            consumer=consumer,
-            spec=spec,
-            state=state,
-            owner=owner,
-        ),
-        columns=_COLUMNS,
-        row=_row,
-        none="There are no subscriptions.",
-        order=_ORDERS[sort],
-        only=_waits if waiting else None,
-    )
+    listed = partial(_listed, context=context, gateway=gateway, selected=selected)
+    resource = replace(SUBSCRIPTIONS, listed=listed, order=_ORDERS[sort])
+    list_all(context, gateway, output, resource, only=_waits if waiting else None)
 
 
 def _managing(context: typer.Context, gateway: str, error: GatewayError) -> "Management":
@@ -157,7 +148,7 @@ async def _listed(
     *,
     context: typer.Context,
     gateway: str,
-    **selected: str | None,
+    selected: Mapping[str, str | None],
 ) -> AsyncIterator[Record]:
     try:
         async for record in administration.subscriptions(**selected):
@@ -200,28 +191,17 @@ def show(
     Example:
       dragoman subscriptions show 5b1f0c9a3e77
     """
-    find = partial(_found, context=context, gateway=gateway)
-    show_each(context, gateway, ids, output, find, shown=_shown)
-
-
-def _shown(record: Record) -> list[tuple[str, object]]:
-    """The facts of a subscription, with those of its delivery behind them."""
-    delivery = record.pop("delivery", None) or {}
-    counts = record.pop("counts", None) or {}
-    record |= _mode(record.pop("mode", None) or {})
-    return [*record.items(), *delivery.items(), *counts.items()]
+    found = partial(_found, context=context, gateway=gateway)
+    show_each(context, gateway, output, replace(SUBSCRIPTIONS, found=found), ids)
 
 
 def delete(
+    *,
     context: typer.Context,
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]...", help="As `list` shows it.")
     ] = None,
-    topic: TopicOption = None,
-    consumer: ConsumerOption = None,
-    spec: SpecOption = None,
-    state: StateOption = None,
-    owner: OwnerOption = None,
+    selected: SelectionOptions,
     every: Annotated[bool, typer.Option("--all", help="All subscriptions.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say which would end; change nothing.")
@@ -239,15 +219,14 @@ def delete(
       dragoman subscriptions delete --consumer 'http://10.0.7.*' --dry-run
       dragoman subscriptions delete --state failing --spec wse-2004-08
     """
-    selected = {"topic": topic, "consumer": consumer, "spec": spec, "state": state, "owner": owner}
     chosen = any(value is not None for value in selected.values())
     if bool(ids) + chosen + every != 1:
         raise CommandFailed("say which subscriptions in one way: IDs, a selection, or --all", 2)
     if ids:
         if dry_run:
             raise CommandFailed("--dry-run is for a selection, or --all", 2)
-        delete = partial(_deleted, context=context, gateway=gateway)
-        delete_each(context, gateway, ids, output, delete)
+        deleted = partial(_deleted, context=context, gateway=gateway)
+        delete_each(context, gateway, output, replace(SUBSCRIPTIONS, deleted=deleted), ids)
         return
 
     async def run() -> list[str]:
@@ -268,30 +247,6 @@ def delete(
         line(f"would delete {id_}" if dry_run else f"deleted {id_}")
     if not ended:
         note("There are no such subscriptions.")
-
-
-def _mode(mode: Record) -> Record:
-    """What a sink of WS-Management asked for, without what it did not."""
-    usual = {"oversize": mode.get("oversize"), "encoding": "utf-8", "bookmarks": False}
-    if mode.get("max_envelope_size") is not None:
-        del usual["oversize"]
-    return {
-        name: value
-        for name, value in mode.items()
-        if value is not None and value != usual.get(name)
-    }
-
-
-def _row(record: Record) -> list[object]:
-    delivery = record.get("delivery") or {}
-    failing = delivery.get("failures") or delivery.get("breaker_until")
-    shown = {
-        **record,
-        **(record.get("counts") or {}),
-        "expires": moment(record.get("expires")),
-        "last error": delivery.get("last_error") if failing else None,
-    }
-    return [shown.get(name) for name in _COLUMNS]
 
 
 add(subscriptions, list_, "list")

@@ -11,12 +11,13 @@ from gateway.delivery.batching import room_for_events
 from gateway.delivery.entry import Entry
 from gateway.delivery.outbox import PendingDelivery
 from gateway.egress import FailureKind, SendFailed, hops_kept, with_hops
-from gateway.egress.hops import HOPS_PROPERTY
+from gateway.egress.hops import HOPS_PROPERTY, join_origins, passed_by_all
 from gateway.egress.origins import Origins
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.parsing import SMALL
 from mediation.eventing.management import (
     AROUND_EVENTS,
+    batch_expiry,
     bookmark_header,
     passed_header,
     write_delivery,
@@ -133,7 +134,9 @@ class Contents:
         if not message.origin:
             message.origin = self._origins.of(message.notification)
         if entry.delivery.mode is Mode.PULL:  # It is kept without headers of HTTP.
-            told = recipient.headers + passed_header(hops, message.origin)
+            told = recipient.headers + passed_header(
+                hops, message.origin, self._passed(message.notification)
+            )
             recipient = replace(recipient, headers=told)
         return Content(
             rendering.fill(recipient, message_id),
@@ -152,15 +155,23 @@ class Contents:
         shape = recipient.shape
         notifications = [one.message.as_seen_by(recipient).notification for one in pending.carried]
         ids = [delivery_id(notification, entry.id) for notification in notifications]
+        via = passed_by_all(list(map(self._passed, notifications)))
+        origin = join_origins(list(map(self._origins.of, notifications)))
         hops = max(hops_kept(one.properties.get(HOPS_PROPERTY)) for one in notifications)
         if isinstance(shape, SoapShape):
             body = write_events(list(map(write_event, notifications)))
             position = pending.carried[-1].position
-            return _own(entry, WSMAN_EVENTS, batch_id(ids), body, position, hops)
+            blocks = _headers(entry, position) + batch_expiry(notifications)
+            octets = write_delivery(
+                shape.soap, shape.wsa, WSMAN_EVENTS, batch_id(ids), blocks, body
+            )
+            headers = with_hops(http_headers(shape.soap, WSMAN_EVENTS), hops, via)
+            return Content(octets, headers, batch_id(ids), shape.soap, origin=origin)
         batch, pending.prepared = pending.prepared, None
         if batch is None:
             batch = shape.batch(notifications, self._producer_of(notifications[0]))
-        return Content(batch.octets, with_hops(batch.http_headers, hops), batch_id(ids), None)
+        headers = with_hops(batch.http_headers, hops, via)
+        return Content(batch.octets, headers, batch_id(ids), None, origin=origin)
 
     def _passed(self, notification: Notification) -> str:
         """The addresses that *notification* has passed, with this one."""
@@ -194,7 +205,6 @@ def _own(
     message_id: str,
     body: bytes = b"",
     position: int | None = None,
-    hops: int = 0,
 ) -> Content:
     """A message of WS-Management's own, up to *position*."""
     shape = entry.recipient.shape
@@ -202,7 +212,7 @@ def _own(
         raise ValueError("only a sink that speaks SOAP asks for WS-Management's messages")
     blocks = _headers(entry, position)
     octets = write_delivery(shape.soap, shape.wsa, action, message_id, blocks, body)
-    headers = with_hops(http_headers(shape.soap, action), hops)
+    headers = with_hops(http_headers(shape.soap, action), 0)
     return Content(octets, headers, message_id, shape.soap)
 
 

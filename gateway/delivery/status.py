@@ -19,7 +19,7 @@ from gateway.delivery.entry import Entry
 from gateway.delivery.failures import FailureCounts
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.schedule import Outcome
-from gateway.security.quotas import TokenBucket
+from gateway.token_bucket import TokenBucket
 
 LINES, LINES_AT_ONCE = 5.0, 50.0
 """Lines about subscriptions that begin to fail, or recover, that the log gets: a second, at once.
@@ -186,7 +186,7 @@ class Troubles:
             )
 
     def _say(self, event: str, outbox: Outbox, **fields: object) -> bool:
-        if self._lines.take("", self._clock()):
+        if not self._lines.allows("", self._clock()):
             self._left_out += 1
             return False
         if self._left_out:

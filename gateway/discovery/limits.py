@@ -1,16 +1,16 @@
-"""How much a node does, and for whom."""
+"""Limits of a node: how much it does, and for whom."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 
-from gateway.security.quotas import TokenBucket
+from gateway.token_bucket import TokenBucket
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
-    """What a node is asked for at most, a second where nothing else is said.
+    """The most that a node does; a second, where nothing else is said.
 
     Attributes:
         messages: From one publisher, before a signature is looked at; ``messages_at_once`` is how
@@ -36,25 +36,26 @@ class NodeLimits:
     longest_life: timedelta = timedelta(days=365)
 
 
-class Rates:
-    """Counts what is asked for."""
+class RequestRates:
+    """How often a node does something, for each publisher and in all."""
 
     def __init__(self, limits: NodeLimits, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._messages = TokenBucket(limits.messages, limits.messages_at_once)
         self._queries = TokenBucket(limits.queries, limits.queries)
-        self._strangers = TokenBucket(limits.strangers, limits.strangers)
-        self._each_stranger = TokenBucket(limits.of_stranger, limits.of_stranger_at_once)
+        self._unsigned = TokenBucket(limits.strangers, limits.strangers)
+        self._unsigned_of_one = TokenBucket(limits.of_stranger, limits.of_stranger_at_once)
 
-    def message(self, publisher: str) -> bool:
-        """Whether a message of *publisher* is looked at."""
-        return not self._messages.take(publisher, self._clock())
+    def allow_message(self, publisher: str) -> bool:
+        """Return True if a message of *publisher* may be read; it is counted."""
+        return self._messages.allows(publisher, self._clock())
 
-    def query(self) -> bool:
-        return not self._queries.take("", self._clock())
+    def allow_query(self) -> bool:
+        """Return True if one more query may be evaluated; it is counted."""
+        return self._queries.allows("", self._clock())
 
-    def stranger(self, publisher: str) -> bool:
-        """Whether a request of *publisher* without a signature is looked at: one that asks for too
-        much takes nothing from the others."""
+    def allow_unsigned(self, publisher: str) -> bool:
+        """Return True if a request of *publisher* without a signature may be answered. One who asks
+        for too much takes nothing from the others: its own rate comes first."""
         now = self._clock()
-        return not self._each_stranger.take(publisher, now) and not self._strangers.take("", now)
+        return self._unsigned_of_one.allows(publisher, now) and self._unsigned.allows("", now)

@@ -1,14 +1,14 @@
-"""What a topic discovery node makes of a message: nothing here waits, sends or stores.
+"""A topic discovery node, without I/O: it reads messages, and makes answers.
 
-    octets -> take -> Advertised | Withdrawn     to be kept, or marked
-                    | Asked                      to be answered, once
-                    | (Dropped raised)           nothing is said, it is counted
+    octets -> read -> NewAdvertisement | Withdrawal     to be kept, or marked
+                    | NodeRequest                      to be answered, once
+                    | (MessageDropped raised)           nothing is said, it is counted
 
     begin -> Answer                              to be published
-             | Found -> respond -> Answer        with what the store has of it
-             | Searching -> end -> Found         after a while
+             | SearchResult -> respond -> Answer        with what the store has of it
+             | RunningSearch -> end -> SearchResult         after a while
 
-A creation leaves nothing behind: what was made is known again when its creator advertises it.
+A new topic leaves nothing behind in the node: it is known when its creator advertises it.
 """
 
 import re
@@ -32,19 +32,19 @@ from filters.queries import (
     query_dialects,
     unlimited,
 )
-from gateway.discovery.describing import describe, read_described, row_of
-from gateway.discovery.limits import NodeLimits, Rates
-from gateway.discovery.outcomes import (
-    Advertised,
+from gateway.discovery.limits import NodeLimits, RequestRates
+from gateway.discovery.node_messages import (
     Answer,
-    Asked,
-    Dropped,
-    Found,
-    Searching,
-    Way,
-    Withdrawn,
+    MessageDropped,
+    NewAdvertisement,
+    NodeRequest,
+    NodeTopic,
+    RunningSearch,
+    SearchResult,
+    Withdrawal,
 )
 from gateway.discovery.policy import NodePolicy
+from gateway.discovery.topic_descriptions import describe, read_described, row_of
 from gateway.model.advertisements import AdvertisementRow
 from mediation.discovery import (
     DEFAULT_RESULTS,
@@ -86,11 +86,11 @@ from mediation.discovery import (
 from mediation.model.expiry import Duration
 
 LIFE = timedelta(seconds=30)
-"""How long an answer is valid."""
+"""The validity of an answer."""
 _ROOM = MAX_RESPONSE - 32 * 2**10
 """Bytes of the advertisements in a response; the rest is for its head and signature."""
 _STALE = 1000
-"""Ends that are so no more of which the list is freed from time to time: so many may stay."""
+"""Outdated entries that may stay in the heap of ends before it is built anew."""
 _ADVERTISED = re.compile(
     rb"\s*(?:<\?xml[^>]*\?>)?\s*<(?:[^\s<>:/]+:)?SignedTopicAdvertisement[\s>/]"
 )
@@ -98,11 +98,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Node:
-    """A topic discovery node. Used by one thread at a time, but for what is `Searching`.
+    """A topic discovery node. For one thread at a time; a `RunningSearch` goes on in any.
 
     Args:
-        sign: Signs; it is `mediation.discovery.signing.sign`, which needs an extra.
-        new_uuid: Makes a UUID that nobody can guess, another one each time.
+        sign: `mediation.discovery.signing.sign`, which needs an extra.
+        new_uuid: Makes a new random UUID.
         xquery: None: XQuery is not offered.
     """
 
@@ -117,7 +117,7 @@ class Node:
         limits: NodeLimits | None = None,
         xquery: XQueryWorker | None = None,
         catalogue: Catalogue[str] | None = None,
-        rates: Rates | None = None,
+        rates: RequestRates | None = None,
     ) -> None:
         self.id = credentials.identifier(Role.NODE)
         self.limits = limits or NodeLimits()
@@ -127,102 +127,104 @@ class Node:
         self._sign = sign
         self._new_uuid = new_uuid
         self._xquery = xquery
-        self._rates = rates or Rates(self.limits)
+        self._rates = rates or RequestRates(self.limits)
         self._strangers = ReplayWindow()
         self.catalogue = catalogue if catalogue is not None else Catalogue[str]()
         self._ends: list[tuple[float, str]] = []
-        """The times at which topics expire, and their ids; some are not so any more."""
+        """A heap of the times at which topics expire, and their ids; some are outdated."""
         self._end: dict[str, float] = {}
         """When each topic expires."""
         self.topics = {
-            NODES: Way.NODES,
-            TOPICS: Way.TOPICS,
-            topic_of(self.id): Way.OWN,
-            queries_of(self.id): Way.OWN,
+            NODES: NodeTopic.NODES,
+            TOPICS: NodeTopic.TOPICS,
+            topic_of(self.id): NodeTopic.OWN,
+            queries_of(self.id): NodeTopic.OWN,
         }
         """The topics that it subscribes to."""
 
     # Messages.
 
-    def take(
-        self, octets: bytes, way: Way, publisher: str, *, now: datetime
-    ) -> Advertised | Withdrawn | Asked:
+    def read(
+        self, octets: bytes, way: NodeTopic, publisher: str, *, now: datetime
+    ) -> NewAdvertisement | Withdrawal | NodeRequest:
         """Read and check a message.
 
         Raises:
-            Dropped: Nothing becomes of it.
+            MessageDropped: It is not answered.
         """
-        if not self._rates.message(publisher):
-            raise Dropped("rate")
+        if not self._rates.allow_message(publisher):
+            raise MessageDropped("rate")
         try:
             if _ADVERTISED.match(octets):
-                if way is Way.NODES:
-                    raise Dropped("out-of-place")
+                if way is NodeTopic.NODES:
+                    raise MessageDropped("out-of-place")
                 return self._advertised(octets, now)
             checked = receive(octets, self.verifier, {self.id: self._credentials}, now=now)
             return self._message(checked, way, publisher, now)
         except Refused as refused:
-            raise Dropped(_why(refused), str(refused)) from refused
+            raise MessageDropped(_why(refused), str(refused)) from refused
 
-    def _advertised(self, octets: bytes, now: datetime) -> Advertised:
+    def _advertised(self, octets: bytes, now: datetime) -> NewAdvertisement:
         checked = check_advertisement(octets, self.verifier, now=now)
         described = describe(checked.advertisement, checked.signed)
         objection = self.policy.objection(checked.advertisement, described, checked.creator)
         if objection is not None:
-            raise Dropped("policy", objection)
-        return Advertised(row_of(checked, described))
+            raise MessageDropped("policy", objection)
+        return NewAdvertisement(row_of(checked, described))
 
     def _message(
-        self, checked: Checked, way: Way, publisher: str, now: datetime
-    ) -> Withdrawn | Asked:
+        self, checked: Checked, way: NodeTopic, publisher: str, now: datetime
+    ) -> Withdrawal | NodeRequest:
         message = checked.message
-        if way is not Way.OWN and not isinstance(message, _TAKEN[way]):
-            raise Dropped("out-of-place")
+        if way is not NodeTopic.OWN and not isinstance(message, _TAKEN[way]):
+            raise MessageDropped("out-of-place")
         if isinstance(message, TopicWithdrawal):
-            return Withdrawn(str(message.topic_id), message.head.sender)
+            return Withdrawal(str(message.topic_id), message.head.sender)
         if not isinstance(message, _ANSWERED):
-            raise Dropped("out-of-place")
+            raise MessageDropped("out-of-place")
         if isinstance(message, TopicDiscoveryRequest) and message.scope is Scope.ENTITIES:
-            raise Dropped("for-entities")
+            raise MessageDropped("for-entities")
         if checked.signer is None:
             if not self.policy.serves(None):
-                raise Dropped("unauthenticated")
-            if not self._rates.stranger(publisher):
-                raise Dropped("rate")
+                raise MessageDropped("unauthenticated")
+            if not self._rates.allow_unsigned(publisher):
+                raise MessageDropped("rate")
             admit(checked, self._strangers, now=now)
         elif not self.policy.serves(checked.signer):
-            raise Dropped("policy", "the certificate is of another realm")
-        return Asked(checked, way, publisher)
+            raise MessageDropped("policy", "the certificate is of another realm")
+        return NodeRequest(checked, way, publisher)
 
     # Answers.
 
-    def answer(self, asked: Asked, *, seconds_left: SecondsLeft, now: datetime) -> Answer | Found:
-        """Answer a message that nobody has answered before.
+    def answer(
+        self, asked: NodeRequest, *, seconds_left: SecondsLeft, now: datetime
+    ) -> Answer | SearchResult:
+        """Answer a request that nobody has answered before.
 
         Raises:
-            Dropped: By silence.
+            MessageDropped: It is answered by silence.
         """
-        answer = self.begin(asked, seconds_left=seconds_left, soon=None, now=now)
-        assert not isinstance(answer, Searching)
+        answer = self.begin_answer(asked, seconds_left=seconds_left, soon=None, now=now)
+        assert not isinstance(answer, RunningSearch)
         return answer
 
-    def begin(
+    def begin_answer(
         self,
-        asked: Asked,
+        asked: NodeRequest,
         *,
         seconds_left: SecondsLeft,
         soon: SecondsLeft | None,
         now: datetime,
-    ) -> Answer | Found | Searching:
-        """Answer a message that nobody has answered before, or begin to.
+    ) -> Answer | SearchResult | RunningSearch:
+        """Answer a request that nobody has answered before, or begin a search for it.
 
         Args:
-            seconds_left: Of the whole search.
-            soon: Of those in which others wait for it: a search that takes longer is returned, to
+            seconds_left: The budget of the whole search.
+            soon: The part of it in which others wait. A search that takes longer is returned, to
                 go on elsewhere. None: nobody waits.
 
         Raises:
-            Dropped: By silence.
+            MessageDropped: It is answered by silence.
         """
         message = asked.checked.message
         try:
@@ -234,24 +236,24 @@ class Node:
                 case TopicDiscoveryRequest():
                     return self._find(asked, message, seconds_left, soon, now)
                 case _:
-                    raise Dropped("out-of-place")
+                    raise MessageDropped("out-of-place")
         except Refused as refused:
             return self.refuse(asked, _fault(refused), refused.text, now=now)
 
-    def refuse(self, asked: Asked, fault: Fault, text: str, *, now: datetime) -> Answer:
-        """Tell whoever asked on this node's own topics, with a signature, why not.
+    def refuse(self, asked: NodeRequest, fault: Fault, text: str, *, now: datetime) -> Answer:
+        """Refuse a signed request on this node's own topics, with the reason.
 
         Raises:
-            Dropped: All others are answered by silence.
+            MessageDropped: Other requests are answered by silence.
         """
-        if asked.way is not Way.OWN or asked.checked.signer is None:
-            raise Dropped(fault.value, text)
+        if asked.way is not NodeTopic.OWN or asked.checked.signer is None:
+            raise MessageDropped(fault.value, text)
         refusal = Refusal(self._head(asked, now), fault, text[:500])
         return self._send(asked, refusal, f"refused-{fault.value}")
 
-    def _offer(self, asked: Asked, request: NodeDiscoveryRequest, now: datetime) -> Answer:
+    def _offer(self, asked: NodeRequest, request: NodeDiscoveryRequest, now: datetime) -> Answer:
         if not self.policy.serves_institution(request.institution):
-            raise Dropped("policy", "the institution is not one of those that are served")
+            raise MessageDropped("policy", "the institution is not one of those that are served")
         offer = NodeDiscoveryResponse(
             self._head(asked, now),
             path_of(topic_of(self.id)),
@@ -261,15 +263,20 @@ class Node:
         )
         return self._send(asked, offer, "offered")
 
-    def _create(self, asked: Asked, now: datetime) -> Answer:
+    def _create(self, asked: NodeRequest, now: datetime) -> Answer:
         request, signer = check_request(asked.checked), asked.checked.signer
-        assert signer is not None  # `receive` says so of who makes topics.
+        assert signer is not None  # `receive` refuses creation requests without a signature.
         topic_id = self._new_uuid()
         longest = now + self.limits.longest_life
         lifetime = request.lifetime
         expires = longest if lifetime is None else min(lifetime.after(now), longest)
         if expires <= now:
-            return self.refuse(asked, Fault.MALFORMED, "The topic would have no life.", now=now)
+            return self.refuse(
+                asked,
+                Fault.MALFORMED,
+                "The lifetime of the topic is over already; ask for a longer one.",
+                now=now,
+            )
         topic = TopicAdvertisement(
             topic_id,
             self.id,
@@ -285,39 +292,39 @@ class Node:
         signed = self._sign(topic, self._credentials)
         if request.encrypted:
             if not can_receive(signer.certificate):
-                text = "Nothing can be encrypted for the certificate."
+                text = "Only RSA keys can decrypt: use one, or ask for no encryption."
                 return self.refuse(asked, Fault.UNAUTHORIZED, text, now=now)
             hidden = encrypt_advertisement(topic, signed, signer.certificate)
             objection = self.policy.objection(hidden, describe(hidden), signer)
-            if objection is not None:  # This node itself would drop what it makes.
-                text = f"The advertisement would be encrypted, and not be kept here: {objection}."
+            if objection is not None:  # This node itself would drop the advertisement.
+                text = f"An encrypted advertisement would not be kept here: {objection}."
                 return self.refuse(asked, Fault.UNAUTHORIZED, text, now=now)
             signed = self._sign(hidden, self._credentials)
         return self._send(asked, TopicCreationResponse(self._head(asked, now), signed), "created")
 
     def _find(
         self,
-        asked: Asked,
+        asked: NodeRequest,
         request: TopicDiscoveryRequest,
         left: SecondsLeft,
         soon: SecondsLeft | None,
         now: datetime,
-    ) -> Answer | Found | Searching:
-        if not self._rates.query():
-            return self.refuse(asked, Fault.LIMIT, "Too many queries come now.", now=now)
+    ) -> Answer | SearchResult | RunningSearch:
+        if not self._rates.allow_query():
+            return self.refuse(asked, Fault.LIMIT, "Too many queries now; try again soon.", now=now)
         if len(request.query.text.strip()) < self.policy.shortest_query:
             text = f"A query has at least {self.policy.shortest_query} characters."
             return self.refuse(asked, Fault.INVALID_QUERY, text, now=now)
-        searching = Searching(asked, partial(self._search, asked, request, left, now))
+        searching = RunningSearch(asked, partial(self._search, asked, request, left, now))
         waits = soon is not None and request.query.dialect.strip() in _ELSEWHERE
         if waits or not searching.go_on(soon or unlimited):
             return searching
         return self._found(searching)
 
     def _search(
-        self, asked: Asked, request: TopicDiscoveryRequest, left: SecondsLeft, now: datetime
+        self, asked: NodeRequest, request: TopicDiscoveryRequest, left: SecondsLeft, now: datetime
     ) -> Search[str]:
-        # A query in XQuery can take all of its time: only of those who are known.
+        # A query in XQuery can take all of its time: only signed ones are evaluated.
         xquery = None if asked.checked.signer is None else self._xquery
         dialect, text = request.query.dialect, request.query.text
         query = compile_query(dialect, text, xquery=xquery, seconds=left())
@@ -328,41 +335,43 @@ class Node:
             query, limit=most, conditions=conditions_of(request, now), seconds_left=left
         )
 
-    def end(self, searching: Searching, *, now: datetime) -> Answer | Found:
+    def finish_search(self, searching: RunningSearch, *, now: datetime) -> Answer | SearchResult:
         """Answer with what *searching* has found so far.
 
         Raises:
-            Dropped: By silence.
+            MessageDropped: It is answered by silence.
         """
         try:
             return self._found(searching)
         except FilterError as refused:
             return self.refuse(searching.asked, _fault(refused), refused.text, now=now)
 
-    def _found(self, searching: Searching) -> Found:
+    def _found(self, searching: RunningSearch) -> SearchResult:
         found = searching.found()
-        if not (found.topic_ids or found.more) and found.asked.way is not Way.OWN:
-            raise Dropped("nothing-found")
+        if not (found.topic_ids or found.more) and found.asked.way is not NodeTopic.OWN:
+            raise MessageDropped("nothing-found")
         return found
 
-    def respond(self, found: Found, advertisements: list[bytes], *, now: datetime) -> Answer:
-        """Answer with what was found; with as much of it as goes into one message.
+    def answer_found(
+        self, found: SearchResult, advertisements: list[bytes], *, now: datetime
+    ) -> Answer:
+        """Answer with the advertisements that were found, as many as one message holds.
 
         Raises:
-            Dropped: Nothing is left of it, and the answer is silence.
+            MessageDropped: Nothing is left, and the answer is silence.
         """
         taken = fitting(advertisements)
         more = found.more or len(taken) < len(advertisements)
-        if not (taken or more) and found.asked.way is not Way.OWN:
-            raise Dropped("nothing-found")
+        if not (taken or more) and found.asked.way is not NodeTopic.OWN:
+            raise MessageDropped("nothing-found")
         response = TopicDiscoveryResponse(self._head(found.asked, now), taken, more)
         return self._send(found.asked, response, "found")
 
-    def _head(self, asked: Asked, now: datetime) -> Head:
+    def _head(self, asked: NodeRequest, now: datetime) -> Head:
         request = asked.head
         return Head(self._new_uuid(), self.id, now, now + LIFE, request.sender, request.message_id)
 
-    def _send(self, asked: Asked, message: Message, outcome: str) -> Answer:
+    def _send(self, asked: NodeRequest, message: Message, outcome: str) -> Answer:
         """Sign an answer, and encrypt it where its receiver can decrypt it."""
         octets, signer, receiver = (
             self._sign(message, self._credentials),
@@ -373,15 +382,15 @@ class Node:
             if can_receive(signer.certificate):
                 octets = encrypt(octets, receiver, signer.certificate)
             elif not self.policy.answers_in_the_clear:
-                raise Dropped("not-encrypted")
+                raise MessageDropped("not-encrypted")
         return Answer(receiver, octets, outcome)
 
-    # What is known.
+    # The catalogue.
 
-    def know(self, row: AdvertisementRow) -> None:
-        """Find *row* from now on; one that was withdrawn no more."""
+    def add(self, row: AdvertisementRow) -> None:
+        """Add *row* to the catalogue, or remove it if it was withdrawn."""
         if row.octets is None:
-            self.forget(row.topic_id)
+            self.remove(row.topic_id)
         else:
             if self._end.get(row.topic_id) != row.expires:
                 self._end[row.topic_id] = row.expires
@@ -392,29 +401,29 @@ class Node:
             self.catalogue.add(row.topic_id, read_described(row))
 
     def expired(self, now: datetime) -> Iterator[str]:
-        """The topics that are known, and over."""
+        """Yield the ids of topics that have expired, each once."""
         while self._ends and self._ends[0][0] <= now.timestamp():
             end, topic_id = heappop(self._ends)
             if self._end.get(topic_id) == end:
                 del self._end[topic_id]
                 yield topic_id
 
-    def forget(self, topic_id: str) -> None:
-        """Find a topic no more. One that is not known is no error."""
+    def remove(self, topic_id: str) -> None:
+        """Remove a topic from the catalogue, in which it need not be."""
         self._end.pop(topic_id, None)
         if topic_id in self.catalogue:
             self.catalogue.remove(topic_id)
 
 
 _ELSEWHERE = frozenset({QUERY_XQUERY, QUERY_REGEX})
-"""Dialects whose queries never begin where others wait. What evaluates XQuery is one process, in
-which each query may take all of its time; a regular expression takes long for a text in one go, and
-to compile."""
-_TAKEN: dict[Way, type | tuple[type, ...]] = {
-    Way.NODES: NodeDiscoveryRequest,
-    Way.TOPICS: (TopicDiscoveryRequest, TopicWithdrawal),
+"""Dialects whose queries never begin where others wait. XQuery is evaluated in one process, where
+each query may take all of its time; a regular expression may take long to compile, and cannot be
+interrupted within a text."""
+_TAKEN: dict[NodeTopic, type | tuple[type, ...]] = {
+    NodeTopic.NODES: NodeDiscoveryRequest,
+    NodeTopic.TOPICS: (TopicDiscoveryRequest, TopicWithdrawal),
 }
-"""What is taken on the topics that all nodes have; a node's own two take everything."""
+"""The messages that are read on the topics of all nodes; a node's own two take all kinds."""
 _ANSWERED = (NodeDiscoveryRequest, TopicCreationRequest, TopicDiscoveryRequest)
 _FAULTS = {
     Reason.QUERY_DIALECT: Fault.UNSUPPORTED_DIALECT,
@@ -435,7 +444,7 @@ def _why(refused: Refused) -> str:
 
 
 def fitting(advertisements: Sequence[bytes]) -> tuple[bytes, ...]:
-    """As many of *advertisements*, the first ones, as go into one response."""
+    """Return the first of *advertisements*, as many as one response holds."""
     octets = list(accumulate(map(len, advertisements)))
     return tuple(advertisements[: bisect_right(octets, _ROOM)])
 
@@ -445,7 +454,7 @@ def conditions_of(request: TopicDiscoveryRequest, now: datetime) -> Conditions:
     return Conditions(
         request.created_after,
         request.created_before,
-        now if after is None else max(now, after),  # What is over may not be forgotten yet.
+        now if after is None else max(now, after),  # Expired ones may not be forgotten yet.
         request.expires_before,
         _length(request.validity_at_least),
         _length(request.validity_at_most),
@@ -455,5 +464,5 @@ def conditions_of(request: TopicDiscoveryRequest, now: datetime) -> Conditions:
 
 
 def _length(duration: Duration | None) -> timedelta | None:
-    """A length in seconds: months are those that follow the first of January 1970."""
+    """Return a length in seconds; months are counted from the first of January 1970."""
     return None if duration is None else duration.after(_EPOCH) - _EPOCH

@@ -11,11 +11,11 @@ from mediation.discovery import AnyAdvertisement, Signer, SynopsisType, TopicAdv
 
 @dataclass(frozen=True)
 class NodePolicy:
-    """What a node does for whom. Of each set that is not empty, one must fit; an empty one asks
-    for nothing, so that a policy without anything is that of an open node.
+    """Rules of a node. Of each set that is not empty, one must fit; an empty one asks for nothing,
+    so that the policy without any rule is that of an open node.
 
     Attributes:
-        credentials: Who looks for nodes or topics must sign the request, as who makes topics does.
+        credentials: Requests for nodes and topics must be signed, as requests for new topics are.
         realms: Organisations (O) or common names of the authority that issued the certificate.
         institutions: As creators name theirs.
         creators: Identifiers of entities.
@@ -45,20 +45,20 @@ class NodePolicy:
         return tuple(kind for kind in SynopsisType if self._fits(self.synopsis_types, kind))
 
     def serves(self, signer: Signer | None) -> bool:
-        """Whether whoever signed a request is answered; None: nobody did."""
+        """Return True if requests of *signer* are answered; None stands for no signature."""
         if signer is None:
             return not (self.credentials or self.realms)
         return not self.realms or not self.realms.isdisjoint(_realms(signer.certificate))
 
     def serves_institution(self, institution: str | None) -> bool:
-        """Whether who says to be of *institution* is to know of this node."""
+        """Return True if this node offers itself to entities of *institution*."""
         return institution is None or self._fits(self.institutions, institution)
 
     def objection(
         self, topic: AnyAdvertisement, described: Described, creator: Signer
     ) -> str | None:
-        """Why *topic* is not made or kept; None: nothing stands against it. Of an encrypted one
-        only its creator and its node can be judged, so it does not meet what asks for more."""
+        """Return why *topic* is not made or kept; None if nothing stands against it. Of an
+        encrypted one only creator and node are known, so it meets no rule about anything else."""
         if not self.serves(creator):
             return "the certificate is of another realm"
         if not self._fits(self.creators, topic.creator.entity_id):

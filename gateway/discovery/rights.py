@@ -1,9 +1,10 @@
 """Who may use a topic: protected topics, and those of topic discovery itself.
 
-A topic that somebody advertised is its creator's, who lets others publish and subscribe. A request
-brings a ``tdn:Authorization``: a header of SOAP, or the property ``tdn_authorization`` (in base64)
-of a native message. It is judged (`judge.py`), and each proof counts once, which the store says for
-all gateways. What was accepted has a seal, and is not judged again (`seals.py`).
+A topic that somebody advertised belongs to its creator, who lets others publish and subscribe. A
+request brings a ``tdn:Authorization``: in a header of SOAP, or in the property
+``tdn_authorization`` (base64) of a native message. `proof_checks.py` checks it, and each proof
+counts once, in all gateways of a store. A publication that was accepted gets a seal, and is not
+checked again (`seals.py`).
 
 `Entity/<id>` belongs to that entity, and a node's own topics to that node: to subscribe to one, a
 stranger proves to have the key; the topic's id is then the digits of the identifier, as a UUID.
@@ -20,12 +21,13 @@ import structlog
 
 from adapters import Delivery, ObservedDelivery
 from filters import Filter, Reason, Refused, Topic, parse_expression
-from gateway.discovery.brought import Asking, Bringing, Brought, brought
-from gateway.discovery.judge import ALWAYS, Judge, owner_of
+from gateway.discovery.proof_checks import ProofChecker
+from gateway.discovery.proofs import AccessRequest, RequestProof, proof_of
+from gateway.discovery.protected_topics import ProtectedTopics
 from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import PROPERTY as SEAL
 from gateway.discovery.seals import Seals
-from gateway.discovery.service import DiscoveryService
+from gateway.discovery.topic_owners import ALWAYS, owner_of
 from gateway.exchange import Inbound
 from gateway.model.advertisements import AdvertisementLimits
 from gateway.observing.samples import Sample
@@ -51,21 +53,21 @@ _log = structlog.get_logger("dragoman.discovery")
 
 
 class TopicRights:
-    """Decides who may use the topics that *discovery* knows.
+    """Decides who may use *protected* topics.
 
     Args:
-        seals: Made with the secret of all gateways that have the store.
-        numbers: Those of seals.
+        seals: Seals with the secret that all gateways of the store share.
+        numbers: The numbers of seals.
         trusts: Whether an owner of subscriptions is trusted: it may listen to any entity's topic.
-        revoked: Ids of delegations.
+        revoked: Ids of delegations that do not count any more.
         addresses: The URLs at which the gateway is reached, as its settings say: what a proof may
             name as its audience, or begin with. What a request says of that counts for nothing.
-        needs_digest: A proof without a digest of what it is sent with is refused.
+        needs_digest: A proof without a digest of its content is refused.
     """
 
     def __init__(
         self,
-        discovery: DiscoveryService,
+        protected: ProtectedTopics,
         store: Store,
         verifier: Verifier,
         *,
@@ -78,13 +80,13 @@ class TopicRights:
         limits: AdvertisementLimits | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._discovery = discovery
+        self._protected = protected
         self._seals = seals
         self.numbers = numbers
         self._trusts = trusts
         self.now = now
-        self.judge = Judge(
-            discovery,
+        self.proofs = ProofChecker(
+            protected,
             store,
             verifier,
             revoked=revoked,
@@ -98,16 +100,16 @@ class TopicRights:
     async def of_request(
         self, request: Subscribe | SubscribePulling, incoming: Incoming, inbound: Inbound
     ) -> Rights | None:
-        """The rights that who sent a Subscribe gets; see `of_subscriber`."""
+        """Return the rights that the sender of a Subscribe gets; see `of_subscriber`."""
         return await self.of_subscriber(
-            request.filter, brought(incoming, inbound), inbound.principal
+            request.filter, proof_of(incoming, inbound), inbound.principal
         )
 
     async def prove_publisher(
         self, request: Publish, incoming: Incoming, inbound: Inbound
     ) -> Publish:
-        """Check who publishes; see `check_publisher`."""
-        proof = brought(incoming, inbound)
+        """Check the right of a publisher; see `check_publisher`."""
+        proof = proof_of(incoming, inbound)
         notifications = [
             await self.check_publisher(each, proof, inbound.principal)
             for each in request.notifications
@@ -117,9 +119,9 @@ class TopicRights:
     # Subscribers.
 
     async def of_subscriber(
-        self, filter: Filter, proof: Bringing, principal: Principal
+        self, filter: Filter, proof: RequestProof, principal: Principal
     ) -> Rights | None:
-        """The rights that a subscription gets; None: it needs none.
+        """Return the rights that a subscription gets; None: it needs none.
 
         Raises:
             Refused: ``NOT_ALLOWED``: it names a topic in full that it has no right to; ``RATE``.
@@ -129,13 +131,11 @@ class TopicRights:
             return None
         if len(guarded) > 1:
             raise Refused(
-                Reason.NOT_ALLOWED, "A subscription names one topic that belongs to somebody."
+                Reason.NOT_ALLOWED,
+                "A subscription may name one topic that belongs to somebody, not several.",
             )
         [topic] = guarded
-        asking = Asking(proof(), "subscribe", principal)
-        decision = await self.judge.decide(topic, Right.SUBSCRIBE, asking, now=self.now())
-        if not decision.allowed:
-            raise _refusal(topic, decision)
+        decision = await self._check_subscriber(topic, proof, principal)
         return Rights(str(topic), decision.until or ALWAYS)
 
     async def prove_reader(self, topic: Topic, incoming: Incoming, inbound: Inbound) -> None:
@@ -144,117 +144,121 @@ class TopicRights:
         Raises:
             Refused: ``NOT_ALLOWED``.
         """
-        if not self._guarded([topic], trusted=inbound.principal.trusted):
-            return
-        asking = Asking(brought(incoming, inbound)(), "subscribe", inbound.principal)
-        decision = await self.judge.decide(topic, Right.SUBSCRIBE, asking, now=self.now())
+        if self._guarded([topic], trusted=inbound.principal.trusted):
+            await self._check_subscriber(topic, proof_of(incoming, inbound), inbound.principal)
+
+    async def _check_subscriber(
+        self, topic: Topic, proof: RequestProof, principal: Principal
+    ) -> Decision:
+        request = AccessRequest(proof, "subscribe", principal, proof.digest)
+        decision = await self.proofs.check(topic, Right.SUBSCRIBE, request, now=self.now())
         if not decision.allowed:
             raise _refusal(topic, decision)
+        return decision
 
     def _guarded(self, topics: Iterable[Topic], *, trusted: bool) -> list[Topic]:
-        """Those of *topics* that take a proof, of a *trusted* peer or of another one."""
+        """Return those of *topics* that take a proof, of a *trusted* peer or of another one."""
         guarded = [topic for topic in topics if self.guards(topic)]
         if trusted:
-            guarded = [topic for topic in guarded if topic in self._discovery.protected]
+            guarded = [topic for topic in guarded if topic in self._protected]
         return [topic for topic in guarded if not _is_stranger_s(topic)]
 
     def may_get_current(self, topic: Topic, subscription: Subscription) -> bool:
-        """Whether *subscription* gets the last message on *topic*."""
+        """Return True if *subscription* gets the last message on *topic*."""
         rights = subscription.policy.rights
         return not self.guards(topic) or self.may_get(
             topic, rights, subscription.filter, subscription.owner
         )
 
     def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool:
-        """Whether a subscription gets what is published on *topic*, which is guarded."""
-        if self._discovery.protected.why_closed(topic) is not None:
+        """Return True if a subscription gets what is published on *topic*, which is guarded."""
+        if self._protected.why_closed(topic) is not None:
             return False
         if rights is not None and rights.topic == str(topic):
             return rights.until > self.now()
-        if topic in self._discovery.protected:
+        if topic in self._protected:
             return False
         return self._trusts(owner) or (_is_stranger_s(topic) and topic in _named(filter))
 
     # Publishers.
 
     async def check_publisher(
-        self, notification: Notification, proof: Bringing, principal: Principal
+        self, notification: Notification, proof: RequestProof, principal: Principal
     ) -> Notification:
-        """Check what a publisher in SOAP says on a protected topic; others are as they were.
-        Returns it with a seal for who delivers it, and the proof for gateways with other stores.
+        """Check a publication on a protected topic; others stay as they are. Returns it with a
+        seal, for the gateway that delivers it, and with the proof, for gateways of other stores.
 
         Raises:
             Refused: ``NOT_ALLOWED``, ``RATE``.
         """
-        topic, protected = notification.topic, self._discovery.protected
+        topic, protected = notification.topic, self._protected
         if topic is None or topic not in protected:
             return notification
-        shown = replace(proof(), digest=partial(event_digest, notification))
-        asking = Asking(shown, _use(notification), principal)
-        decision = await self.judge.decide(topic, Right.PUBLISH, asking, now=self.now())
+        digest = partial(event_digest, notification)
+        request = AccessRequest(proof, _use(notification), principal, digest)
+        decision = await self.proofs.check(topic, Right.PUBLISH, request, now=self.now())
         topic_id = protected.id_of(topic)
         if not decision.allowed or topic_id is None:
             raise _refusal(topic, decision)
         number = await self.numbers.take()
         until = decision.until or ALWAYS
         proved = {SEAL: self._seals.seal(notification, topic_id, until, number)}
-        octets = asking.brought.authorization
+        octets = proof.read_authorization()  # `check` has parsed the envelope.
         if octets is not None and decision.proof is not None:
             proved |= {
                 PROPERTY: base64.b64encode(octets).decode(),
-                REQUEST: asking.brought.request,
+                REQUEST: proof.request,
             }
         return replace(notification, properties={**notification.properties, **proved})
 
     async def may_be_delivered(self, notification: Notification, *, came: datetime) -> bool:
-        """Whether whoever published *notification*, however, had the right to.
+        """Return True if the publisher of *notification* had the right to its topic, whether it
+        was published here or at the messaging system.
 
         Args:
-            came: When the messaging system yielded it. A proof is judged by that.
+            came: When the messaging system yielded it. The times of a proof are held against that.
         """
-        topic, protected = notification.topic, self._discovery.protected
+        topic, protected = notification.topic, self._protected
         if topic is None or topic not in protected:
             return True
         closed, topic_id = protected.why_closed(topic), protected.id_of(topic)
         if closed is not None or topic_id is None:
-            self.judge.counted(Right.PUBLISH, Decision(closed))
+            self.proofs.counted(Right.PUBLISH, Decision(closed))
             return False
         seal = notification.properties.get(SEAL)
         if seal is not None and self._seals.holds(seal, notification, topic_id, came):
             return True
-        octets = None
-        text = notification.properties.get(PROPERTY)
-        if text is not None and len(text) <= 2 * MAX_MESSAGE:
-            try:
-                octets = base64.b64decode(text, validate=True)
-            except ValueError:
-                octets = b""
-        request = notification.properties.get(REQUEST, notification.id)
-        shown = Brought(octets, request, digest=partial(event_digest, notification))
-        asking = Asking(shown, _use(notification))
+        octets = _authorization_of(notification)
         if seal is not None and octets is None:
-            decision = self.judge.counted(Right.PUBLISH, Decision(Denial.FORGED))
+            decision = self.proofs.counted(Right.PUBLISH, Decision(Denial.FORGED))
         else:
-            decision = await self.judge.decide(
-                topic, Right.PUBLISH, asking, now=self.now(), came=came
+            id_ = notification.properties.get(REQUEST, notification.id)
+            request = AccessRequest(
+                RequestProof(id_, authorization=octets),
+                _use(notification),
+                digest=partial(event_digest, notification),
+            )
+            decision = await self.proofs.check(
+                topic, Right.PUBLISH, request, now=self.now(), came=came
             )
         if not decision.allowed:
             _log.debug("discovery.not-delivered", topic=str(topic), why=_denial(decision).value)
         return decision.allowed
 
     async def once(self, delivery: Delivery) -> Delivery | None:
-        """*delivery*, if what is sealed in it was not delivered before: that it was is noted when
-        it is settled. What has no seal is judged by its proof, which counts once."""
+        """Return *delivery*, or None if a publication with its seal was delivered before. That it
+        was is noted when it is settled. One without a seal is checked by its proof, which counts
+        once."""
         notification = delivery.notification
         seal, topic = notification.properties.get(SEAL), notification.topic
         if seal is None or topic is None:
             return delivery
-        topic_id = self._discovery.protected.id_of(topic)
+        topic_id = self._protected.id_of(topic)
         number = topic_id and self._seals.number(seal, notification, topic_id)
         if not isinstance(number, int):
             return delivery
         if await self.numbers.was_delivered(number):
-            decision = self.judge.counted(Right.PUBLISH, Decision(Denial.REPLAYED))
+            decision = self.proofs.counted(Right.PUBLISH, Decision(Denial.REPLAYED))
             _log.debug("discovery.not-delivered", topic=str(topic), why=_denial(decision).value)
             return None
         return ObservedDelivery(delivery, lambda _: self.numbers.note(number))
@@ -262,12 +266,28 @@ class TopicRights:
     # Both.
 
     def guards(self, topic: Topic) -> bool:
-        """Whether *topic* is not for everybody: it was advertised, or is somebody's own."""
-        return topic in self._discovery.protected or owner_of(topic) is not None
+        """Return True if *topic* is not for everybody: it was advertised, or is somebody's own."""
+        return topic in self._protected or owner_of(topic) is not None
 
     def metrics(self) -> Iterator[Sample]:
-        """What was not allowed."""
-        return self.judge.metrics()
+        """Return the numbers of denials."""
+        return self.proofs.metrics()
+
+    async def close(self) -> None:
+        """End what runs; note in the store which seals were delivered."""
+        self.proofs.close()
+        await self.numbers.close()
+
+
+def _authorization_of(notification: Notification) -> bytes | None:
+    """Return the ``tdn:Authorization`` of a native message; empty where it cannot be read."""
+    text = notification.properties.get(PROPERTY)
+    if text is None or len(text) > 2 * MAX_MESSAGE:
+        return None
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return b""
 
 
 def _use(notification: Notification) -> str:
@@ -280,11 +300,13 @@ def _denial(decision: Decision) -> Denial:
 
 def _refusal(topic: Topic, decision: Decision) -> Refused:
     why = _denial(decision).value
-    return Refused(Reason.NOT_ALLOWED, f"Of the topic {topic}: {why}.", value=str(topic))
+    return Refused(
+        Reason.NOT_ALLOWED, f"The topic {topic} may not be used: {why}.", value=str(topic)
+    )
 
 
 def _named(filter: Filter) -> set[Topic]:
-    """The topics that *filter* names in full."""
+    """Return the topics that *filter* names in full."""
     named: Iterable[Topic] = (
         topic
         for expression in filter.topics
@@ -294,6 +316,6 @@ def _named(filter: Filter) -> set[Topic]:
 
 
 def _is_stranger_s(topic: Topic) -> bool:
-    """Whether *topic* is of somebody without a key: who knows it may listen."""
+    """Return True if *topic* is of somebody without a key: who knows it may listen."""
     owner = owner_of(topic)
     return owner is not None and is_stranger(owner)

@@ -1,10 +1,10 @@
-"""Seals: what the gateway puts on a publication whose publisher proved the right to its topic.
+"""Seal publications whose publisher has proved the right to their topic.
 
 A proof of possession lives for seconds; a publication may wait for days until the messaging system
-yields it. So the right is judged once, when the publication is accepted, and the seal says so ever
-after: it is an HMAC with a secret that lies in the store, over the topic's id, the end of the
-right, a number and all of the publication that subscribers are told: everything but the properties
-that gateways and messaging systems add on its way.
+yields it. So the right is checked once, when the publication is accepted, and the seal says so ever
+after. It is an HMAC with a secret that lies in the store, over the topic's id, the end of the
+right, a number and everything of the publication that subscribers get: all but the properties that
+gateways and messaging systems add on its way.
 
     end of the right, 12 digits | number, 16 digits | HMAC, in hexadecimal
 
@@ -31,7 +31,7 @@ SECRET_OCTETS = 32
 AFTER = timedelta(days=30)
 """For how long after the end of the right a publication may still come."""
 CARRIED = frozenset({ATTRIBUTES, TYPE})
-"""The properties that subscribers are told: the attributes with which a CloudEvent came."""
+"""The properties that subscribers get: the attributes with which a CloudEvent came."""
 _DIGITS, _OF_NUMBER = 12, 16
 _LATEST = 10**_DIGITS - 1
 
@@ -43,8 +43,8 @@ class Seals:
         self._secret = secret
 
     def seal(self, notification: Notification, topic_id: str, until: datetime, number: int) -> str:
-        """The seal of *notification*, whose publisher has the right to the topic of *topic_id*
-        until then. No other seal has *number*.
+        """Return the seal of *notification*, whose publisher has the right to the topic of
+        *topic_id* until *until*. No other seal has *number*.
 
         Raises:
             Refused: It cannot be carried.
@@ -54,17 +54,17 @@ class Seals:
         return head + self._code(notification, topic_id, head)
 
     def holds(self, seal: str, notification: Notification, topic_id: str, now: datetime) -> bool:
-        """Whether *seal* is that of *notification*, and not too old."""
+        """Return True if *seal* is that of *notification*, and not too old."""
         if self.number(seal, notification, topic_id) is None:
             return False
         return now.timestamp() < int(seal[:_DIGITS]) + AFTER.total_seconds()
 
     def number(self, seal: str, notification: Notification, topic_id: str) -> int | None:
-        """The number of *seal*; None where it is not that of *notification*."""
+        """Return the number of *seal*; None if it is not that of *notification*."""
         head, said = seal[: _DIGITS + _OF_NUMBER], seal[_DIGITS + _OF_NUMBER :]
         try:
             code = self._code(notification, topic_id, head)
-        except Refused:  # It is not from here: what is sealed can be carried.
+        except Refused:  # Not sealed here: what is sealed can be encoded.
             return None
         if not hmac.compare_digest(said.encode(), code.encode()):
             return None

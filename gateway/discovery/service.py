@@ -1,13 +1,13 @@
-"""The node at work: what is published on its topics, taken in order, kept, answered.
+"""Run a node: read the messages on its topics in order, keep advertisements, publish answers.
 
-    delivery -> take -> kept in the store -> catalogue -> answers published -> settled
+    delivery -> read -> kept in the store -> catalogue -> answers published -> settled
 
-One task handles what has come in batches; one thread checks, searches and signs. A search that
-takes long goes on beside (`gateway.discovery.searches`), and its request is settled when it is
-answered. What the store or the messaging system does not take of a batch is tried again, and the
-messages are not taken again: what is kept is known the second time, and an answer has the id that
-the request gives, so that it is published once. After a crash what was not settled is taken and
-handled again.
+One task handles messages in batches; one thread checks, searches and signs. A search that takes
+long goes on beside (`gateway.discovery.long_searches`), and its request is settled when it is
+answered. When the store or the messaging system does not take a batch, it is tried again without
+reading its messages again: an advertisement that was kept is known the second time, and an answer
+has an id made of its request's, so that it is published once. After a crash, messages that were not
+settled are read and handled again.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ from adapters import AdapterUnavailable, Delivery
 from filters import Expression, Filter, FilterError
 from filters.dialects import TOPIC_FULL
 from filters.queries import Spent, seconds
+from gateway.discovery.long_searches import SOON, LongSearches
 from gateway.discovery.node import Node
-from gateway.discovery.outcomes import (
-    Advertised,
+from gateway.discovery.node_messages import (
     Answer,
-    Asked,
-    Dropped,
-    Dropping,
-    Found,
-    Searching,
-    Withdrawn,
+    CountDropped,
+    MessageDropped,
+    NewAdvertisement,
+    NodeRequest,
+    RunningSearch,
+    SearchResult,
+    Withdrawal,
 )
-from gateway.discovery.protected import ProtectedTopics
-from gateway.discovery.searches import SOON, Searches
+from gateway.discovery.protected_topics import ProtectedTopics
 from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.store import Store, StoreUnavailable, advertisements, claims
@@ -49,21 +49,21 @@ from mediation.model.messages import Notification
 from mediation.names import PUBLISHER, TDN
 
 KEY = "topic-discovery-node"
-"""The key of the node's filter among those of subscriptions, which are longer."""
+"""The key of the node's filter among the keys of subscriptions, which are longer."""
 WAITING = 4096
-"""Messages that wait for the node; more are dropped, for whoever sent them repeats them."""
+"""Messages that wait for the node; more are dropped, because their senders repeat them."""
 OF_SOURCE = WAITING // 8
-"""How many of them are of one source: it leaves room for others."""
+"""How many of them may be of one source, so that others have room."""
 BATCH = 128
 RETRY = 1.0
 """Seconds after which a batch is tried again."""
 PURGE = 60.0
-"""Seconds from one look for what has expired to the next."""
+"""Seconds between two purges of expired advertisements."""
 RECOUNT = 3600.0
-"""Seconds from one count of what is remembered to the next: gateways of an older version may share
-the store for a while."""
-LOOK = 1.0
-"""Seconds from one look at what other gateways keep to the next."""
+"""Seconds between two counts of remembered messages: gateways of an older version, which do not
+count, may share the store for a while."""
+FOLLOW = 1.0
+"""Seconds between two reads of what other gateways keep."""
 LOADED = 500
 """Rows that are read at once."""
 T = TypeVar("T")
@@ -77,17 +77,17 @@ class Publishing(Protocol):
 
 
 class Subscribers(Protocol):
-    """Those who subscribed to a protected topic by right."""
+    """The subscriptions to protected topics."""
 
     def end(self, topic_id: str, reason: str) -> None:
-        """End their subscriptions, soon; they are told."""
+        """End the subscriptions to a topic soon, and tell their subscribers."""
 
     def listen(self, topic_id: str) -> bool:
-        """Whether there is one still."""
+        """Return True if a topic has a subscription still."""
 
 
-class _Nobody:
-    """No subscribers."""
+class _NoSubscribers:
+    """No subscriptions."""
 
     def end(self, topic_id: str, reason: str) -> None:
         return None
@@ -97,10 +97,10 @@ class _Nobody:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
-    """A message that was taken, and the notification that it came in."""
+class _ReadMessage:
+    """A message that was read, and the id of the notification in which it came."""
 
-    what: Advertised | Withdrawn | Asked
+    what: NewAdvertisement | Withdrawal | NodeRequest
     notification: str
 
 
@@ -108,9 +108,10 @@ class DiscoveryService:
     """Runs *node*.
 
     Args:
-        shared: Other gateways have the store, too: what they keep is learnt before a query.
-        closes_unknown: Nobody may use a topic with a UUID of which no advertisement is known.
-        keeps_house: Whether this gateway does what is done once for all.
+        shared: Other gateways use the store, too: what they keep is read before a query.
+        protected: The topics that advertisements protect, which the service keeps up to date.
+        subscribers: Subscribers of protected topics.
+        keeps_house: Returns True if this gateway does what one does for all.
         now: Tells the time.
     """
 
@@ -121,7 +122,8 @@ class DiscoveryService:
         publishing: Publishing,
         *,
         shared: bool = False,
-        closes_unknown: bool = False,
+        protected: ProtectedTopics | None = None,
+        subscribers: Subscribers | None = None,
         keeps_house: Callable[[], bool] = lambda: True,
         limits: AdvertisementLimits | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -133,41 +135,40 @@ class DiscoveryService:
         self._shared = shared
         self._keeps_house = keeps_house
         self._recounted_at: float | None = None
-        """When what is remembered was counted; None: not since this gateway keeps house."""
+        """When remembered messages were counted; None: not since this gateway keeps house."""
         self._limits = limits or AdvertisementLimits()
         self._now = now
         self._waiting: asyncio.Queue[Delivery] = asyncio.Queue(WAITING)
         self._of_source: Counter[str] = Counter()
-        """How many messages of each source wait."""
+        """The number of waiting messages of each source."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="discovery")
-        self._searches = Searches()
+        self._searches = LongSearches()
         self._unsettled: dict[str, list[Delivery]] = {}
-        """By the id of its notification, each request that is still searched for."""
+        """Deliveries of each request whose search goes on, by the id of its notification."""
         self._beside: set[asyncio.Task[None]] = set()
         self._revision = 0
         self._ways = {str(topic): way for topic, way in node.topics.items()}
         self._outcomes: dict[str, int] = {}
-        self.protected = ProtectedTopics(closes_unknown)
-        self.subscribers: Subscribers = _Nobody()
-        """Of protected topics; whoever keeps subscriptions says which there are."""
+        self.protected_topics = ProtectedTopics() if protected is None else protected
+        self._subscribers = subscribers or _NoSubscribers()
 
     @property
     def filter(self) -> Filter:
-        """What the node subscribes to."""
+        """The filter of the node's own subscription."""
         names = "|".join(f"tdn:{path_of(topic)}" for topic in self.node.topics)
         return Filter(topics=(Expression(names, TOPIC_FULL, (("tdn", TDN),)),))
 
     async def start(self) -> None:
-        """Learn what is in the store.
+        """Read the advertisements from the store.
 
         Raises:
             StoreUnavailable: It cannot be read.
         """
-        await self._learn()
+        await self._load_changes()
         _log.info("discovery.started", node=self.node.id, advertisements=len(self.node.catalogue))
 
     def accept(self, delivery: Delivery) -> None:
-        """Take on a message; it is settled when it is done with."""
+        """Queue a message, which is settled when it was handled, or if there is no room."""
         source = delivery.notification.source
         if self._waiting.full() or self._of_source[source] >= OF_SOURCE:
             self._count("crowded")
@@ -176,8 +177,8 @@ class DiscoveryService:
         self._of_source[source] += 1
         self._waiting.put_nowait(delivery)
 
-    def _next(self, delivery: Delivery) -> Delivery:
-        """*delivery*, which waits no more."""
+    def _dequeued(self, delivery: Delivery) -> Delivery:
+        """Count *delivery* as waiting no longer, and return it."""
         source = delivery.notification.source
         self._of_source[source] -= 1
         if not self._of_source[source]:
@@ -185,17 +186,17 @@ class DiscoveryService:
         return delivery
 
     async def run(self) -> None:
-        """Handle what comes, for ever."""
-        self._end_subscriptions()  # What a crash has left.
+        """Handle messages, for ever."""
+        self._end_subscriptions()  # A crash may have left some.
         self._start(self._purge())
         if self._shared:
-            self._start(self._look_around())
+            self._start(self._follow_store())
         try:
             while True:
-                batch = [self._next(await self._waiting.get())]
+                batch = [self._dequeued(await self._waiting.get())]
                 while len(batch) < BATCH and not self._waiting.empty():
-                    batch.append(self._next(self._waiting.get_nowait()))
-                await self._handle_surely(batch)
+                    batch.append(self._dequeued(self._waiting.get_nowait()))
+                await self._handle_batch(batch)
                 for delivery in batch:
                     unsettled = self._unsettled.get(delivery.notification.id)
                     if unsettled is None:
@@ -209,18 +210,18 @@ class DiscoveryService:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do *work* beside the messages."""
+        """Run *work* beside the messages."""
         task = asyncio.create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
-    async def _handle_surely(self, batch: Sequence[Delivery]) -> None:
+    async def _handle_batch(self, batch: Sequence[Delivery]) -> None:
         notifications = [delivery.notification for delivery in batch]
-        # Once: the second time a stranger's request would be its own replay.
-        taken = await self._apart(partial(self._take, notifications))
-        await self._carry_out(taken)
+        # Read once: the second time, a stranger's request would be its own replay.
+        taken = await self._in_thread(partial(self._read, notifications))
+        await self._handle_with_retries(taken)
 
-    async def _carry_out(self, taken: Sequence[_Taken]) -> None:
+    async def _handle_with_retries(self, taken: Sequence[_ReadMessage]) -> None:
         while True:
             try:
                 await self._handle(taken)
@@ -233,16 +234,18 @@ class DiscoveryService:
                     self._failed()
                     return
                 for each in taken:
-                    await self._carry_out([each])
+                    await self._handle_with_retries([each])
                 return
 
-    async def _handle(self, taken: Sequence[_Taken]) -> None:
-        await self._keep([each.what for each in taken if isinstance(each.what, Advertised)])
+    async def _handle(self, taken: Sequence[_ReadMessage]) -> None:
+        await self._keep([each.what for each in taken if isinstance(each.what, NewAdvertisement)])
         for each in taken:
-            if isinstance(each.what, Withdrawn):
+            if isinstance(each.what, Withdrawal):
                 await self._withdraw(each.what)
-        asked = [(each.what, each.notification) for each in taken if isinstance(each.what, Asked)]
-        asked.sort(key=lambda one: not one[0].signed)  # Strangers wait for those who sign.
+        asked = [
+            (each.what, each.notification) for each in taken if isinstance(each.what, NodeRequest)
+        ]
+        asked.sort(key=lambda one: not one[0].signed)  # Signed requests come first.
         answers = [
             answer
             for what, notification in asked
@@ -251,7 +254,7 @@ class DiscoveryService:
         if answers:
             await self._publishing.publish(answers)
 
-    def _take(self, notifications: Sequence[Notification]) -> list[_Taken]:
+    def _read(self, notifications: Sequence[Notification]) -> list[_ReadMessage]:
         taken = []
         for each in notifications:
             way = self._ways.get(str(each.topic))
@@ -259,15 +262,15 @@ class DiscoveryService:
                 continue
             try:
                 with self._dropping():
-                    what = self.node.take(each.payload, way, each.source, now=self._now())
-                    taken.append(_Taken(what, each.id))
+                    what = self.node.read(each.payload, way, each.source, now=self._now())
+                    taken.append(_ReadMessage(what, each.id))
             except Exception:
                 self._failed()
         return taken
 
     # Advertisements.
 
-    async def _keep(self, advertised: Sequence[Advertised]) -> None:
+    async def _keep(self, advertised: Sequence[NewAdvertisement]) -> None:
         if not advertised:
             return
         kept = await self._store.submit(
@@ -291,9 +294,9 @@ class DiscoveryService:
             for each, what in zip(advertised, kept, strict=True)
             if what in (Kept.NEW, Kept.NEWER)
         ]
-        await self._apart(partial(self._know_all, [each.row for each in news]))
+        await self._in_thread(partial(self._apply_all, [each.row for each in news]))
 
-    async def _withdraw(self, withdrawn: Withdrawn) -> None:
+    async def _withdraw(self, withdrawn: Withdrawal) -> None:
         gone = await self._store.submit(
             partial(
                 advertisements.withdraw, topic_id=withdrawn.topic_id, creator=withdrawn.creator
@@ -302,38 +305,38 @@ class DiscoveryService:
         )
         self._count("withdrawal-unknown" if gone is None else "withdrawn")
         if gone is not None:
-            await self._apart(partial(self._know, gone))
+            await self._in_thread(partial(self._apply, gone))
             self._end_subscriptions()
 
-    def _know_all(self, rows: Sequence[AdvertisementRow]) -> None:
+    def _apply_all(self, rows: Sequence[AdvertisementRow]) -> None:
         for row in rows:
-            self._know(row)
+            self._apply(row)
 
-    def _know(self, row: AdvertisementRow) -> None:
+    def _apply(self, row: AdvertisementRow) -> None:
         withdrawn, expired = row.octets is None, row.expires <= self._now().timestamp()
         if withdrawn or expired:
-            self.node.forget(row.topic_id)
+            self.node.remove(row.topic_id)
             why = Denial.WITHDRAWN if withdrawn else Denial.EXPIRED
-            self.protected.close(row.topic_id, row.topic, why, row.expires)
+            self.protected_topics.close(row.topic_id, row.topic, why, row.expires)
             return
         try:
-            self.node.know(row)
+            self.node.add(row)
         except FilterError as full:
             _log.warning("discovery.not-searched", topic=row.topic_id, why=full.text)
-        self.protected.add(row.topic_id, row.topic)
+        self.protected_topics.add(row.topic_id, row.topic)
 
     def _end_subscriptions(self) -> None:
-        """End those to topics that are closed: of who could subscribe meanwhile, too."""
-        for topic_id, closed in self.protected.closed():
-            self.subscribers.end(topic_id, f"{closed.why.value[0].upper()}{closed.why.value[1:]}.")
+        """End all subscriptions to closed topics, also those that began meanwhile."""
+        for topic_id, closed in self.protected_topics.closed():
+            self._subscribers.end(topic_id, f"{closed.why.value[0].upper()}{closed.why.value[1:]}.")
 
-    async def _learn(self) -> None:
-        """Learn what changed in the store."""
+    async def _load_changes(self) -> None:
+        """Read what changed in the store."""
         while True:
             changed = await self._store.submit(
                 partial(advertisements.changed_since, revision=self._revision, limit=LOADED)
             )
-            await self._apart(partial(self._know_all, [row for _, row in changed]))
+            await self._in_thread(partial(self._apply_all, [row for _, row in changed]))
             if any(row.octets is None for _, row in changed):
                 self._end_subscriptions()
             if changed:
@@ -341,15 +344,15 @@ class DiscoveryService:
             if len(changed) < LOADED:
                 return
 
-    async def _look_around(self) -> None:
-        """Learn what others keep, for ever: the topics of it are protected here, too."""
+    async def _follow_store(self) -> None:
+        """Read what other gateways keep, for ever: their topics are protected here, too."""
         while True:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(FOLLOW)
             with suppress(StoreUnavailable):
-                await self._learn()
+                await self._load_changes()
 
     async def _purge(self) -> None:
-        """Forget what has expired, for ever."""
+        """Forget expired advertisements, for ever."""
         while True:
             await self._recount()
             await asyncio.sleep(PURGE)
@@ -357,18 +360,18 @@ class DiscoveryService:
                 now = self._now()
                 purge = partial(advertisements.purge, now=now.timestamp())
                 while await self._store.submit(purge, locks=(LOCK,)):
-                    pass  # Others have their turn between two transactions.
-                await self._apart(partial(self._close_expired, now))
+                    pass  # Other work has its turn between two transactions.
+                await self._in_thread(partial(self._close_expired, now))
                 self._end_subscriptions()
-                await self._apart(partial(self._forget_closed, now))
+                await self._in_thread(partial(self._forget_closed, now))
             except StoreUnavailable as error:
                 _log.warning("discovery.waits", why=str(error))
-            except Exception:  # What could not be forgotten now may be the next time.
+            except Exception:  # The next purge may succeed.
                 _log.exception("discovery.purge-failed")
 
     async def _recount(self) -> None:
-        """Count what is remembered anew: when this gateway begins to keep house, and from time to
-        time as long as it does."""
+        """Count remembered messages anew: when this gateway begins to keep house, and every
+        `RECOUNT` seconds."""
         if not self._keeps_house():
             self._recounted_at = None
             return
@@ -386,18 +389,18 @@ class DiscoveryService:
 
     def _close_expired(self, now: datetime) -> None:
         for topic_id in self.node.expired(now):
-            self.node.forget(topic_id)
-            self.protected.close(topic_id, None, Denial.EXPIRED, now.timestamp())
+            self.node.remove(topic_id)
+            self.protected_topics.close(topic_id, None, Denial.EXPIRED, now.timestamp())
 
     def _forget_closed(self, now: datetime) -> None:
         """Let those topics be everybody's whose time is over and to which nobody listens."""
-        for topic_id, closed in self.protected.closed():
-            if closed.until <= now.timestamp() and not self.subscribers.listen(topic_id):
-                self.protected.remove(topic_id)
+        for topic_id, closed in self.protected_topics.closed():
+            if closed.until <= now.timestamp() and not self._subscribers.listen(topic_id):
+                self.protected_topics.remove(topic_id)
 
     # Requests.
 
-    async def _answer(self, asked: Asked, notification: str) -> Notification | None:
+    async def _answer(self, asked: NodeRequest, notification: str) -> Notification | None:
         """The answer; None: there is none, or not yet."""
         if notification in self._unsettled:
             return None
@@ -406,41 +409,45 @@ class DiscoveryService:
             now = self._now()
             if fault is not None:
                 refuse = partial(self.node.refuse, asked, fault, "Too much is asked for.", now=now)
-                return self._notification(asked, await self._apart(refuse), now)
+                return self._notification(asked, await self._in_thread(refuse), now)
             if self._shared:
-                await self._learn()
+                await self._load_changes()
             left = Spent(self.node.limits.query_time)
-            answer = await self._apart(partial(self._begin, asked, left, now))
-            if isinstance(answer, Searching):
+            answer = await self._in_thread(partial(self._begin, asked, left, now))
+            if isinstance(answer, RunningSearch):
                 if self._searches.has_room(asked):
                     self._unsettled[notification] = []
                     self._start(self._search_on(answer, left, notification))
                     return None
                 self._count("search-crowded")
-                answer = await self._apart(partial(self.node.end, answer, now=now))
+                answer = await self._in_thread(partial(self.node.finish_search, answer, now=now))
             return await self._written(asked, answer, now)
         return None
 
-    def _begin(self, asked: Asked, left: Spent, now: datetime) -> Answer | Found | Searching:
+    def _begin(
+        self, asked: NodeRequest, left: Spent, now: datetime
+    ) -> Answer | SearchResult | RunningSearch:
         with left:
-            return self.node.begin(asked, seconds_left=left, soon=seconds(SOON), now=now)
+            return self.node.begin_answer(asked, seconds_left=left, soon=seconds(SOON), now=now)
 
-    async def _search_on(self, searching: Searching, left: Spent, notification: str) -> None:
-        """Let a search go on, answer, and settle the request."""
+    async def _search_on(self, searching: RunningSearch, left: Spent, notification: str) -> None:
+        """Finish a search, answer, and settle the request."""
         try:
             await self._searches.finish(searching, left)
-            await self._answer_surely(searching)
+            await self._answer_with_retries(searching)
         except Exception:
             self._failed()
         for delivery in self._unsettled.pop(notification):
             delivery.settle()
 
-    async def _answer_surely(self, searching: Searching) -> None:
+    async def _answer_with_retries(self, searching: RunningSearch) -> None:
         while True:
             try:
                 with self._dropping():
                     now = self._now()
-                    answer = await self._apart(partial(self.node.end, searching, now=now))
+                    answer = await self._in_thread(
+                        partial(self.node.finish_search, searching, now=now)
+                    )
                     written = await self._written(searching.asked, answer, now)
                     await self._publishing.publish([written])
                 return
@@ -448,23 +455,25 @@ class DiscoveryService:
                 _log.warning("discovery.waits", why=str(error))
                 await asyncio.sleep(RETRY)
 
-    async def _written(self, asked: Asked, answer: Answer | Found, now: datetime) -> Notification:
-        """What is published: *answer*, or one with the advertisements that were found."""
-        if isinstance(answer, Found):
+    async def _written(
+        self, asked: NodeRequest, answer: Answer | SearchResult, now: datetime
+    ) -> Notification:
+        """Return the notification of *answer*; a search result gets its advertisements."""
+        if isinstance(answer, SearchResult):
             load = partial(advertisements.load, topic_ids=answer.topic_ids)
             octets = {row.topic_id: row.octets for row in await self._store.submit(load)}
             found = [one for id_ in answer.topic_ids if (one := octets.get(id_)) is not None]
-            answer = await self._apart(partial(self.node.respond, answer, found, now=now))
+            answer = await self._in_thread(partial(self.node.answer_found, answer, found, now=now))
         return self._notification(asked, answer, now)
 
-    async def _claim(self, asked: Asked, notification: str) -> Fault | None:
-        """Remember that a signed message is answered; why it is refused, or None.
+    async def _claim(self, asked: NodeRequest, notification: str) -> Fault | None:
+        """Remember that a signed message is answered. Returns why it is refused, or None.
 
         Raises:
-            Dropped: It came before.
+            MessageDropped: It came before.
         """
         if asked.checked.signer is None:
-            return None  # The node remembers those of strangers apart.
+            return None  # The node itself remembers requests without a signature.
         head, now = asked.head, self._now().timestamp()
         claimed = await self._store.submit(
             partial(
@@ -481,11 +490,12 @@ class DiscoveryService:
             locks=(LOCK,),
         )
         if claimed is Claimed.REPLAYED:
-            raise Dropped("replayed")
+            raise MessageDropped("replayed")
         return None if claimed is Claimed.YES else Fault.LIMIT
 
-    def _notification(self, asked: Asked, answer: Answer, now: datetime) -> Notification:
-        """What *answer* is published as: twice the same for one request, and published once."""
+    def _notification(self, asked: NodeRequest, answer: Answer, now: datetime) -> Notification:
+        """Return the notification of *answer*. Its id is made of the request's, so that an answer
+        that is published twice is one notification."""
         self._count(answer.outcome)
         id_ = uuid5(NAMESPACE_URL, f"{self.node.id}/{asked.head.sender}/{asked.head.message_id}")
         return Notification(
@@ -498,22 +508,22 @@ class DiscoveryService:
 
     # Counts.
 
-    def _dropping(self) -> Dropping:
-        return Dropping(self._count)
+    def _dropping(self) -> CountDropped:
+        return CountDropped(self._count)
 
     def _failed(self) -> None:
-        """Count a message that could not be handled, for the reason that is being caught."""
+        """Log the exception that is being handled, and count its message."""
         _log.exception("discovery.message-failed")
         self._count("failed")
 
     def _count(self, outcome: str) -> None:
         self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
 
-    async def _apart(self, work: Callable[[], T]) -> T:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def metrics(self) -> Iterator[Sample]:
-        """What became of messages, and what is known."""
+        """Return the outcomes of messages, and the number of known advertisements."""
         yield counters(
             "discovery_messages",
             "Messages to the topic discovery node, by what became of them.",
@@ -522,7 +532,7 @@ class DiscoveryService:
         )
         yield gauge(
             "discovery_advertisements",
-            "Advertised topics that are known.",
+            "NewAdvertisement topics that are known.",
             len(self.node.catalogue),
         )
         yield gauge("discovery_waiting", "Messages that wait for the node.", self._waiting.qsize())

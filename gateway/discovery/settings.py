@@ -1,4 +1,4 @@
-"""The table ``discovery`` in the settings: a node's key, whom it believes, and its policy."""
+"""The table ``discovery`` in the settings: a node's key, what it trusts, and its policy."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -56,16 +56,15 @@ class DiscoverySettings(BaseModel):
 
     Attributes:
         key, certificate: PEM of the node's own; the certificate with its intermediates.
-        node_authorities, entity_authorities: PEM of whom nodes and entities are believed by.
-        node_fingerprints, entity_fingerprints: SHA-256 of certificates that are believed alone.
+        node_authorities, entity_authorities: PEM of the authorities of nodes and of entities.
+        node_fingerprints, entity_fingerprints: SHA-256 of single certificates that are trusted.
         refused: Identifiers that are refused, whatever their certificates say.
-        revoked: Ids of delegations that are not believed any more.
-        close_unknown: Whether nobody may use topics with a UUID of which no advertisement is known.
-        require_digest: Whether a proof of possession without a digest of what it is sent with is
-            refused.
+        revoked: Ids of delegations that do not count any more.
+        close_unknown: Nobody may use topics with a UUID whose advertisement is not known.
+        require_digest: A proof of possession without a digest of the content is refused.
         longest_life: Of a topic.
-        query_time: Seconds that one query may take; then what was found so far is the answer.
-        xquery: Whether queries in XQuery are evaluated (the extra ``xquery``).
+        query_time: Seconds of one query; then the answer has what was found so far.
+        xquery: Queries in XQuery are evaluated (the extra ``xquery``).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

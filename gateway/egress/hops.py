@@ -8,6 +8,7 @@ event the message is a copy of (`gateway.egress.origins`), so that of many copie
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from urllib.parse import quote, unquote
 
 from filters import Reason, Refused
 
@@ -89,19 +90,42 @@ def read_origin(value: str | None) -> str:
     return value if value and _ORIGIN.fullmatch(value) else ""
 
 
+def read_origins(value: str | None, count: int) -> tuple[str, ...]:
+    """The origins of *count* events that came in one message; empty where it does not say them
+    all."""
+    origins = tuple(map(read_origin, value.split(", "))) if value else ()
+    return origins if len(origins) == count and all(origins) else ()
+
+
+def join_origins(origins: Sequence[str]) -> str:
+    """The origins of the events in one message, as `read_origins` reads them; empty where that is
+    longer than consumers are sure to read."""
+    joined = ", ".join(origins)
+    return joined if len(joined) <= _LONGEST_VIA else ""
+
+
+def passed_by_all(vias: Sequence[str]) -> str:
+    """The addresses that each of several events has passed."""
+    first, *others = map(str.split, vias)
+    return " ".join([each for each in first if all(each in other for other in others)])
+
+
 def hops_id(headers: Sequence[tuple[str, str]], origin: str = "") -> bytes:
-    """The id of a record that says the hops in *headers* (`hops_header`) and the *origin*; empty
-    where *headers* have none."""
-    for name, value in reversed(headers):
-        if name == HOPS_HEADER:
-            return b"".join((_URN, value.encode(), b":" if origin else b"", origin.encode()))
-    return b""
+    """The id of a record that says the hops and addresses in *headers* (`with_hops`) and the
+    *origin*; empty where *headers* have none."""
+    said = dict(headers)
+    hops, via = said.get(HOPS_HEADER), said.get(VIA_HEADER)
+    if hops is None:
+        return b""
+    parts = [hops, origin, quote(via, safe="/:")] if via else [hops, origin] if origin else [hops]
+    return _URN + ":".join(parts).encode()
 
 
-def hops_of_id(id_: bytes) -> tuple[str | None, str | None]:
-    """The texts of hops and origin (for `read_hops`, `read_origin`) in the id of the first record
-    of an incoming message."""
+def hops_of_id(id_: bytes) -> tuple[str | None, str | None, str | None]:
+    """The texts of hops, origin and addresses (for `read_hops`, `read_origin`, `read_via`) in the
+    id of the first record of an incoming message."""
     if not id_.startswith(_URN):
-        return None, None
-    hops, _, origin = id_.removeprefix(_URN).decode("latin-1").partition(":")
-    return hops, origin or None
+        return None, None, None
+    hops, _, rest = id_.removeprefix(_URN).decode("latin-1").partition(":")
+    origin, _, via = rest.partition(":")
+    return hops, origin or None, unquote(via) or None

@@ -12,7 +12,7 @@ naming its origin first. What is left of a circle ends by the hop count.
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import blake2b
 
 from gateway.egress.hops import ORIGIN_PROPERTY, read_origin
@@ -45,37 +45,43 @@ class Origins:
 
     async def accept_once(
         self,
-        origin: str,
+        copies: Mapping[str, Sequence[Notification]],
         source: str,
-        notifications: Sequence[Notification],
-        take: Callable[[], Awaitable[None]],
+        take: Callable[[Sequence[Notification]], Awaitable[None]],
         *,
-        was_here: bool = True,
-    ) -> bool:
-        """Have *notifications*, which came from *source* with *origin*, taken by *take*, unless
-        they were; whether they are now. While others of the same origin are being taken, it waits
-        for what becomes of them: what fails is not remembered. *was_here*: what has an origin of
-        ours was where these came to; between two channels of ours it was elsewhere.
+        was_here: Callable[[Sequence[Notification]], bool] = lambda _: True,
+    ) -> int:
+        """Have the notifications in *copies*, by their origins, taken together by *take*, but for
+        those that were taken from *source* before; how many were taken. While others of the same
+        origins are being taken, it waits for what becomes of them: what fails is not remembered.
+        *was_here*: whether what has an origin of ours was where these came to; between two channels
+        of ours it was elsewhere.
 
         Raises:
             Whatever *take* does.
         """
-        if was_here and origin.startswith(f"{self._ours}."):
-            return False
         loop = asyncio.get_running_loop()
-        key = _key(origin, source, notifications)
-        while (under_way := self._under_way.get(key)) is not None:
-            await asyncio.wait([under_way])
-        if key in self._taken:
-            return False
-        self._under_way[key] = done = loop.create_future()
+        keyed = {
+            _key(origin, source, some): some
+            for origin, some in copies.items()
+            if not (origin.startswith(f"{self._ours}.") and was_here(some))
+        }
+        while under_way := {self._under_way[key] for key in keyed if key in self._under_way}:
+            await asyncio.wait(under_way)
+        new = {key: some for key, some in keyed.items() if key not in self._taken}
+        if not new:
+            return 0
+        taken, done = [one for some in new.values() for one in some], loop.create_future()
+        self._under_way.update(dict.fromkeys(new, done))
         try:
-            await take()
-            self._remember(key, loop.time())
+            await take(taken)
+            for key in new:
+                self._remember(key, loop.time())
         finally:
-            del self._under_way[key]
+            for key in new:
+                del self._under_way[key]
             done.set_result(None)
-        return True
+        return len(taken)
 
     def _remember(self, key: bytes, now: float) -> None:
         taken = self._taken

@@ -80,10 +80,6 @@ class SoapTcpTransport:
         self.faults = 0
         """Faults that consumers sent about what they had taken."""
 
-    def answer_with(self, handler: Handler) -> None:
-        """Have *handler* take what consumers send from now on."""
-        self._handler = handler
-
     def metrics(self) -> Iterator[Sample]:
         """Connections that we opened, and faults that came back on them."""
         yield connection_sample({"us": self.connections})

@@ -1,4 +1,4 @@
-"""Moments: POSIX times as dates, whatever peers said."""
+"""Moments: POSIX times as dates. No time that a peer sends makes them raise."""
 
 from datetime import UTC, datetime
 
@@ -8,10 +8,15 @@ _FROM, _TO = _EARLIEST.timestamp(), _LATEST.timestamp()
 
 
 def moment_of(seconds: float) -> datetime:
-    """The date of a POSIX time; of one that no date is of, the first or the last that there is."""
-    if not seconds > _FROM:  # What is no number is not, either.
+    """The date of a POSIX time; outside the calendar, the first or the last date of it."""
+    if not seconds > _FROM:  # False for NaN, too.
         return _EARLIEST
     return datetime.fromtimestamp(seconds, UTC) if seconds < _TO else _LATEST
+
+
+def moment_or_none(seconds: float | None) -> datetime | None:
+    """The date of a POSIX time, if there is one."""
+    return None if seconds is None else moment_of(seconds)
 
 
 def seconds_of(date: datetime) -> float:

@@ -3,7 +3,7 @@
 from gateway.parsing.learnt import LEARNT, LEARNT_OF_ONE
 from gateway.parsing.line import OF_ONE, WAITING, Busy, Line
 from gateway.parsing.parsing import LARGE, SMALL, Parsing
-from gateway.parsing.threads import DOCUMENTS, OCTETS
+from gateway.parsing.threads import DOCUMENTS, OCTETS, ParsingThreads
 
 __all__ = [
     "DOCUMENTS",
@@ -17,4 +17,5 @@ __all__ = [
     "Busy",
     "Line",
     "Parsing",
+    "ParsingThreads",
 ]

@@ -1,7 +1,7 @@
 """Handlers of requests to publish, and to be told of topics and of the producer."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib.metadata import version
@@ -17,6 +17,7 @@ from gateway.egress.hops import (
     ORIGIN_PROPERTY,
     read_hops,
     read_origin,
+    read_origins,
     read_via,
 )
 from gateway.egress.origins import Origins
@@ -72,6 +73,23 @@ OCTETS = tuple(4.0**power for power in range(4, 13))
 _log = structlog.get_logger("dragoman.publishing")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationChecks:
+    """What other rooms check of a publication; None where the room is not there.
+
+    Attributes:
+        registered: Refuses what nobody registered to publish.
+        note: Keeps what a message that was published says of its publisher.
+        prove: Refuses what its publisher has no right to publish, on topics that are somebody's.
+        prove_reader: Refuses who has no right to the last message on such a topic.
+    """
+
+    registered: Callable[[Sequence[Notification]], Awaitable[None]] | None = None
+    note: Callable[[Incoming, Inbound], Awaitable[None]] | None = None
+    prove: Callable[[Publish, Incoming, Inbound], Awaitable[Publish]] | None = None
+    prove_reader: Callable[[Topic, Incoming, Inbound], Awaitable[None]] | None = None
+
+
 class PublishingOperations:
     """Publishes, and tells of topics.
 
@@ -82,10 +100,7 @@ class PublishingOperations:
         endpoint: The address of the channel without a name.
         traces: Keeps what becomes of messages.
         copies: Copies what was accepted; None where nothing is copied.
-        check: Refuses what nobody registered to publish; None where none need.
-        note: Keeps what a message that was published says of its publisher.
-        prove: Refuses what its publisher has no right to publish, on topics that are somebody's.
-        prove_reader: Refuses who has no right to the last message on such a topic.
+        checks: What other rooms check of a publication.
         store: Keeps what is set aside.
         reading: How topics are read.
     """
@@ -102,20 +117,15 @@ class PublishingOperations:
         looks: PrincipalRate,
         mailboxes_each: int,
         longest_lease: timedelta,
-        endpoint: str = "",
-        traces: MessageTraces | None = None,
-        copies: Copies | None = None,
-        check: Callable[[Sequence[Notification]], Awaitable[None]] | None = None,
-        note: Callable[[Incoming, Inbound], Awaitable[None]] | None = None,
-        prove: Callable[[Publish, Incoming, Inbound], Awaitable[Publish]] | None = None,
-        prove_reader: Callable[[Topic, Incoming, Inbound], Awaitable[None]] | None = None,
+        endpoint: str,
+        traces: MessageTraces,
+        copies: Copies | None,
+        checks: PublicationChecks,
     ) -> None:
         self._endpoint = endpoint
-        self._traces = traces or MessageTraces()
-        self._check = check
-        self._note = note
-        self._prove = prove
-        self._prove_reader = prove_reader
+        self._traces = traces
+        self._check, self._note = checks.registered, checks.note
+        self._prove, self._prove_reader = checks.prove, checks.prove_reader
         self._publisher = publisher
         self._topics = topics
         self._intake = intake
@@ -127,7 +137,7 @@ class PublishingOperations:
         self.set_aside = SetAsideMessages(store, reading, self._publish_again)
         """Messages whose topics cannot be read."""
         self._asks_store = isinstance(publisher, Spool) or any(
-            each is not None for each in (check, note, prove)
+            each is not None for each in (checks.registered, checks.note, checks.prove)
         )
         self.accepted = 0
         """Notifications that the messaging system, or the spool, holds durably."""
@@ -196,7 +206,7 @@ class PublishingOperations:
         refused now, what cannot be read is set aside. They keep their ids, for which their
         publisher's right is proved."""
         await self._check_topics(request)
-        notifications, aside, _, _ = self._admitted(request, inbound)
+        notifications, aside, _ = self._admitted(request, inbound)
         if refusals := self._publisher.refusals_of(notifications):
             raise PublicationRefused(refusals)
         notifications = await self._proved(request, notifications, incoming, inbound)
@@ -220,19 +230,22 @@ class PublishingOperations:
 
     def _admitted(
         self, request: Publish, inbound: Inbound
-    ) -> tuple[tuple[Notification, ...], tuple[SetAside, ...], int, str]:
+    ) -> tuple[tuple[Notification, ...], tuple[SetAside, ...], int]:
         """Count and check the notifications of *request*, and what is set aside; and how many
-        gateways they passed, and which event they copy."""
+        gateways they passed."""
         principal, notifications = inbound.principal, request.notifications
         kept = tuple([one.notification for one in request.set_aside])
         self._intake.admit_events(principal, len(notifications) + len(kept))
         self._intake.admit_bytes(principal, sum(each.octets for each in (*notifications, *kept)))
-        hops, origin = 0, ""
+        hops = 0
         if inbound.hops is not None:
-            hops, origin = read_hops(inbound.hops), read_origin(inbound.origin)
-            via = read_via(inbound.via)
-            notifications = _with_hops(notifications, hops, origin, via)
-            kept = _with_hops(kept, hops, origin, via)
+            hops, via = read_hops(inbound.hops), read_via(inbound.via)
+            origin, count = inbound.origin, len(notifications)
+            origins = (read_origin(origin),) * count
+            if origin and "," in origin and not kept:
+                origins = read_origins(origin, count) or origins
+            notifications = _with_hops(notifications, hops, origins, via)
+            kept = _with_hops(kept, hops, (read_origin(origin),) * len(kept), via)
         for notification in (*notifications, *kept):
             if has_references(notification):
                 check_references(notification)  # On acceptance, not when the broker is to carry it.
@@ -242,7 +255,7 @@ class PublishingOperations:
                 for one, each in zip(request.set_aside, kept, strict=True)
             ]
         )
-        return notifications, aside, hops, origin
+        return notifications, aside, hops
 
     async def take_in(
         self,
@@ -252,25 +265,15 @@ class PublishingOperations:
         select: Select | None = None,
     ) -> Published | Acknowledged | None:
         """Publish as `publish` does what the gateway itself asked for: nobody need register it."""
-        notifications, aside, hops, origin = self._admitted(request, inbound)
+        notifications, aside, hops = self._admitted(request, inbound)
         if aside and select is not None:  # Redriven, it would be for others than those at it.
             raise Refused(Reason.TOPIC_INVALID, aside[0].why)
         if select is not None:
             notifications = await select(notifications)
         # A seal is for what is published: what a channel makes of it.
         notifications = await self._proved(request, notifications, incoming, inbound)
-        if not notifications:
-            pass  # A heartbeat, or nothing that is selected.
-        elif not (hops and origin):
-            await self.accept(notifications, inbound.principal.source, kept=inbound.asked)
-        elif not await self._origins.accept_once(
-            origin,
-            _sender(inbound, notifications),
-            notifications,
-            lambda: self.accept(notifications, inbound.principal.source, kept=inbound.asked),
-            was_here=self._were_here(notifications, hops),
-        ):
-            self.repeated += len(notifications)
+        if notifications:  # Else it is a heartbeat, or nothing is selected.
+            await self._accept_once(notifications, inbound, hops)
         if aside:
             await self.set_aside.keep(aside, inbound.principal)
         if request.acknowledged:
@@ -278,6 +281,26 @@ class PublishingOperations:
         if request.answered:
             return Published(request.first_id)
         return None
+
+    async def _accept_once(
+        self, notifications: Sequence[Notification], inbound: Inbound, hops: int
+    ) -> None:
+        """Accept *notifications*, but for those that another gateway sent once more."""
+
+        async def accept(new: Sequence[Notification]) -> None:
+            await self.accept(new, inbound.principal.source, kept=inbound.asked)
+
+        copies = _by_origin(notifications) if hops else {}
+        if not copies:
+            await accept(notifications)
+            return
+        taken = await self._origins.accept_once(
+            copies,
+            _sender(inbound, notifications),
+            accept,
+            was_here=lambda some: self._were_here(some, hops),
+        )
+        self.repeated += len(notifications) - taken
 
     def _were_here(self, notifications: Sequence[Notification], hops: int) -> bool:
         """Whether what has passed this gateway was at the channel that *notifications* are for: the
@@ -369,17 +392,31 @@ def _sender(inbound: Inbound, notifications: Sequence[Notification]) -> str:
 
 
 def _with_hops(
-    notifications: tuple[Notification, ...], hops: int, origin: str, via: str
+    notifications: tuple[Notification, ...], hops: int, origins: Sequence[str], via: str
 ) -> tuple[Notification, ...]:
-    """*notifications* with the number of gateways that they passed, which event they copy, and the
+    """*notifications* with the number of gateways that they passed, which events they copy, and the
     addresses that they passed, unless the message itself says these."""
     if not hops:
         return notifications
-    properties = {HOPS_PROPERTY: str(hops)}
-    if origin:
-        properties[ORIGIN_PROPERTY] = origin
     said = {VIA_PROPERTY: via} if via else {}
+    told = {HOPS_PROPERTY: str(hops)}
     return tuple(
-        replace(notification, properties={**said, **notification.properties, **properties})
-        for notification in notifications
+        replace(
+            notification,
+            properties={
+                **said,
+                **notification.properties,
+                **told,
+                **({ORIGIN_PROPERTY: origin} if origin else {}),
+            },
+        )
+        for notification, origin in zip(notifications, origins, strict=True)
     )
+
+
+def _by_origin(notifications: Sequence[Notification]) -> dict[str, list[Notification]]:
+    """*notifications* by the events that they copy; empty where one does not say which."""
+    copies: dict[str, list[Notification]] = {}
+    for one in notifications:
+        copies.setdefault(one.properties.get(ORIGIN_PROPERTY, ""), []).append(one)
+    return {} if "" in copies else copies

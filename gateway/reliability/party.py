@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
-from gateway.reliability.rates import Rates
 from gateway.reliability.records import Wire
 from gateway.reliability.refusals import Refusals
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.values import Application, Dead, Notice, NoticeKind, Told
+from gateway.token_bucket import TokenBucket
 from mediation.model.messages import EndpointReference
 from mediation.model.values import checked_dataclass
 from mediation.model.versions import Wsa
@@ -41,8 +41,8 @@ def _silent(notice: Notice) -> None:
     pass
 
 
-def _complaints() -> Rates:
-    return Rates(1 / COMPLAINED_EVERY)
+def _complaints() -> TokenBucket:
+    return TokenBucket(1 / COMPLAINED_EVERY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Party:
     nacks: bool = False
     after_delivery: bool = False
     pause: Callable[[float], None] = time.sleep
-    complaints: Rates = field(default_factory=_complaints, compare=False)
+    complaints: TokenBucket = field(default_factory=_complaints, compare=False)
     refusals: Refusals = field(default_factory=Refusals, compare=False)
 
     def refused(self, key: str, words: str, now: float, *, definite: bool) -> None:
@@ -103,8 +103,8 @@ class Manners:
     """What peers may ask for, and how often; in memory, for one process."""
 
     def __init__(self, policy: Policy) -> None:
-        self.creations = Rates(policy.creations)
-        self.unknowns = Rates(1 / policy.unknown_every)
+        self.creations = TokenBucket(policy.creations)
+        self.unknowns = TokenBucket(1 / policy.unknown_every)
 
 
 @checked_dataclass(frozen=True, slots=True)

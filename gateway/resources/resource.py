@@ -6,9 +6,9 @@ them, so their requests have handlers of their own (`gateway.resources.operation
 brings only two things:
 
 - a `Resource` that wraps one of its objects;
-- a `Resources` that finds it from a request. It is a row of ``ResourceOperations(...)`` in
-  `gateway.server.composition.answering`; rows are asked in their order, so one that knows its
-  resources by a path of their own stands before one that takes any key.
+- a `Resources` that finds it from a request. It is an argument of ``ResourceRoom(...)`` in
+  `gateway.server.composition`; they are asked in their order, so one that knows its resources by a
+  path of their own stands before one that takes any key.
 
 A new kind of resource with addresses of its own, ``/publishers/KEY``, is besides: a member of
 `gateway.security.resource_addresses.ResourceKind` with a row in its table of paths, and

@@ -1,14 +1,11 @@
 """Quotas and rates: how much one stranger may ask for."""
 
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from filters import Reason, Refused
 from gateway.security.principals import Principal
-
-REMEMBERED = 10_000
-"""Strangers whose rate is remembered; the one unseen the longest goes."""
+from gateway.token_bucket import TokenBucket
 
 
 class QuotaExceeded(Refused):
@@ -26,31 +23,6 @@ class SubscriptionQuotas:
     owner: int = 1000
     destination: int = 100
     total: int = 100_000
-
-
-class TokenBucket:
-    """A rate for each of many: *rate* a second on average, *burst* at once. Times in seconds."""
-
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def take(self, who: str, now: float, *, number: float = 1.0) -> float:
-        """Take *number* for *who*: 0, or the seconds after which it could be taken."""
-        level, at = self._levels.pop(who, (self._burst, now))
-        level = min(self._burst, level + (now - at) * self._rate)
-        granted = level >= number
-        self._levels[who] = (level - number if granted else level, now)
-        if len(self._levels) > REMEMBERED:
-            self._levels.popitem(last=False)
-        return 0.0 if granted else (number - level) / self._rate
-
-    def wait_of(self, who: str, now: float, *, number: float) -> float:
-        """The seconds after which *who* could take *number*, 0 for now; nothing is taken."""
-        level, at = self._levels.get(who, (self._burst, now))
-        missing = number - min(self._burst, level + (now - at) * self._rate)
-        return max(0.0, missing / self._rate)
 
 
 class PrincipalRate:

@@ -24,7 +24,7 @@ from gateway.security.tls import TlsError, reload, server_context
 from gateway.server.application import Application
 from gateway.server.composition import build
 from gateway.server.data_folder import UMASK
-from gateway.server.parts import Listening
+from gateway.server.peers import Listening
 from gateway.settings.settings import Settings
 from gateway.web import make_app
 
@@ -118,7 +118,7 @@ def _server(
     return _Server(
         uvicorn.Config(
             app,
-            http=hardened(gateway.limits, gate, tls),
+            http=hardened(gateway.serving.limits, gate, tls),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -227,11 +227,11 @@ def _handle_signals(asked: _StopAsked, tls: ssl.SSLContext | None, settings: Set
 def _servers(gateway: Application, tls: ssl.SSLContext | None, *, apart: bool) -> list[_Server]:
     """The server of the public listener, and, where the administration is *apart*, that of its."""
     # The administration is not on the public listener merely because nobody listens for it apart.
-    app = make_app(gateway.web, public=True, administration=gateway.settings.admin is None)
-    servers = [_server(app, gateway, gateway.gate, tls)]
+    app = make_app(gateway.serving.site, public=True, administration=gateway.settings.admin is None)
+    servers = [_server(app, gateway, gateway.serving.gate, tls)]
     if apart:
-        app = make_app(gateway.web, public=False, administration=True)
-        servers.append(_server(app, gateway, gateway.admin_gate, tls))
+        app = make_app(gateway.serving.site, public=False, administration=True)
+        servers.append(_server(app, gateway, gateway.serving.admin_gate, tls))
     return servers
 
 
@@ -258,7 +258,7 @@ async def _stop(
     """Stop politely, unless that takes too long or is *forced*; the exit code."""
 
     async def end() -> None:
-        await gateway.await_acknowledgements()
+        await gateway.linger()
         for server in servers:
             server.end()
         await asyncio.gather(*serving)

@@ -1,7 +1,6 @@
 """Makes the transports: Dragoman's own, and those of other packages that the settings enable."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 
 from filters import Reason
@@ -19,13 +18,20 @@ from gateway.egress import (
     TransportByScheme,
 )
 from gateway.egress.mail import MailTransport
-from gateway.egress.plugins import GuardedTransport, TransportError, load_transport
-from gateway.egress.soap_tcp_transport import SoapTcpTransport
+from gateway.egress.plugins import (
+    GuardedTransport,
+    TransportError,
+    load_transport,
+    transport_samples,
+)
+from gateway.egress.soap_tcp_transport import Handler, SoapTcpTransport
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.transport import SCHEME, MailboxTransport
+from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
+from gateway.rooms import Room
 from gateway.security.tls import Names, client_context
-from gateway.server.parts import Peers
+from gateway.server.peers import Peers
 from gateway.settings.settings import Settings
 
 MAIL = "mailto"
@@ -33,55 +39,65 @@ PATIENT = ClientLimits(exchange=40.0, body=2**20, connections=1000)
 """Limits of requests whose answers are waited for: the events that are pulled."""
 
 
-@dataclass(frozen=True, slots=True)
-class Transports:
-    """The transports, and the addresses that they send to.
+class TransportRoom(Room):
+    """The transports, and the threads that parse and write messages.
+
+    Args:
+        answer: Takes what consumers send on the connections of SOAP.TCP that are opened to them.
 
     Attributes:
-        soap_tcp: That of SOAP.TCP, whose connections messages also come in on.
-        guarded: Those with bounds around them.
+        schemes: The addresses that may be sent to.
         options: What consumers need.
-    """
-
-    by_scheme: TransportByScheme
-    schemes: Schemes
-    soap_tcp: SoapTcpTransport
-    guarded: tuple[GuardedTransport, ...]
-    options: ConsumerOptions
-
-
-def make_transports(
-    settings: Settings, peers: Peers, mailboxes: Mailboxes, parsing: Parsing
-) -> Transports:
-    """Make all transports.
 
     Raises:
         TlsError: A file that the settings name cannot be used.
-        TransportError: One of other packages cannot be used.
+        TransportError: A transport of another package cannot be used.
     """
-    dialer = _dialer(settings, peers.policy)
-    http, tcp = HttpTransport(dialer), SoapTcpTransport(dialer, parsing=parsing)
-    guarded, strangers = _guarded(settings, peers.policy)
-    transports: dict[str, Transport] = {
-        "http": http,
-        "https": http,
-        "soap.tcp": tcp,
-        "soap.tcps": tcp,
-        SCHEME: MailboxTransport(mailboxes),
-        **guarded,
-    }
-    return Transports(
-        by_scheme=TransportByScheme(transports, dialer, HttpTransport(dialer, limits=PATIENT)),
-        schemes=Schemes(
+
+    def __init__(
+        self,
+        settings: Settings,
+        peers: Peers,
+        mailboxes: Mailboxes,
+        parsing: Parsing,
+        answer: Handler,
+    ) -> None:
+        self.parsing = parsing
+        self.policy = peers.policy
+        dialer = _dialer(settings, peers.policy)
+        http = HttpTransport(dialer)
+        self._soap_tcp = SoapTcpTransport(dialer, handler=answer, parsing=parsing)
+        guarded, strangers = _guarded(settings, peers.policy)
+        self._guarded = tuple(guarded.values())
+        transports: dict[str, Transport] = {
+            "http": http,
+            "https": http,
+            "soap.tcp": self._soap_tcp,
+            "soap.tcps": self._soap_tcp,
+            SCHEME: MailboxTransport(mailboxes),
+            **guarded,
+        }
+        self.by_scheme = TransportByScheme(
+            transports, dialer, HttpTransport(dialer, limits=PATIENT)
+        )
+        self.schemes = Schemes(
             peers.policy,
             guarded,
             strangers=strangers,
             trusts=peers.identification.trusts_owner,
-        ),
-        soap_tcp=tcp,
-        guarded=tuple(guarded.values()),
-        options=dialer.options,
-    )
+        )
+        self.options = dialer.options
+
+    def metrics(self) -> Iterable[Sample]:
+        yield from self._soap_tcp.metrics()
+        yield from transport_samples(self._guarded)
+
+    def drain(self) -> None:
+        self.parsing.drain()
+
+    async def close(self) -> None:
+        await self.by_scheme.close()
+        self.parsing.close()
 
 
 def _guarded(

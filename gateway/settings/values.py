@@ -14,10 +14,12 @@ from gateway.egress import AddressPolicy, Proxy
 from gateway.egress.addresses import DEFAULT_PORTS
 from gateway.security.networks import networks
 from gateway.security.resource_addresses import TOPIC_PATHS, is_endpoint
-from gateway.settings.messenger_properties import STRATEGIES
 from mediation.model.requests import Sequences
 
 CENTURY = timedelta(days=36525)
+_MESSENGER_STRATEGIES = {"serial": 1, "parallel": 512, "pcrew": 4}
+"""Delivery strategies of WS-Messenger, as `Settings.slots`: one message after the other, one worker
+a consumer, and a pool of workers."""
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
 _PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")
@@ -57,7 +59,7 @@ def _delays(value: object) -> object:
 
 def read_slots(value: object) -> object:
     """Read slots; the delivery strategies of WS-Messenger are numbers of them."""
-    return STRATEGIES.get(value, value) if isinstance(value, str) else value
+    return _MESSENGER_STRATEGIES.get(value, value) if isinstance(value, str) else value
 
 
 def _are_networks(value: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import structlog
 
-from gateway.security.quotas import TokenBucket
 from gateway.security.resource_addresses import shown
+from gateway.token_bucket import TokenBucket
 
 LINES, LINES_AT_ONCE = 5.0, 50.0
 """Lines that the log gets: a second, and at once. What is left out is counted in the next line."""
@@ -29,7 +29,7 @@ class RefusalLog:
     def say(self, reason: str, text: str, *, peer: str, path: str) -> None:
         """Say that a request of *peer* for *path* was refused."""
         now = self._clock()
-        if self._of_peer.take(peer, now) or self._lines.take("", now):
+        if not (self._of_peer.allows(peer, now) and self._lines.allows("", now)):
             self._left_out += 1
             return
         fields: dict[str, object] = {}

@@ -15,7 +15,7 @@ from filters import Reason, Refused
 from gateway.egress import AddressPolicy, Request, SendFailed, Target, Transport, parse_target
 from gateway.security.authorise import may_choose_reply_address
 from gateway.security.principals import Principal
-from gateway.security.quotas import TokenBucket
+from gateway.token_bucket import TokenBucket
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Context, Incoming, Operation, Subscribe, TakeFor
 from mediation.model.versions import Soap, Wsa
@@ -156,9 +156,9 @@ class Replies:
     def _has_allowance(self, host: str, owner: str, octets: int) -> bool:
         """Whether so many octets may be sent to *host* for a stranger; if so, they are counted."""
         now = time.monotonic()
-        return not (
-            self._replied.take(f"to {host}", now, number=octets)
-            or self._replied.take(owner, now, number=octets)
+        replied = self._replied
+        return replied.allows(f"to {host}", now, number=octets) and replied.allows(
+            owner, now, number=octets
         )
 
     def send(

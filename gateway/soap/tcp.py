@@ -271,7 +271,7 @@ class SoapTcpServer:
 
         # That its frames are DIME says nothing about what it reads at an address of HTTP.
         packaging = unpacked.packaging if unpacked.attachments else Packaging.NONE
-        hops, origin = hops_of_id(message.id)
+        hops, origin, via = hops_of_id(message.id)
         return Inbound(
             octets=unpacked.envelope,
             principal=principal,
@@ -281,6 +281,7 @@ class SoapTcpServer:
             action=unpacked.action,
             hops=hops,
             origin=origin,
+            via=via,
             attachments=unpacked.attachments,
             packaging=packaging,
             certificate=connection.certificate,

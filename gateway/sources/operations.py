@@ -106,7 +106,13 @@ class SourceOperations:
         source, now = entry.source, datetime.now(UTC)
         events = [
             Notification(
-                event.id or message_urn(), "", event.payload, now, event.topic, event.action
+                event.id or message_urn(),
+                "",
+                event.payload,
+                now,
+                event.topic,
+                event.action,
+                expires=event.expires,
             )
             for event in pulled
         ]
@@ -118,6 +124,7 @@ class SourceOperations:
             base=self._base,
             hops=pulled[0].hops,
             origin=pulled[0].origin,
+            via=pulled[0].via,
             asked=True,
         )
         incoming = Incoming(Context(source.spec.soap), request)

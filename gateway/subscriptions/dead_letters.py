@@ -35,6 +35,7 @@ LOOK = 2.0
 REMEMBERED = 10_000
 """Topics of dead letters whose verdict is remembered while a selection is worked on."""
 _CURSOR = re.compile(r"([smu])([0-9]{1,18})-([0-9]{1,18})")
+PublishAgain = Callable[[Notification], Awaitable[bool]]
 _log = structlog.get_logger("dragoman.deadletters")
 
 
@@ -105,6 +106,7 @@ class DeadLetters:
 
     Args:
         producer: The gateway's own address, for events without a producer reference.
+        publish_again: Publishes what was set aside, should that be possible now.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class DeadLetters:
         sharing: WorkSharing,
         *,
         producer: str,
+        publish_again: PublishAgain,
         owner_bytes: OwnerBytes | None = None,
         shrink: Callable[[Iterable[Entry], int], None] = lambda _, __: None,
     ) -> None:
@@ -127,8 +130,7 @@ class DeadLetters:
         self._mailboxes = mailboxes
         self._sharing = sharing
         self._producer = producer
-        self.publish_again: Callable[[Notification], Awaitable[bool]] = _stays
-        """Publishes what was set aside, should that be possible now."""
+        self._publish_again = publish_again
         self._position = 0
         """The last position that was given to a letter."""
 
@@ -275,7 +277,7 @@ class DeadLetters:
         durable: a crash in between publishes them once more, with the same ids."""
         look = partial(rows.set_aside, selection=selection, after=cursor.after, upto=cursor.upto)
         found, last = await self._store.submit(look)
-        done = [number for number, message in found if await self.publish_again(message)]
+        done = [number for number, message in found if await self._publish_again(message)]
         reasons = await self._store.submit(partial(rows.remove_redriven, numbers=done))
         return Slice(reasons, last)
 
@@ -346,7 +348,7 @@ class DeadLetters:
         """Count what owners keep, and keep dead letters within their bounds, for ever."""
         seen = -1
         while True:
-            if self._store.may_be_shared or self._store.commits != seen:
+            if self._sharing.shared or self._store.commits != seen:
                 counted = True
                 with contextlib.suppress(Refused):
                     if self._owner_bytes is not None:
@@ -356,10 +358,6 @@ class DeadLetters:
                     await self.bound_owners(keeps_house=keeps_house())
                 seen = self._store.commits if counted else -1
             await asyncio.sleep(LOOK)
-
-
-async def _stays(_message: Notification) -> bool:
-    return False
 
 
 def _behind(cursor: _Cursor, slice_: Slice) -> _Cursor | None:

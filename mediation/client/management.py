@@ -74,7 +74,7 @@ def read_managed(octets: bytes) -> ManagedPage:
 
     Raises:
         AnsweredFault: It is a fault.
-        Refused: It is no such answer.
+        Refused: It is not such an answer.
     """
     read_answer(octets)
     body = read_envelope(parse_document(octets)).body

@@ -91,7 +91,7 @@ class Ended:
 
 
 def read_whole(octets: bytes) -> Envelope:
-    """Read an answer that is no fault.
+    """Read an answer that is not a fault.
 
     Raises:
         AnsweredFault: It is a fault.
@@ -137,7 +137,7 @@ def _granted_until(text: str) -> str | None:
 
 
 def read_answer(octets: bytes) -> None:
-    """Check that an answer is no fault; it may be empty.
+    """Check that an answer is not a fault; it may be empty.
 
     Raises:
         AnsweredFault: It is a fault.
@@ -165,7 +165,7 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
             namespaces of the envelope.
 
     Raises:
-        Refused: It is no envelope, or a fault.
+        Refused: It is not an envelope, or a fault.
     """
     envelope = read_whole(octets)
     headers = {local_name(block): block for block in reversed(envelope.headers)}

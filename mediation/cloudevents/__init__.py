@@ -14,7 +14,6 @@ from mediation.cloudevents.http_binding import (
 )
 from mediation.cloudevents.json_format import read_event, write_batch, write_event
 from mediation.cloudevents.mapping import event_of, notification_of, topic_of
-from mediation.cloudevents.projection import project, unproject
 from mediation.cloudevents.signing import Secret, read_secret, signature
 
 __all__ = [
@@ -30,14 +29,12 @@ __all__ = [
     "is_event",
     "notification_of",
     "origin_of",
-    "project",
     "read_attributes",
     "read_event",
     "read_message",
     "read_secret",
     "signature",
     "topic_of",
-    "unproject",
     "write_batch",
     "write_event",
     "write_headers",

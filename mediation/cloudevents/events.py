@@ -96,7 +96,7 @@ def _are_usual(attributes: dict[str, object]) -> bool:
             _check_all.__wrapped__(names.recurring, recurring)
         if "time" in texts:
             _check_time(texts["time"])
-    except (TypeError, MediationError):  # A value that is no text, and cannot be joined.
+    except (TypeError, MediationError):  # A value that is not a text, and cannot be joined.
         return False
     return True
 
@@ -237,7 +237,7 @@ def _subtype(media_type: str) -> str:
 def _check_name(name: str) -> None:
     if not _NAME.match(name) or len(name) > MAX_NAME or name == "data":
         raise _invalid(
-            f"{quoted(name)} is no name of an attribute: these have lower-case letters and digits, "
+            f"{quoted(name)} is not an attribute name: use lower-case letters and digits, "
             f"{MAX_NAME} at most."
         )
 
@@ -247,7 +247,9 @@ def _check_value(name: str, value: object) -> Value:
         if not isinstance(value, str):
             raise _invalid(f"The attribute {quoted(name)} is not a string.")
         if not _is_clean(value):
-            raise _invalid(f"The attribute {quoted(name)} has a character that none may have.")
+            raise _invalid(
+                f"The attribute {quoted(name)} has a character that is not allowed in attributes."
+            )
         if name in CORE:
             _check_core(name, value)
         return value
@@ -277,13 +279,13 @@ def _check_core(name: str, value: str) -> None:
     if name == "specversion" and value != SPECVERSION:
         raise _invalid(f"The version of CloudEvents is not {SPECVERSION}, but {quoted(value)}.")
     if name in ("source", "dataschema") and not _URI_REFERENCE.match(value):
-        raise _invalid(f"The attribute {quoted(name)} is no URI.")
+        raise _invalid(f"The attribute {quoted(name)} is not a URI.")
     if name == "dataschema" and not _SCHEME.match(value):
-        raise _invalid('The attribute "dataschema" is no absolute URI.')
+        raise _invalid('The attribute "dataschema" is not an absolute URI.')
     if name == "time":
         _check_time(value)
     if name == "datacontenttype" and not is_media_type(value):
-        raise _invalid('The attribute "datacontenttype" is no media type.')
+        raise _invalid('The attribute "datacontenttype" is not a media type.')
 
 
 def _check_time(value: str) -> None:
@@ -305,7 +307,7 @@ def read_time(name: str, value: Value) -> datetime:
             time = _LEAP_SECOND.sub(":59", time)
         return datetime.fromisoformat(time)
     except ValueError:
-        raise _invalid(f"The attribute {quoted(name)} is no time of RFC 3339.") from None
+        raise _invalid(f"The attribute {quoted(name)} is not a time of RFC 3339.") from None
 
 
 def _invalid(text: str) -> MediationError:

@@ -107,7 +107,7 @@ def notification_of(
         learnt: Collects the names in the data, as in `mediation.read`.
 
     Raises:
-        Refused: ``TOPIC_INVALID``; ``MESSAGE_INVALID``: `EXPIRY` is no time; what is wrong with
+        Refused: ``TOPIC_INVALID``; ``MESSAGE_INVALID``: `EXPIRY` is not a time; what is wrong with
             data that says that it is XML.
     """
     attributes = event.attributes
@@ -382,7 +382,7 @@ def _read_topic(text: str) -> Topic:
     ):
         raise MediationError(
             Reason.TOPIC_INVALID,
-            f"The attribute {quoted(TOPIC)} is no topic in Clark notation, {{namespace}}name/name.",
+            f"The attribute {quoted(TOPIC)} is not a topic: write {{namespace}}name/name.",
         )
     return topic
 

@@ -11,14 +11,11 @@ written; children of one name are an array; the text of an element that has attr
 ``#text``, and of one that has none is all that it is. Everything is text: no schema says what is a
 number. A declaration of a namespace is an attribute of the element that makes it.
 
-`unproject`, for programs that get such JSON, is the inverse where an element has text or children,
-and children of one name stand together. What JSON has no place for is lost: comments, processing
-instructions, where text stands between children (it is joined), the order of children of different
-names in turn, and white space between children.
+JSON has no place for comments, processing instructions, the position of text between children (it
+is joined), the order of children of different names in turn, and white space between children.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,11 +24,8 @@ from typing import Any, cast
 from lxml import etree
 
 from filters.documents import parse_own
-from mediation.soap.envelopes import xml_attribute, xml_text
 
 _XML = "http://www.w3.org/XML/1998/namespace"
-_NAME = re.compile(r"(?:[^\W\d][\w.-]*:)?[^\W\d][\w.-]*\Z")
-_DEEPEST = 200
 
 MOST_PARTS = 20_000
 """Elements and attributes of XML that becomes JSON; what has more stays XML."""
@@ -57,25 +51,6 @@ def project(payload: bytes) -> Any:
             inner = _closed(element, around.pop())
             _add(around[-1].members, _name(element), inner)
     return outer.members
-
-
-def unproject(value: Any) -> bytes:
-    """The XML that *value*, of `project`, stands for.
-
-    Raises:
-        ValueError: It stands for none.
-    """
-    if not isinstance(value, dict) or len(value) != 1:
-        raise ValueError("no element")
-    [(name, inner)] = value.items()
-    parts: list[str] = []
-    _write(parts, name, inner, _DEEPEST)
-    octets = "".join(parts).encode()
-    try:
-        parse_own(octets)
-    except etree.XMLSyntaxError as error:
-        raise ValueError(f"no XML: {error}") from None
-    return octets
 
 
 def may_project(payload: bytes) -> bool:
@@ -158,31 +133,3 @@ def _attribute_name(name: str, scope: Mapping[str | None, str]) -> str:
         prefix for prefix, uri in scope.items() if prefix is not None and uri == namespace
     )
     return f"{prefix}:{local}"
-
-
-def _write(parts: list[str], name: str, value: Any, deep: int) -> None:
-    if deep < 0:
-        raise ValueError("too deep")
-    members = value if isinstance(value, dict) else {"#text": value}
-    parts.append(f"<{_checked(name)}")
-    for member, one in members.items():
-        if member.startswith("@"):
-            parts.append(f" {_checked(member[1:])}={xml_attribute(_text(one))}")
-    parts.append(f">{xml_text(_text(members.get('#text', '')))}")
-    for member, one in members.items():
-        if not member.startswith("@") and member != "#text":
-            for each in one if isinstance(one, list) else [one]:
-                _write(parts, member, each, deep - 1)
-    parts.append(f"</{name}>")
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("no text")
-    return value
-
-
-def _checked(name: str) -> str:
-    if _NAME.match(name) is None:
-        raise ValueError("no name")
-    return name

@@ -47,7 +47,7 @@ class EventShape:
 
     @property
     def soap(self) -> None:
-        """None: it is no envelope."""
+        """None: it is not an envelope."""
 
     @property
     def tells(self) -> frozenset[Fact]:

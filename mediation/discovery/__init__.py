@@ -12,9 +12,9 @@ from mediation.discovery.authorization import (
     Decision,
     Denial,
     admit_decision,
-    decide,
+    check_access,
+    precheck_possession,
     read_property,
-    unfit,
     write_property,
 )
 from mediation.discovery.checks import (
@@ -211,6 +211,7 @@ __all__ = [
     "body_digest",
     "can_receive",
     "canonical_document",
+    "check_access",
     "check_advertisement",
     "check_answer",
     "check_created",
@@ -220,7 +221,6 @@ __all__ = [
     "check_request",
     "check_times",
     "check_withdrawal",
-    "decide",
     "decrypt",
     "encrypt",
     "encrypt_advertisement",
@@ -236,6 +236,7 @@ __all__ = [
     "open_advertisement",
     "path_of",
     "place_uuid",
+    "precheck_possession",
     "queries_of",
     "read",
     "read_advertisement",
@@ -251,7 +252,6 @@ __all__ = [
     "stranger",
     "topic_id_of",
     "topic_of",
-    "unfit",
     "write",
     "write_property",
 ]

@@ -1,4 +1,4 @@
-"""Who may publish on a protected topic, and who may subscribe to it.
+"""Check the right to publish on a protected topic, or to subscribe to it.
 
 A topic is protected when somebody advertised it. Its creator may do both; others what a Delegation
 of the creator gives them, until it ends. A Possession, made for one request alone, proves that the
@@ -29,7 +29,7 @@ from mediation.discovery.xml_signature import decode_base64
 
 
 class Denial(Enum):
-    """Why something is not allowed. The value is said to who asked."""
+    """Why access is denied. The value is told to the sender."""
 
     MISSING = "the request proves no right to the topic"
     MALFORMED = "what the request brings cannot be read"
@@ -69,19 +69,19 @@ def read_property(text: str, *, learnt: set[str] | None = None) -> Authorization
     """Read the value of `AUTHORIZATION_PROPERTY`.
 
     Raises:
-        Refused: It is none.
+        Refused: It is not an Authorization.
     """
     return read_as(Authorization, decode_base64(text), learnt=learnt).value
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What somebody asks for.
+    """A request for access to a topic.
 
     Attributes:
         request: The message id of the request.
         audiences: The addresses that this gateway is known by; a request is sent to one of them.
-        digest: That of what the proof came with; None where nobody could tell.
+        digest: The digest of the content that the proof came with; None where it is unknown.
         needs_digest: A Possession without a digest is not enough.
     """
 
@@ -94,11 +94,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether it is allowed.
+    """The answer to an access request: allowed or not, to whom, and for how long.
 
     Attributes:
-        denial: Why not; None: it is allowed.
-        holder: Who asks, where that is proved.
+        denial: Why it is denied; None: it is allowed.
+        holder: The identifier of the sender, where that is proved.
         until: When the right ends: no lease is longer.
         delegation: The id of the delegation that it rests on.
         proof: The id of the Possession that it rests on, and when that expires.
@@ -115,7 +115,7 @@ class Decision:
         return self.denial is None
 
 
-def decide(
+def check_access(
     topic: AnyAdvertisement,
     access: Access,
     verifier: Verifier,
@@ -139,7 +139,7 @@ def decide(
         learnt: Collects the names in what the request brings, as `parse_document` does.
     """
     try:
-        return _decide(
+        return _check_access(
             topic, access, verifier, now, possession, delegation, holder, revoked, learnt
         )
     except _Denied as denied:
@@ -150,7 +150,7 @@ def decide(
         return Decision(Denial.MALFORMED)
 
 
-def unfit(
+def precheck_possession(
     topic_id: UUID,
     access: Access,
     possession: bytes | None,
@@ -158,9 +158,9 @@ def unfit(
     now: datetime,
     learnt: set[str] | None = None,
 ) -> Denial | None:
-    """Why `decide` would deny what rests on *possession*, whoever signed it; None: it might not.
+    """Return why `check_access` would deny *possession*, whoever signed it; None if it might not.
 
-    No signature is looked at: it is what a stranger is asked first.
+    It comes first for strangers, because it costs no check of a signature.
     """
     if possession is None:
         return Denial.MISSING
@@ -168,11 +168,11 @@ def unfit(
         claim = read_as(Possession, possession, learnt=learnt).value
     except Refused:
         return Denial.MALFORMED
-    return _misfit(topic_id, access, claim, now)
+    return _claim_denial(topic_id, access, claim, now)
 
 
 def admit_decision(decision: Decision, window: ReplayWindow, *, now: datetime) -> Decision:
-    """Remember the Possession that *decision* rests on; deny what rests on one that came before."""
+    """Remember the Possession that *decision* rests on; deny one that came before."""
     if not decision.allowed or decision.proof is None:
         return decision
     id, expires = decision.proof
@@ -192,7 +192,7 @@ class _Denied(Exception):
         self.holder = holder
 
 
-def _decide(
+def _check_access(
     topic: AnyAdvertisement,
     access: Access,
     verifier: Verifier,
@@ -209,18 +209,18 @@ def _decide(
     if holder is None:
         if possession is None:
             raise _Denied(Denial.MISSING)
-        holder, proof = _possessor(topic.topic_id, access, verifier, now, possession, learnt)
+        holder, proof = _check_possession(topic.topic_id, access, verifier, now, possession, learnt)
     if holder == topic.creator.entity_id:
         return Decision(None, holder, topic.expires, None, proof)
     if delegation is None:
         raise _Denied(Denial.NOT_DELEGATED, holder)
-    given = _delegated(topic, access, verifier, now, delegation, holder, learnt)
+    given = _check_delegation(topic, access, verifier, now, delegation, holder, learnt)
     if given.id in revoked:
         raise _Denied(Denial.REVOKED, holder)
     return Decision(None, holder, given.not_after, given.id, proof)
 
 
-def _possessor(
+def _check_possession(
     topic_id: UUID,
     access: Access,
     verifier: Verifier,
@@ -228,18 +228,20 @@ def _possessor(
     octets: bytes,
     learnt: set[str] | None,
 ) -> tuple[str, tuple[str, datetime]]:
-    """Who proves to have which key, and by what."""
+    """Return the identifier of the signer, and id and expiry of its proof."""
     received = read_as(Possession, octets, learnt=learnt)
     claim = received.value
-    why = _misfit(topic_id, access, claim, now)
+    why = _claim_denial(topic_id, access, claim, now)
     if why is not None:
         raise _Denied(why)
     signer = verifier.verify(received, Role.ENTITY, now=now)
     return signer.identifier, (claim.id, claim.expires)
 
 
-def _misfit(topic_id: UUID, access: Access, claim: Possession, now: datetime) -> Denial | None:
-    """Why *claim* is not for *access*."""
+def _claim_denial(
+    topic_id: UUID, access: Access, claim: Possession, now: datetime
+) -> Denial | None:
+    """Return why *claim* is not for *access*; None if it is."""
     if claim.topic_id != topic_id:
         return Denial.OTHER_TOPIC
     if claim.right is not access.right:
@@ -260,7 +262,7 @@ def _misfit(topic_id: UUID, access: Access, claim: Possession, now: datetime) ->
     return None
 
 
-def _delegated(
+def _check_delegation(
     topic: AnyAdvertisement,
     access: Access,
     verifier: Verifier,

@@ -1,4 +1,4 @@
-"""What has to hold of a message before anybody acts on it.
+"""Check a message before anybody acts on it.
 
 `receive` is for messages, `check_advertisement` for advertisements wherever they come from, and
 `check_created` for the answer to a request for a topic. What a stranger can make us do grows in
@@ -47,7 +47,7 @@ from mediation.discovery.values import (
 from mediation.discovery.writing import canonical_document
 
 MAX_AHEAD = timedelta(seconds=60)
-"""How far another's clock may be ahead of ours."""
+"""The most that the clock of a sender may be ahead of ours."""
 MAX_LIFE = timedelta(minutes=10)
 """The longest time from Issued to Expires of a message."""
 MAX_SEEN = 100_000
@@ -67,7 +67,7 @@ class ReplayWindow:
         self._most = most
         self._seen: dict[tuple[str, str], datetime] = {}
         self._swept: datetime | None = None
-        """When those that are over were last looked for: a full window is not searched for each."""
+        """The time of the last purge: a full window is not searched for each message."""
 
     def admit(self, sender: str, id: str, *, expires: datetime, now: datetime) -> None:
         """Remember a message.
@@ -135,7 +135,7 @@ _SENDERS: Mapping[type, frozenset[Role | None]] = {
     TopicDiscoveryResponse: frozenset({Role.NODE, Role.ENTITY}),
     Refusal: frozenset({Role.NODE}),
 }
-"""Who may send a message; strangers have no role."""
+"""The role of the sender of each message; strangers have no role."""
 _ADDRESSED = (
     NodeDiscoveryResponse,
     TopicCreationRequest,
@@ -190,7 +190,7 @@ def _check(
     received = read(octets, learnt=learnt)
     message = received.value
     if not isinstance(message, Message):
-        raise Malformed("The document is no message with a head.")
+        raise Malformed("The document is not a message with a head.")
     head = message.head
     check_times(head.issued, head.expires, now=now)
     # An encrypted message without To could be encrypted anew by its receiver, for another.
@@ -305,7 +305,7 @@ def _check_current(advertisement: AnyAdvertisement, now: datetime) -> None:
 
 
 class Standing(Enum):
-    """What an advertisement is beside the known one of its topic."""
+    """The relation of an advertisement to the known one of its topic."""
 
     NEWER = "newer"
     """It takes the other's place."""
@@ -324,7 +324,7 @@ def standing(known: CheckedAdvertisement, new: CheckedAdvertisement) -> Standing
 
 
 def _claim(advertisement: AnyAdvertisement) -> tuple[UUID, str, object]:
-    """Whose a topic is, and its synopsis, or what it is hidden in."""
+    """Return the creator of a topic and its synopsis, which may be encrypted."""
     claim = (
         advertisement.data
         if isinstance(advertisement, EncryptedAdvertisement)
@@ -400,9 +400,9 @@ def check_request(request: Checked) -> TopicCreationRequest:
     """
     message = request.message
     if not isinstance(message, TopicCreationRequest):
-        raise Malformed("The message is no TopicCreationRequest.")
+        raise Malformed("The message is not a TopicCreationRequest.")
     if message.creator.entity_id != message.head.sender:
-        raise Mismatch("The topic would be another's than the sender's.")
+        raise Mismatch("The creator of the topic is not the sender of the request.")
     return message
 
 
@@ -422,7 +422,7 @@ def check_created(
     """
     message = response.message
     if not isinstance(message, TopicCreationResponse):
-        raise Malformed("The message is no TopicCreationResponse.")
+        raise Malformed("The message is not a TopicCreationResponse.")
     check_answer(request.head, message.head)
     received = read_carried(message.advertisement)
     node = verifier.verify(received, Role.NODE, now=now)
@@ -442,9 +442,9 @@ def check_created(
     if found.descriptors != _canonical(request.descriptors):
         raise Mismatch("The descriptors are not those of the request.")
     if found.synopsis != place_uuid(request.synopsis, found.topic_id):
-        raise Mismatch("The synopsis does not come of the placeholder.")
+        raise Mismatch("The synopsis does not match the placeholder of the creation request.")
     if request.lifetime is not None and found.expires > request.lifetime.after(found.created):
-        raise Mismatch("The topic lives longer than was asked for.")
+        raise Mismatch("The topic lives longer than the creation request allows.")
     return Created(message.advertisement, found)
 
 
@@ -482,6 +482,6 @@ def check_withdrawal(withdrawal: Checked, known: AnyAdvertisement) -> None:
     """
     message = withdrawal.message
     if not isinstance(message, TopicWithdrawal) or message.topic_id != known.topic_id:
-        raise Malformed("The message is no withdrawal of this topic.")
+        raise Malformed("The message does not withdraw this topic.")
     if withdrawal.signer is None or withdrawal.signer.identifier != known.creator.entity_id:
-        raise Mismatch("The topic is withdrawn by another than its creator.")
+        raise Mismatch("The withdrawal is not signed by the creator of the topic.")

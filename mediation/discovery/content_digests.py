@@ -3,7 +3,7 @@ else beside the proof.
 
 | sent with                   | SHA-256 of                                                       |
 |-----------------------------|------------------------------------------------------------------|
-| an event, SOAP or native    | its payload, in canonical form; data that is no XML as it is;    |
+| an event, SOAP or native    | its payload, in canonical form; data that is not XML as it is;    |
 |                             | then the SHA-256 of each attachment                              |
 | another request in SOAP     | the Body, in canonical form                                      |
 | a request in JSON           | the members without ``tdn_...``, sorted by name, without blanks  |
@@ -46,7 +46,7 @@ def body_digest(envelope: bytes) -> str:
     """The digest of the Body of a request in SOAP.
 
     Raises:
-        Refused: It is no envelope.
+        Refused: It is not an envelope.
     """
     root = parse_document(envelope)
     body = next(root.iterchildren(f"{{{read_envelope(root).soap.value}}}Body"))
@@ -57,7 +57,7 @@ def json_digest(octets: bytes) -> str:
     """The digest of a request in JSON.
 
     Raises:
-        Refused: It is no JSON.
+        Refused: It is not JSON.
     """
     try:
         said = json.loads(octets)

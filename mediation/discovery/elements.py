@@ -7,21 +7,6 @@ from lxml import etree
 
 from mediation import names
 from mediation.discovery.errors import Fault, Malformed
-from mediation.discovery.parts import (
-    Children,
-    boolean,
-    canonical,
-    choice,
-    duration,
-    identifier,
-    instant,
-    is_token,
-    read_if,
-    text,
-    uri,
-    uuid,
-    word_of,
-)
 from mediation.discovery.values import (
     MAX_DESCRIPTORS,
     MAX_MESSAGE,
@@ -53,6 +38,21 @@ from mediation.discovery.values import (
     TopicDiscoveryRequest,
     TopicDiscoveryResponse,
     TopicWithdrawal,
+)
+from mediation.discovery.xml_fields import (
+    Children,
+    boolean,
+    canonical,
+    choice,
+    duration,
+    identifier,
+    instant,
+    is_token,
+    read_if,
+    text,
+    uri,
+    uuid,
+    word_of,
 )
 from mediation.soap.envelopes import local_name, namespace_of
 
@@ -117,7 +117,7 @@ def _property(element: etree._Element) -> Property:
     name = element.get("name", "").strip()
     if not is_token(name):
         raise Malformed(
-            "A Property has no name, or one that is no NCName of at most 80 characters."
+            "The name of a Property is missing, or is not an NCName of at most 80 characters."
         )
     kind = word_of(PropertyType, element.get("type", PropertyType.STRING.value), "The type")
     found = Property(name, value, kind)
@@ -168,7 +168,7 @@ def _synopsis(element: etree._Element) -> Synopsis:
     kind = word_of(SynopsisType, element.get("type", ""), "The type of a Synopsis")
     namespace = element.get("namespace")
     if kind is not SynopsisType.PATH and namespace is not None:
-        raise Malformed("A Synopsis that is no path has a namespace.")
+        raise Malformed("A Synopsis has a namespace, which only a path may have.")
     if kind is SynopsisType.PROPERTIES:
         parts = Children(element, "type")
         properties = tuple(_property(child) for child in parts.many("Property"))
@@ -292,7 +292,7 @@ def _max_results(element: etree._Element) -> int:
     """Read a number above 0; one above `MAX_RESULTS` is read as that."""
     word = text(element).strip().removeprefix("+")
     if not (word.isascii() and word.isdecimal() and len(word) <= 40 and int(word)):
-        raise Malformed("MaxResults is no number above 0.")
+        raise Malformed("MaxResults is not a number above 0.")
     return min(int(word), MAX_RESULTS)
 
 

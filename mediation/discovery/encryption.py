@@ -24,13 +24,13 @@ from filters.documents import parse_own
 from mediation import names
 from mediation.discovery.credentials import SMALLEST_RSA, Credentials, usage_of
 from mediation.discovery.errors import DecryptionFailed, Malformed
-from mediation.discovery.parts import Children, attribute, canonical, text
 from mediation.discovery.values import (
     MAX_RESPONSE,
     Creator,
     EncryptedAdvertisement,
     TopicAdvertisement,
 )
+from mediation.discovery.xml_fields import Children, attribute, canonical, text
 from mediation.discovery.xml_signature import decode_base64
 from mediation.soap.envelopes import xml_text
 
@@ -43,12 +43,12 @@ _BEGINNING = re.compile(rb"\s*(?:<\?xml[^>]*\?>)?\s*<(?:[^\s<>:/]+:)?EncryptedDa
 
 
 def is_encrypted(octets: bytes) -> bool:
-    """Whether *octets* begin as an encrypted message does."""
+    """Return True if *octets* begin as an encrypted message does."""
     return _BEGINNING.match(octets) is not None
 
 
 def can_receive(certificate: x509.Certificate) -> bool:
-    """Whether messages can be encrypted for the holder of *certificate*: its key is RSA, large
+    """Return True if messages can be encrypted for *certificate*: its key is RSA, large
     enough, and certified for the encipherment of keys."""
     key = certificate.public_key()
     usage = usage_of(certificate)
@@ -193,10 +193,10 @@ _OAEP = OAEP(MGF1(SHA256()), SHA256(), None)
 
 def _read_data(root: etree._Element) -> _Data:
     if root.tag != f"{{{names.XENC}}}EncryptedData":
-        raise Malformed("The document is no EncryptedData.")
+        raise Malformed("The document is not an EncryptedData.")
     parts = Children(root, "Type")
     if root.get("Type", names.XENC_ELEMENT) != names.XENC_ELEMENT:
-        raise Malformed("What is encrypted is no element.")
+        raise Malformed("The encrypted content is not an element.")
     _check_method(_one(parts, "EncryptionMethod"), names.XENC_AES256_GCM)
     info = Children(_one(parts, "KeyInfo", names.DSIG))
     key = _read_key(_one(info, "EncryptedKey"))
@@ -210,7 +210,7 @@ def _read_data(root: etree._Element) -> _Data:
 
 def _read_key(root: etree._Element) -> _Key:
     if root.tag != f"{{{names.XENC}}}EncryptedKey":
-        raise Malformed("The key is no EncryptedKey.")
+        raise Malformed("The key is not an EncryptedKey.")
     parts = Children(root, "Recipient")
     method = _one(parts, "EncryptionMethod")
     if method.get("Algorithm") != names.XENC_RSA_OAEP:

@@ -22,7 +22,6 @@ from filters.documents import parse_own
 from mediation import names
 from mediation.discovery.elements import CARRIERS, ELEMENTS
 from mediation.discovery.errors import Malformed
-from mediation.discovery.parts import canonical, uuid
 from mediation.discovery.values import (
     ID_PREFIXES,
     MAX_RESPONSE,
@@ -30,6 +29,7 @@ from mediation.discovery.values import (
     EncryptedAdvertisement,
     TopicAdvertisement,
 )
+from mediation.discovery.xml_fields import canonical, uuid
 from mediation.discovery.xml_signature import XmlSignature, cut_signature
 from mediation.soap.envelopes import local_name
 
@@ -64,9 +64,9 @@ def read(octets: bytes, *, learnt: set[str] | None = None) -> Received[Element]:
         learnt: Collects the names in the document, as `parse_document` does.
 
     Raises:
-        Refused: It is no XML, has a document type or an instruction, or is too large or complex.
+        Refused: It is not XML, has a document type or an instruction, or is too large or complex.
         SignatureRefused: Its signature has another shape than the one that there is.
-        Malformed: It is none, or breaks the schema or a bound.
+        Malformed: It is not a message of topic discovery, or breaks the schema or a bound.
     """
     require_utf_8(octets)
     return _read(parse_document(octets, limits=_LIMITS, names=learnt), octets)
@@ -75,7 +75,9 @@ def read(octets: bytes, *, learnt: set[str] | None = None) -> Received[Element]:
 def _read(root: etree._Element, octets: bytes) -> Received[Element]:
     known = ELEMENTS.get(root.tag)
     if known is None:
-        raise Malformed("The document is no message of topic discovery.", value=str(root.tag)[:200])
+        raise Malformed(
+            "The document is not a message of topic discovery.", value=str(root.tag)[:200]
+        )
     if len(octets) > known.most:
         raise Malformed(f"{local_name(root)} is larger than {known.most} bytes.")
     signature = cut_signature(root) if known.prefix else None
@@ -94,7 +96,7 @@ def read_as(
     """
     received = read(octets, learnt=learnt)
     if not isinstance(received.value, kind):
-        raise Malformed(f"The document is no {kind.__name__}.")
+        raise Malformed(f"The document is not of the type {kind.__name__}.")
     return received  # type: ignore[return-value]  # Its value has just been looked at.
 
 
@@ -113,7 +115,7 @@ def topic_id_of(octets: bytes) -> UUID:
     """
     root = parse_own(octets)  # As for `read_carried`.
     if root.tag != f"{{{names.TDN}}}SignedTopicAdvertisement":
-        raise Malformed("The document is no SignedTopicAdvertisement.")
+        raise Malformed("The document is not a SignedTopicAdvertisement.")
     found: list[etree._Element] = _TOPIC_ID(root)  # type: ignore[assignment]
     if len(found) != 1:
         raise Malformed("An advertisement lacks its TopicId.")
@@ -137,7 +139,7 @@ def _advertisement_in(
     received: Received[Element],
 ) -> Received[TopicAdvertisement | EncryptedAdvertisement]:
     if not isinstance(received.value, TopicAdvertisement | EncryptedAdvertisement):
-        raise Malformed("The document is no advertisement of a topic.")
+        raise Malformed("The document is not the advertisement of a topic.")
     return received  # type: ignore[return-value]  # As above.
 
 
@@ -147,7 +149,7 @@ _IDS = etree.XPath(
 )
 
 _LIKE_IDS = (b'ID="', b'Id="', b'id="')
-"""What attributes of such names have in canonical form."""
+"""The text before the values of such attributes in canonical form."""
 
 
 def _whole(signed: bytes) -> etree._Element:
@@ -165,13 +167,15 @@ def _whole(signed: bytes) -> etree._Element:
         if value.strip().startswith(ID_PREFIXES):
             owner = value.getparent()
             if value in seen or owner is None or not _may_have_id(owner, value):
-                raise Malformed("An ID stands where none may, or twice.", value=value[:100])
+                raise Malformed(
+                    "An ID is repeated, or stands where IDs are not allowed.", value=value[:100]
+                )
             seen.add(value)
     return root
 
 
 def _may_have_id(owner: etree._Element, value: str) -> bool:
-    """Whether *owner* is signed, as far up as its document goes."""
+    """Return True if *owner* is signed, as far up as its document goes."""
     known = ELEMENTS.get(owner.tag)
     if known is None or not known.prefix or owner.get("ID") != value:
         return False

@@ -1,4 +1,4 @@
-"""Who signed a message: digest, signature, certificates up to an anchor, identifier.
+"""Verify signatures: digest, signature, certificates up to an anchor, identifier.
 
 There are two sets of anchors, for nodes and for entities, that have nothing in common: else any
 entity could sign advertisements as a node. That the identifier of a key is the one that a message
@@ -64,7 +64,7 @@ class Anchors:
         plain = frozenset(word.replace(":", "").lower() for word in self.fingerprints)
         for word in plain:
             if len(word) != 64 or not set(word) <= set("0123456789abcdef"):
-                raise ValueError(f"{word!r} is no SHA-256 in hexadecimal digits")
+                raise ValueError(f"{word!r} is not a SHA-256 in 64 hexadecimal digits")
         object.__setattr__(self, "fingerprints", plain)
 
 
@@ -99,7 +99,7 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Who signed: the identifier that its key gives, and its certificate."""
+    """The signer of a message: the identifier that its key gives, and its certificate."""
 
     identifier: str
     role: Role
@@ -127,8 +127,9 @@ class Verifier:
         """Check the signature of *received*, which is to be of a *role*.
 
         Raises:
-            SignatureRefused: There is none, it covers something else or is wrong, its certificate
-                leads to no anchor for *role* or is not valid at *now*, or its key is refused.
+            SignatureRefused: The signature is missing, covers something else or is wrong, its
+                certificate leads to no anchor for *role* or is not valid at *now*, or its key is
+                refused.
         """
         signature = received.signature
         if signature is None:
@@ -198,7 +199,7 @@ class Verifier:
         return chain
 
     def _is_anchor_of_others(self, certificate: x509.Certificate, role: Role) -> bool:
-        """Whether *certificate*, or another with its key, is an anchor of any role but *role*."""
+        """Return True if *certificate*, or another with its key, is an anchor of another role."""
         others = [self.trust.anchors(each) for each in Role if each is not role]
         return any(
             fingerprint_of(certificate) in each.fingerprints
@@ -262,7 +263,7 @@ def _key_of(certificate: x509.Certificate) -> bytes:
 
 
 def _issued(one: x509.Certificate, other: x509.Certificate) -> bool:
-    """Whether *one* certified *other*."""
+    """Return True if *one* certified *other*."""
     try:
         other.verify_directly_issued_by(one)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
@@ -274,7 +275,7 @@ def read_authorities(pem: bytes) -> tuple[x509.Certificate, ...]:
     """Read certificates of authorities in PEM.
 
     Raises:
-        ValueError: There is none, or one that cannot be read.
+        ValueError: *pem* has no certificate, or one that cannot be read.
     """
     return tuple(x509.load_pem_x509_certificates(pem))
 
@@ -284,7 +285,7 @@ def read_anchors(pem: bytes) -> Anchors:
     the holder of any other.
 
     Raises:
-        ValueError: There is none, or one that cannot be read.
+        ValueError: *pem* has no certificate, or one that cannot be read.
     """
     known = read_authorities(pem)
     authorities = tuple(one for one in known if _is_authority(one))

@@ -22,16 +22,16 @@ from filters import Step, Topic, dialects
 from filters.documents import parse_own
 from mediation import names
 from mediation.discovery.errors import SynopsisRefused
-from mediation.discovery.parts import canonical, is_token, urn
 from mediation.discovery.values import MAX_TOKEN, Property, Synopsis, SynopsisType
 from mediation.discovery.writing import canonical_document
+from mediation.discovery.xml_fields import canonical, is_token, urn
 
 MAX_LEVELS = 16
 """The most levels of a path, with the UUID's."""
 MAX_SYNOPSIS = 16 * 2**10
 """The most bytes of a placeholder."""
 TOKEN = "{uuid}"
-"""What stands for the level of the UUID in the placeholder of a path."""
+"""The level for the UUID in the placeholder of a path."""
 UUID_NAME = "uuid"
 """The tag, and the property, that holds the UUID."""
 _TOPIC_ID = f"{{{names.TDN}}}TopicId"
@@ -70,7 +70,7 @@ def _path(synopsis: Synopsis, topic_id: UUID) -> Synopsis:
     if synopsis.namespace is not None and (
         not synopsis.namespace or set(synopsis.namespace) & set("{} \t\r\n")
     ):
-        raise SynopsisRefused("The namespace of the path is no URI.")
+        raise SynopsisRefused("The namespace of the path is not a URI.")
     levels = synopsis.text.split("/") if synopsis.text else []
     if levels.count(TOKEN) > 1:
         raise SynopsisRefused(f"The path has {TOKEN} twice.")
@@ -80,14 +80,14 @@ def _path(synopsis: Synopsis, topic_id: UUID) -> Synopsis:
         raise SynopsisRefused(f"The path has more than {MAX_LEVELS} levels.")
     if not all(level == TOKEN or is_token(level) for level in levels):
         raise SynopsisRefused(
-            f"A level of the path is no NCName of at most {MAX_TOKEN} characters."
+            f"A level of the path is not an NCName of at most {MAX_TOKEN} characters."
         )
     level = level_of(topic_id)
     return replace(synopsis, text="/".join(level if one == TOKEN else one for one in levels))
 
 
 def level_of(topic_id: UUID) -> str:
-    """The level that a UUID is in a path. A UUID may begin with a digit, and then is no NCName."""
+    """Return a UUID as a level of a path: prefixed, because no NCName begins with a digit."""
     return f"u-{topic_id}"
 
 
@@ -99,7 +99,7 @@ def _tags(synopsis: Synopsis, topic_id: UUID) -> Synopsis:
     pairs = synopsis.text.split(",") if synopsis.text else []
     found = [pair.partition("=") for pair in pairs]
     if not all(sign and is_token(name) for name, sign, _ in found):
-        raise SynopsisRefused("The tags are no list like a=1,b=2.")
+        raise SynopsisRefused("The tags are not a list like a=1,b=2.")
     _check_names([name for name, _, _ in found])
     return replace(synopsis, text=",".join([*pairs, f"{UUID_NAME}={topic_id}"]))
 
@@ -120,9 +120,9 @@ def _xml(synopsis: Synopsis, topic_id: UUID) -> Synopsis:
     try:
         root = parse_own(canonical_document(synopsis.document or b""))
     except etree.XMLSyntaxError:
-        raise SynopsisRefused("The document of the synopsis is no XML.") from None
+        raise SynopsisRefused("The document of the synopsis is not XML.") from None
     if next(root.iter(_TOPIC_ID), None) is not None:
-        raise SynopsisRefused("TopicId is the node's to give.")
+        raise SynopsisRefused("The document has a TopicId, which only the node adds: leave it out.")
     # A prefix of ours on the element alone: the document's own declarations stay as they are.
     added = etree.Element(_TOPIC_ID, nsmap={"tdn": names.TDN})
     added.text = urn(topic_id)
@@ -142,7 +142,7 @@ _PLACERS: Mapping[SynopsisType, Callable[[Synopsis, UUID], Synopsis]] = {
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to subscribe to for a topic: a topic of the messaging system, or else a content filter.
+    """The subscription for a topic: a topic of the messaging system, or else a content filter.
 
     Attributes:
         dialect: The dialect of *expression*, a URI; None where there is a topic.
@@ -154,7 +154,7 @@ class Selection:
 
 
 def selection_of(synopsis: Synopsis, topic_id: UUID) -> Selection:
-    """What to subscribe to for the topic of a finished *synopsis*.
+    """Return the subscription for the topic of a finished *synopsis*.
 
     Raises:
         SynopsisRefused: It does not have the UUID where a node puts it.

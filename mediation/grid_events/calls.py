@@ -55,7 +55,7 @@ def read_lease(octets: bytes) -> int:
     """Read the milliseconds that were granted in the answer to subscribeLease.
 
     Raises:
-        Refused: It is no such answer.
+        Refused: It is not such an answer.
     """
     body = read_envelope(parse_document(octets)).body
     if not body:

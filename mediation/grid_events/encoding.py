@@ -203,7 +203,7 @@ class Encoded:
         """The text of a simple value, as it stands; None where there is none.
 
         Raises:
-            MediationError: ``MESSAGE_INVALID``: it is no simple value.
+            MediationError: ``MESSAGE_INVALID``: it is not a simple value.
         """
         if not _PLAIN.issuperset(element.keys()):  # Nearly all have a type, and no more.
             element = self.at(element)
@@ -212,7 +212,7 @@ class Encoded:
         if not len(element):
             return element.text or ""
         if elements(element):
-            raise _invalid(f"The field {quoted(local_name(element))} is no simple value.")
+            raise _invalid(f"The field {quoted(local_name(element))} is not a simple value.")
         return whole_text(element)
 
     def trimmed(self, element: etree._Element) -> str | None:
@@ -231,7 +231,7 @@ class Encoded:
             return None
         number = long_of(text)
         if number is None:
-            raise _invalid(f"The field {quoted(local_name(self.at(element)))} is no xsd:long.")
+            raise _invalid(f"The field {quoted(local_name(self.at(element)))} is not an xsd:long.")
         return number
 
     def octets(self, element: etree._Element) -> bytes:

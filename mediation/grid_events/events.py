@@ -146,7 +146,7 @@ def read_event(encoded: Encoded, element: etree._Element, *, known_only: bool = 
         known_only: An event whose type is not known here is refused, and so is an array.
 
     Raises:
-        MediationError: ``MESSAGE_INVALID``: a field is no value of its type, or too long.
+        MediationError: ``MESSAGE_INVALID``: a field is not a value of its type, or too long.
             ``EVENT_TYPE``, its names the type.
     """
     element = encoded.at(element)
@@ -202,7 +202,7 @@ def _long(name: str, text: str | None) -> int | None:
         return None
     number = long_of(text)
     if number is None:
-        raise _invalid(f"The field {quoted(name)} is no xsd:long.")
+        raise _invalid(f"The field {quoted(name)} is not an xsd:long.")
     return number
 
 

@@ -67,7 +67,7 @@ def _conditions(pattern: Event) -> Iterator[str]:
 
 
 def _namespace(namespace: str, *, on_topic: bool) -> str:
-    """The condition that an event's namespace is *namespace*: what is no event of ours has the
+    """The condition that an event's namespace is *namespace*: what is not an event of ours has the
     one of its topic, where that is looked at, else its own."""
     same = f"/*/eventNamespace = {_literal(namespace)}"
     if "#" in namespace:

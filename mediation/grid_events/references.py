@@ -55,7 +55,7 @@ def read_port(octets: bytes) -> EndpointReference:
     """Read a port, in any of its spellings.
 
     Raises:
-        Refused: It is no XML document. ``EPR_INVALID``: it has no location that can be used.
+        Refused: It is not an XML document. ``EPR_INVALID``: it has no location that can be used.
     """
     if len(octets) > MAX_REFERENCE_OCTETS:
         raise _unusable("The reference is too long.")
@@ -88,7 +88,7 @@ def _read(encoded: Encoded, element: etree._Element) -> Port:
         raise _unusable("The reference has no location.")
     name = _text(encoded, binding, "name") or None
     if name is not None and not is_namespace(name):
-        raise _unusable("The binding name of the reference is no URI.")
+        raise _unusable("The binding name of the reference is not a URI.")
     said = (_text(encoded, port_type, "uri"), _text(encoded, port_type, "name"))
     return Port(location, name, _text(encoded, fields, "name"), said)
 
@@ -115,7 +115,7 @@ def port_of(reference: EndpointReference) -> Port:
         try:
             return _read(Encoded(root), root)
         except MediationError:
-            continue  # It is no port.
+            continue  # It is not a port.
     return Port(reference.address)
 
 

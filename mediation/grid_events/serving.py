@@ -71,7 +71,7 @@ def read_call(octets: bytes) -> HandleEvent | SubscribeLease:
     """Read a call.
 
     Raises:
-        Refused: It is none.
+        Refused: It is not a call.
     """
     method = _method(parse_document(octets))
     call, namespace = Call(method), namespace_of(method)
@@ -94,7 +94,7 @@ def _method(root: etree._Element) -> etree._Element:
     """The element of the method.
 
     Raises:
-        MediationError: There is none, or what is asked of a receiver besides is not known here.
+        MediationError: The method is missing, or a mandatory header block is not understood.
     """
     if root.tag != _ENVELOPE:
         raise MediationError(Reason.VERSION_MISMATCH, "Calls come in an envelope of SOAP 1.1.")

@@ -106,7 +106,7 @@ def _text(value: object) -> str:
 def _long(value: object) -> int:
     number = int(value)  # type: ignore[call-overload]
     if not LEAST_LONG <= number <= GREATEST_LONG:
-        raise ValueError(f"{number} is no xsd:long")
+        raise ValueError(f"{number} is not an xsd:long")
     return int(number)
 
 

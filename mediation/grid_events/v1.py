@@ -58,8 +58,9 @@ from mediation.model.specification import (
 )
 from mediation.model.versions import Family, Form, Soap, Version, Wsa
 from mediation.soap.envelopes import http_headers, xml_text
+from mediation.soap.expiry import expiry_block
 
-_TELLS = TOPICS | {Fact.TIME}
+_TELLS = TOPICS | {Fact.TIME, Fact.EXPIRY}
 _CONTENT_TYPE = http_headers(Soap.V1_1, "")[:1]
 _TIME = "<timestamp xsi:type='xsd:long'>"
 
@@ -114,11 +115,15 @@ def _addressed(before: bytes, start: bytes) -> tuple[bytes, bytes]:
     """Return what stands before the method, with the header block that *start* begins with; and the
     rest of *start*."""
     to, behind, start = start.partition(_BEHIND)
-    block = to + behind
+    return _with_block(before, to + behind), start
+
+
+def _with_block(before: bytes, block: bytes) -> bytes:
+    """Return *before*, what stands before the method, with a further header block."""
     if _HEADER_END in before:
-        return before.replace(_HEADER_END, block + _HEADER_END), start
+        return before.replace(_HEADER_END, block + _HEADER_END)
     header = b"<SOAP-ENV:Header>" + block + _HEADER_END
-    return before.replace(_BODY, header + _BODY), start
+    return before.replace(_BODY, header + _BODY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,13 @@ class CallShape:
         return notification.topic if event is None else event.topic
 
     def render(self, notification: Notification, producer: str) -> CallRendering:
+        made = self._render(notification, producer)
+        if notification.expires is not None:
+            block = expiry_block(notification.expires)
+            made.before_method = _with_block(made.before_method, block)
+        return made
+
+    def _render(self, notification: Notification, producer: str) -> CallRendering:
         via = notification.properties.get(VIA_PROPERTY, "")
         first = self._before(via, producer, "")
         rewritten = rewrite_payload(notification.payload, self.generation)
@@ -159,7 +171,7 @@ class CallShape:
         else:
             read = read_payload(notification.payload)
             if read is None:
-                # Who publishes is no gateway, and says nothing of other specifications.
+                # Who publishes is not a gateway, and says nothing of other specifications.
                 made = made_header(notification) if producer else ""
                 return self._render_made(notification, producer, self._before(via, producer, made))
             event = read

@@ -84,7 +84,7 @@ def convert_envelope(octets: bytes, *, limits: DocumentLimits | None = None) -> 
     else is unchanged, for the envelope may be signed.
 
     Raises:
-        Refused: It is no envelope, or beyond the limits.
+        Refused: It is not an envelope, or beyond the limits.
     """
     octets = in_utf_8(octets)
     read_envelope(parse_document(octets, limits=limits or DocumentLimits()))
@@ -194,7 +194,7 @@ def read_most(element: etree._Element | None) -> int | None:
     (Apache CXF reads it so).
 
     Raises:
-        MediationError: ``MESSAGE_INVALID``: *element* is no number.
+        MediationError: ``MESSAGE_INVALID``: *element* is not a number.
     """
     text = text_of(element) if element is not None else ""
     if not text:

@@ -46,7 +46,7 @@ def is_make_connection(envelope: bytes) -> bool:
     """Return whether the body of an envelope is a MakeConnection, whatever its action is.
 
     Raises:
-        Refused: It is no envelope.
+        Refused: It is not an envelope.
     """
     body = read_envelope(parse_document(envelope)).body
     return bool(body) and body[0].tag == _ELEMENT
@@ -57,7 +57,7 @@ def selected_address(envelope: bytes) -> str:
 
     Raises:
         MediationError: ``SELECTION_MISSING``, ``SELECTION_UNSUPPORTED``.
-        Refused: It is no envelope.
+        Refused: It is not an envelope.
     """
     body = read_envelope(parse_document(envelope)).body
     return _selected(body[0] if body and body[0].tag == _ELEMENT else etree.Element(_ELEMENT))
@@ -73,7 +73,7 @@ def _selected(element: etree._Element) -> str:
         )
     address = text_of(addresses[0]) if addresses else ""
     if not address:
-        raise MediationError(Reason.SELECTION_MISSING, "There is no wsmc:Address.")
+        raise MediationError(Reason.SELECTION_MISSING, "wsmc:Address is missing.")
     return address
 
 

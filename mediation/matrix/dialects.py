@@ -95,7 +95,7 @@ class Dialect:
 _BATCH = Wrapping(
     lambda topic, producer, dialect, wsa: EnvelopeParts(),
     default_action=names.WSMAN_EVENT,
-    tells=frozenset({Fact.ACTION}),
+    tells=frozenset({Fact.ACTION, Fact.EXPIRY}),
 )
 """What a batch of WS-Management says of each of its events."""
 _SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mediation import names
-from mediation.eventing.management import write_delivery, write_event, write_events
+from mediation.eventing.management import batch_expiry, write_delivery, write_event, write_events
 from mediation.matrix.dialects import Dialect
 from mediation.model.facts import Fact
 from mediation.model.messages import Notification
@@ -33,7 +33,7 @@ def write_batch(
         shape.wsa,
         names.WSMAN_EVENTS,
         message_id,
-        recipient.headers,
+        recipient.headers + batch_expiry([event]),
         write_events([write_event(event)]),
     )
 
@@ -48,7 +48,7 @@ def write_publication(dialect: Dialect, event: Notification, to: str) -> Publica
             write_batch(shape, recipient, event, event.id),
             Fact.TOPIC in dialect.says,
         )
-    # Who publishes is no gateway, which would say that the event has passed it.
+    # Who publishes is not a gateway, which would say that the event has passed it.
     called = SPECIFICATIONS[dialect.version].calls
     rendering = render(event, shape, "" if called else to)
     if isinstance(rendering, SoapRendering):

@@ -1,7 +1,7 @@
 """WS-MetadataExchange of September 2004, with WS-Transfer's Get by which clients of DPWS ask for
 the same, and of March 2011 (W3C Recommendation): `SPECIFICATION_2004_09`, `SPECIFICATION_2011_03`.
 
-An unknown dialect is no error in either: there is no section in it.
+An unknown dialect is not an error in either: there is no section in it.
 """
 
 import re
@@ -53,7 +53,8 @@ class Requests200409:
     ) -> Request:
         if names.WSMAN in context.header_namespaces:
             raise MediationError(
-                Reason.ACTION_UNSUPPORTED, "There are no resources of WS-Management to get."
+                Reason.ACTION_UNSUPPORTED,
+                "Get of WS-Management is not offered: there are no resources here.",
             )
         said = {local_name(child): text_of(child) for child in elements(element)}
         dialect = said.get("Dialect", "")

@@ -88,7 +88,7 @@ def parse_date_time(text: str) -> datetime:
     """Read an xsd:dateTime; without a zone it is UTC.
 
     Raises:
-        ValueError: It is none.
+        ValueError: *text* is not an xsd:dateTime.
     """
     match = _DATE_TIME.fullmatch(text)
     if match is None:
@@ -115,7 +115,7 @@ def parse_duration(text: str) -> Duration:
     """Read an xsd:duration.
 
     Raises:
-        ValueError: It is none, or negative and not zero.
+        ValueError: *text* is not an xsd:duration, or is below zero.
     """
     match = _DURATION.fullmatch(text)
     if match is None or text.endswith(("P", "T")):

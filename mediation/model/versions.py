@@ -103,7 +103,7 @@ class EventForm(Enum):
 
 
 class DataForm(Enum):
-    """The form of an event's data, for consumers that are sent no SOAP. Data that is no XML is
+    """The form of an event's data, for consumers that are sent no SOAP. Data that is not XML is
     always as it was published."""
 
     AS_PUBLISHED = "xml"

@@ -331,7 +331,7 @@ def unwrapped_events(notify: etree._Element, *, in_ours: bool) -> Iterable[Unwra
 
 def _unwrapped(message: etree._Element, in_ours: bool) -> Iterable[UnwrappedEvent]:
     """The event of one NotificationMessage, or those of each Message in it. A topic or a reference
-    that cannot be read is no reason to lose an event."""
+    that cannot be read is not a reason to lose an event."""
     topic, reference, payloads = None, None, []
     for child in elements(message):
         match local_name(child):

@@ -150,7 +150,7 @@ def _read_wait(element: etree._Element | None) -> float:
         duration = parse_duration(text)
     except ValueError as error:
         raise MediationError(
-            Reason.MESSAGE_INVALID, "The timeout is no duration.", value=text[:100]
+            Reason.MESSAGE_INVALID, "The timeout is not a duration.", value=text[:100]
         ) from error
     return MAX_WAIT if duration.months else min(duration.seconds.total_seconds(), MAX_WAIT)
 

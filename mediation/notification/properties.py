@@ -92,7 +92,7 @@ def producer_properties(
 ) -> Mapping[str, bytes]:
     """The resource properties of the gateway as a producer and broker
     (WS-BrokeredNotification 1.3, NotificationBrokerRP); *topics* are those known so far, and all
-    that there can be where *fixed*. A topic whose name is no NCName is in none of them: neither an
+    that there can be where *fixed*. A topic whose name is not an NCName is left out: neither an
     expression nor an element of the TopicSet can have it."""
     wsnt = f' xmlns:wsnt="{WSNT}"'
     expressions = "".join(

@@ -46,7 +46,7 @@ def read_topic_namespace(octets: bytes) -> TopicNamespace:
     """Read a ``wstop:TopicNamespace`` document.
 
     Raises:
-        Refused: It is none; the text says what is wrong, and in which line.
+        Refused: It is not a topic namespace; the text says what is wrong, and in which line.
     """
     root = parse_document(octets)
     if root.tag != f"{{{WSTOP}}}TopicNamespace":
@@ -165,7 +165,7 @@ class TopicNamespaces:
             if not self.allows(topic):
                 raise MediationError(
                     Reason.TOPIC_UNSUPPORTED,
-                    f"There is no topic {quoted(str(topic))}, and none may be added there.",
+                    f"The topic {quoted(str(topic))} is not known, and none can be added there.",
                 )
 
     def check_filter(self, filter: Filter) -> None:

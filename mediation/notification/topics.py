@@ -53,7 +53,7 @@ def read_topics(
     *prefixes* are what those stand for that are not declared.
 
     Bad senders write ``|`` unions: an event on each alternative. A dialect that nobody
-    knows is no reason to lose an event: its text is read as a concrete path.
+    knows is not a reason to lose an event: its text is read as a concrete path.
     """
     if element is None or not (text := text_of(element)):
         return (None,)
@@ -182,7 +182,7 @@ def carrying_dialect(topic: Topic, dialect: str | None) -> str:
 
 def topic_set(topics: Collection[Topic]) -> bytes:
     """Write a TopicSet (WS-Topics 1.3): nested elements named after the topics, with
-    ``wstop:topic`` on each that is a topic. A topic whose name is no NCName is left out, for no
+    ``wstop:topic`` on each that is a topic. A topic whose name is not an NCName is left out, for no
     element can have it. A root of the ad hoc namespace has no namespace here either, which only the
     schema does not allow."""
     root = etree.Element(f"{{{names.WSTOP_1_3}}}TopicSet", nsmap={"wstop": names.WSTOP_1_3})

@@ -73,7 +73,7 @@ def xml_payload(body: bytes, media_type: str | None, names: set[str] | None = No
     """Make a payload of *body*, an XML document; *names* as in `is_plain`.
 
     Raises:
-        Refused: It is none.
+        Refused: *body* is not an XML document.
     """
     octets = in_utf_8(body, charset_in(media_type) if media_type else None)
     if is_plain(octets, names):

@@ -216,7 +216,7 @@ def _twice(name: str) -> MediationError:
 
 
 def _constant(name: str) -> Any:
-    raise MediationError(Reason.MESSAGE_INVALID, f"The body is not JSON: {name} is no number.")
+    raise MediationError(Reason.MESSAGE_INVALID, f"The body is not JSON: {name} is not a number.")
 
 
 def _float(text: str) -> float:

@@ -33,7 +33,7 @@ _HEAD_END = re.compile(rb"\r?\n\r?\n")
 
 
 class MimeError(ValueError):
-    """Text that is no media type, no multipart body, or exceeds a limit."""
+    """Text that is not a media type or not a multipart body, or exceeds a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def parse_media_type(text: str) -> MediaType:
     """Read a media type.
 
     Raises:
-        MimeError: It is none, or has one parameter twice.
+        MimeError: *text* is not a media type, or has one parameter twice.
     """
     head = _TYPE.match(text)
     if head is None or len(text) > _MAX_OCTETS:
@@ -161,7 +161,7 @@ def read_fields(head: bytes) -> dict[str, str]:
     """The header fields of *head*, by their names in lower case.
 
     Raises:
-        MimeError: It is not UTF-8, a line is no field, or a ``Content-`` field stands twice.
+        MimeError: It is not UTF-8, a line is not a field, or a ``Content-`` field stands twice.
     """
     try:
         lines = _LINE_END.split(head.decode())

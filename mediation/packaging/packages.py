@@ -106,7 +106,7 @@ def read_package(
         learnt: Collects the names in a root that XOP must be resolved in; see `parse_document`.
 
     Raises:
-        MediationError: ``MESSAGE_INVALID`` where it is no such package, a part but the root has
+        MediationError: ``MESSAGE_INVALID`` where it is not such a package, a part but the root has
             no Content-ID, two have the same, one is a multipart itself, or an ``xop:Include`` is
             not in order; ``TOO_LARGE``; what `parse_document` finds wrong with a root with XOP.
     """

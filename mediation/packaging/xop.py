@@ -37,7 +37,7 @@ def resolve(
     Raises:
         FilterError: What is wrong with it as a document.
         MediationError: ``MESSAGE_INVALID``: an ``xop:Include`` is not alone in its element, or
-            names what is no part, or one that another has named. ``TOO_LARGE``.
+            names what is not a part, or one that another has named. ``TOO_LARGE``.
     """
     document = parse_document(root, limits=replace(documents, octets=most), names=learnt)
     includes = list(document.iter(_INCLUDE))
@@ -50,7 +50,7 @@ def resolve(
             raise _invalid("An xop:Include is not all that its element holds.")
         href = (include.get("href") or "").strip()
         if href[:4].lower() != "cid:":
-            raise _invalid("An xop:Include refers to something that is no part of the package.")
+            raise _invalid("An xop:Include refers to something that is not a part of the package.")
         part = _take(attachments, (href[4:], unquote(href[4:])))
         size += 4 * len(part.content) // 3
         if size > most:

@@ -107,7 +107,7 @@ def body_of(envelope: bytes) -> bytes:
     """The element in the body of an envelope, as a document of its own; empty where there is none.
 
     Raises:
-        Refused: It is no envelope.
+        Refused: It is not an envelope.
     """
     body = read_envelope(parse_document(envelope)).body
     return payload_of(body[0]) if body else b""
@@ -118,7 +118,7 @@ def related_in(envelope: bytes) -> tuple[Soap, MessageHeaders]:
     relate to.
 
     Raises:
-        Refused: It is no envelope.
+        Refused: It is not an envelope.
     """
     read = read_envelope(parse_document(envelope))
     return read.soap, first_message_id(read, layout_of(read.names).wsa)
@@ -129,7 +129,7 @@ def spoken_in(envelope: bytes) -> tuple[Rm, Soap, Wsa, str | None]:
     message id.
 
     Raises:
-        Refused: It is no envelope.
+        Refused: It is not an envelope.
     """
     read = read_envelope(parse_document(envelope))
     namespaces = [namespace_of(element) for element in (*read.headers, *read.body)]

@@ -75,7 +75,9 @@ def read_assurance(
         wanted = DeliveryAssurance(asked[0])
     except ValueError:
         names_ = ", ".join(each.value for each in DeliveryAssurance)
-        raise _unsupported(f"{quoted(asked[0])} is no assurance; these are: {names_}.") from None
+        raise _unsupported(
+            f"{quoted(asked[0])} is not a delivery assurance; use one of {names_}."
+        ) from None
     return with_assurance(mode, wanted, sequences=sequences)
 
 

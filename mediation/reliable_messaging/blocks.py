@@ -22,7 +22,7 @@ def with_blocks(envelope: bytes, blocks: Iterable[bytes]) -> bytes:
     a message that is sent again is the same message, and may be signed.
 
     Raises:
-        ValueError: It is no envelope.
+        ValueError: It is not an envelope.
     """
     return add_header_blocks(envelope, b"".join(blocks))
 
@@ -35,7 +35,7 @@ def sequence_block(rm: Rm, soap: Soap, sequence: SequenceHeader) -> bytes:
     """
     rules = rm.rules
     if not 1 <= sequence.number <= rules.largest:
-        raise ValueError(f"{sequence.number} is no message number")
+        raise ValueError(f"{sequence.number} is not a message number")
     last = b"<wsrm:LastMessage/>" if sequence.last and "LastMessage" in rules.elements else b""
     start = _sequence_start(rm, soap, sequence.identifier)
     return b"%b%d</wsrm:MessageNumber>%b</wsrm:Sequence>" % (start, sequence.number, last)

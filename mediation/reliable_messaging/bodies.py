@@ -95,7 +95,7 @@ def _expires(rm: Rm, element: etree._Element) -> timedelta | None:
         length = parse_duration(text)
     except ValueError as error:
         raise MediationError(
-            Reason.EXPIRY_INVALID, "Expires is no xs:duration.", value=text[:100]
+            Reason.EXPIRY_INVALID, "Expires is not an xs:duration.", value=text[:100]
         ) from error
     months = _MONTH * min(length.months, LONGEST_EXPIRY // _MONTH + 1)
     return min(months + length.seconds, LONGEST_EXPIRY) or None
@@ -120,7 +120,7 @@ def _last_number(rm: Rm, element: etree._Element) -> int | None:
         return None
     number = number_of(text_of(child), "LastMsgNumber")
     if not 1 <= number <= rm.rules.largest:
-        raise MediationError(Reason.MESSAGE_INVALID, "LastMsgNumber is no message number.")
+        raise MediationError(Reason.MESSAGE_INVALID, "LastMsgNumber is not a message number.")
     return number
 
 

@@ -35,7 +35,7 @@ def identifier_in(rm: Rm, element: etree._Element) -> str:
     child = child_of(rm, element, "Identifier")
     text = "" if child is None else text_of(child)
     if not text:
-        raise MediationError(Reason.MESSAGE_INVALID, "There is no wsrm:Identifier.")
+        raise MediationError(Reason.MESSAGE_INVALID, "wsrm:Identifier is missing.")
     if len(text.encode()) > MAX_IDENTIFIER:
         raise MediationError(
             Reason.MESSAGE_INVALID,
@@ -55,6 +55,6 @@ def number_of(text: str, name: str) -> int:
     number = _TOO_LARGE if found is None else int(found[1] or "0")
     if number >= _TOO_LARGE:
         raise MediationError(
-            Reason.MESSAGE_INVALID, f"{name} is no xs:unsignedLong.", value=text[:100]
+            Reason.MESSAGE_INVALID, f"{name} is not an xs:unsignedLong.", value=text[:100]
         )
     return number

@@ -104,8 +104,8 @@ def read_message(
 
     Raises:
         RmRefused: What is wrong has a fault of WS-ReliableMessaging.
-        Refused: It is no envelope, a mandatory header block is not understood, or it has parts of
-            reliable messaging that are none.
+        Refused: It is not an envelope, a mandatory header block is not understood, or a part of
+            reliable messaging is not valid.
     """
     heading = None
     if limits is DEFAULT_LIMITS and learnt is None:
@@ -335,7 +335,7 @@ class _Invalid(Exception):
 
 def _acknowledgement(rm: Rm, identifier: str, block: etree._Element) -> Acknowledgement:
     """Read an acknowledgement, its children in any order, ranges with Nack, adjacent and
-    overlapping ranges, blanks around numbers; 0-0 is no number."""
+    overlapping ranges, blanks around numbers; 0-0 is not a number."""
     pairs: list[tuple[int, int]] = []
     nacks: list[int] = []
     final, remaining = False, None
@@ -366,7 +366,7 @@ def _acknowledgement(rm: Rm, identifier: str, block: etree._Element) -> Acknowle
 
 
 def _remaining(text: str) -> int | None:
-    """Read WCF's BufferRemaining; a hint, so that one which is no number is none."""
+    """Read WCF's BufferRemaining; a hint, so that one which is not a number is none."""
     try:
         return min(number_of(text, "BufferRemaining"), MAX_BUFFER)
     except MediationError:

@@ -88,12 +88,12 @@ class Rm(Enum):
         """The version that people call *number*, such as ``1.0``; 1.2 is on the wire what 1.1 is.
 
         Raises:
-            ValueError: There is none.
+            ValueError: *number* is not known.
         """
         for rm in cls:
             if number in (rm.number, "1.2" if rm is cls.V1_1 else ""):
                 return rm
-        raise ValueError(f"there is no WS-ReliableMessaging {number}")
+        raise ValueError(f"WS-ReliableMessaging {number} is not known")
 
     @property
     def rules(self) -> Rules:

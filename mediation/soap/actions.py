@@ -32,7 +32,7 @@ def payload_name(payload: bytes) -> tuple[str, str]:
     (`mediation.soap.contents`).
 
     Raises:
-        ValueError: It is no element; or lxml's XMLSyntaxError.
+        ValueError: It is not an element; or lxml's XMLSyntaxError.
     """
     start = payload[: payload.find(b">") + 1]
     name = _kept_name(start) if len(start) <= _LONGEST_TAG else _tag_name(start)

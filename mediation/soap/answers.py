@@ -44,7 +44,7 @@ def read_reply(octets: bytes, *, names: set[str] | None = None) -> PeerReply | N
         names: Collects the names in it; see `parse_document`.
 
     Raises:
-        FilterError: The answer is no acceptable document.
+        FilterError: The answer is not an acceptable document.
     """
     if len(octets) > MAX_OCTETS:
         return None
@@ -77,7 +77,7 @@ def read_fault(octets: bytes, *, names: set[str] | None = None) -> PeerFault | N
         names: Collects the names in it; see `parse_document`.
 
     Raises:
-        FilterError: The answer is no acceptable document.
+        FilterError: The answer is not an acceptable document.
     """
     if not any(word in octets for word in _WORDS) or len(octets) > MAX_OCTETS:
         return None

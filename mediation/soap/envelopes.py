@@ -135,7 +135,7 @@ def soap_of(root: etree._Element) -> Soap:
     """The SOAP version of an envelope.
 
     Raises:
-        MediationError: ``ENVELOPE`` where *root* is no envelope, ``VERSION_MISMATCH`` where it
+        MediationError: ``ENVELOPE`` where *root* is not an envelope, ``VERSION_MISMATCH`` where it
             is one of an unknown version (SOAP 1.2 Part 1, section 5.4.7).
     """
     return _form_of(root).soap

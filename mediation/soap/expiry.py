@@ -15,7 +15,7 @@ from mediation.model.errors import MediationError
 from mediation.model.expiry import parse_date_time
 from mediation.soap.envelopes import text_of
 
-_TAG = f"{{{names.DRAGOMAN_POLICY}}}Expires"
+EXPIRES = f"{{{names.DRAGOMAN_POLICY}}}Expires"
 _NAMESPACE = names.DRAGOMAN_POLICY.encode()
 
 
@@ -24,19 +24,19 @@ def take_expiry(blocks: tuple[bytes, ...]) -> tuple[tuple[bytes, ...], datetime 
     Returns the other blocks, and that.
 
     Raises:
-        MediationError: ``MESSAGE_INVALID``: it is no xsd:dateTime.
+        MediationError: ``MESSAGE_INVALID``: it is not an xsd:dateTime.
     """
     for block in blocks:
         if _NAMESPACE not in block:
             continue
         element = parse_own(block)
-        if element.tag != _TAG:
+        if element.tag != EXPIRES:
             continue
         try:
             expires = parse_date_time(text_of(element))
         except ValueError:
             raise MediationError(
-                Reason.MESSAGE_INVALID, "The header block Expires is no xsd:dateTime."
+                Reason.MESSAGE_INVALID, "The header block Expires is not an xsd:dateTime."
             ) from None
         return tuple(one for one in blocks if one is not block), expires
     return blocks, None

@@ -46,7 +46,7 @@ from crates import FATAL, REFUSED, Crate
 
 from adapters import Adapter
 from adapters.testing import AdapterContract
-from mediation import Notification
+from mediation.model.messages import Notification
 
 
 class TestCrate(AdapterContract):

@@ -36,6 +36,9 @@ if find_spec("hatchling") is None:
     pytest.skip("hatchling, which builds the packages, is not installed", allow_module_level=True)
 
 
+pytestmark = pytest.mark.nightly
+
+
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an environment with Dragoman, built from this tree, and the example.

@@ -60,8 +60,17 @@ def rows(url: str, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query.encode()).fetchall()
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("way", ["memory", "database", "two_phase"])
+@pytest.mark.parametrize(
+    ("way", "pattern"),
+    [
+        *(("database", pattern) for pattern in PATTERNS),
+        *(
+            pytest.param(way, pattern, marks=pytest.mark.nightly if pattern != "one_way" else ())
+            for way in ("memory", "two_phase")
+            for pattern in PATTERNS
+        ),
+    ],
+)
 def test_a_program(way: str, pattern: str, tmp_path: Path) -> None:
     if way == "two_phase":
         needs_postgresql()
@@ -103,6 +112,7 @@ def test_in_one_transaction_nothing_is_lost_or_doubled() -> None:
     assert found == {"in a database, one transaction": (8, 8, 0, 0, 0)}
 
 
+@pytest.mark.nightly
 def test_with_two_phase_commits_nothing_is_lost_or_doubled() -> None:
     needs_postgresql()
     with fresh_database() as url:
@@ -112,6 +122,7 @@ def test_with_two_phase_commits_nothing_is_lost_or_doubled() -> None:
     assert found == {"in two databases, two-phase commit": (8, 8, 0, 0, 0)}
 
 
+@pytest.mark.nightly
 def test_requests_are_answered_though_both_programs_are_killed() -> None:
     options = ("--ways", "database", "--pattern", "request_reply", "--orders", "8", "--kills", "1")
     assert experiment(*options) == {"in a database, one transaction": (8, 8, 0, 0, 0, 0)}

@@ -283,11 +283,17 @@ FOREIGN = [
     pytest.param({}, None, id="as ours"),
     pytest.param({"more": [1]}, None, id="a column more"),
     pytest.param({"payload": None}, "x.parquet: no payload", id="a column less"),
-    pytest.param({"payload": [5]}, "payload is no string, but int64", id="another type"),
-    pytest.param({"payload": ["<a/>"], "id": [None]}, "id is no string, but null", id="null"),
-    pytest.param({"time": [NOW.replace(tzinfo=None)]}, "time is no timestamp", id="no time zone"),
-    pytest.param({"time": ["now"]}, "time is no timestamp, but string", id="no time"),
-    pytest.param({"properties": [["a"]]}, "properties is no map", id="no map"),
+    pytest.param({"payload": [5]}, "payload has the type int64, not string", id="another type"),
+    pytest.param(
+        {"payload": ["<a/>"], "id": [None]}, "id has the type null, not string", id="null"
+    ),
+    pytest.param(
+        {"time": [NOW.replace(tzinfo=None)]}, "not timestamp with a time zone", id="no time zone"
+    ),
+    pytest.param(
+        {"time": ["now"]}, "the column time has the type string, not timestamp", id="no time"
+    ),
+    pytest.param({"properties": [["a"]]}, "not map<string,string>", id="no map"),
 ]
 
 

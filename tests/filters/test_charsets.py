@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from filters import FilterError, Reason, in_utf_8, parse_document
 from filters.charsets import CHARSETS, OFFERED, charset_named, require_utf_8
+from tests.rigs.cases import for_each
 
 CODECS = {
     "UTF-8": "utf-8",
@@ -31,14 +32,14 @@ def refusal(octets: bytes, charset: str | None = None) -> FilterError:
     return caught.value
 
 
-@pytest.mark.parametrize(("name", "charset"), NAMES)
+@for_each(("name", "charset"), NAMES)
 def test_every_name_is_that_of_its_charset(name: str, charset: str) -> None:
     assert set(CODECS) == set(CHARSETS)
     for written in (name, name.upper(), f' "{name}"', name.replace("-", "_")):
         assert charset_named(written) == charset
 
 
-@pytest.mark.parametrize(("name", "charset"), NAMES)
+@for_each(("name", "charset"), NAMES)
 def test_every_charset_is_read_by_each_of_its_names(name: str, charset: str) -> None:
     text = "<a>e</a>" if charset == "US-ASCII" else "<a>é</a>"
     octets = text.encode(CODECS[charset])

@@ -13,6 +13,7 @@ from lxml import etree
 
 from filters import DocumentLimits, FilterError, Reason, parse_document
 from filters.documents import _may_have_long_tag, replace_forbidden
+from tests.rigs.cases import for_each
 from tests.rigs.corpus import families, messages
 from tests.rigs.pace import pace, unit
 
@@ -72,7 +73,7 @@ DOCUMENT_TYPES = {
 }
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@for_each("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("name", DOCUMENT_TYPES)
 def test_document_type(name: str, encoding: str) -> None:
     assert refusal(DOCUMENT_TYPES[name].encode(encoding)) is Reason.DTD

@@ -26,6 +26,7 @@ from mediation.model.requests import (
 )
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.notification.notify import MAX_MESSAGES
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     ARRIVAL,
     CONCRETE,
@@ -71,8 +72,8 @@ BODIES = [
 ]
 
 
-@pytest.mark.parametrize("soap", Soap)
-@pytest.mark.parametrize("said", ["", action(""), action("urn:wrong"), action(f"{BW}/x")])
+@for_each("soap", Soap)
+@for_each("said", ["", action(""), action("urn:wrong"), action(f"{BW}/x")])
 @pytest.mark.parametrize(("body", "version", "request_"), BODIES)
 def test_the_body_decides(
     body: str, version: Version, request_: object, said: str, soap: Soap
@@ -131,7 +132,7 @@ def test_the_action_decides_where_the_body_is_empty(uri: str, request_: object) 
          Reason.ACTION_UNSUPPORTED),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("soap", Soap)
+@for_each("soap", Soap)
 def test_what_is_never_an_event(body: str, said: str, reason: Reason, soap: Soap) -> None:
     rejected = refused(envelope(body, said, soap=soap))
     assert rejected.refused.reason is reason
@@ -439,7 +440,7 @@ def _answered(octets: bytes) -> None:
             assert event.id
 
 
-@pytest.mark.parametrize("name", [path.stem for path in sorted(ENVELOPES.glob("*.xml"))])
+@for_each("name", [path.stem for path in sorted(ENVELOPES.glob("*.xml"))])
 def test_stored_envelopes_cut_anywhere(name: str) -> None:
     octets = (ENVELOPES / f"{name}.xml").read_bytes().rstrip()
     for end in range(0, len(octets), 3):

@@ -15,6 +15,7 @@ from mediation.model.specification import MAX_NAMES
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import WSE_FILTER_COMBINED
 from mediation.specifications import SPECIFICATIONS
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import NOW, WSE, WSMAN, WSNT, body, context, headers, part, parts, text
 from tests.rigs.schemas import Validator
 
@@ -52,8 +53,8 @@ WS_EVENTING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("wsa", Wsa)
-@pytest.mark.parametrize("soap", Soap)
+@for_each("wsa", Wsa)
+@for_each("soap", Soap)
 @pytest.mark.parametrize(("reason", "operation", "code", "subcode", "said", "detail"), WS_EVENTING)
 def test_ws_eventing(
     reason: Reason,
@@ -274,11 +275,11 @@ WS_ADDRESSING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     "version", [None, *(version for version in Version if version is not Version.ONVIF_DEVICE)]
 )
-@pytest.mark.parametrize("wsa", Wsa)
-@pytest.mark.parametrize("soap", Soap)
+@for_each("wsa", Wsa)
+@for_each("soap", Soap)
 @pytest.mark.parametrize(("reason", "subcode", "inner", "before"), WS_ADDRESSING)
 def test_ws_addressing(
     reason: Reason,
@@ -443,7 +444,7 @@ WITHOUT_WORDS = {Version.WSE_2011_03: {Reason.MESSAGE_INVALID, Reason.QUOTA}}
 EventSourceUnableToProcess."""
 
 
-@pytest.mark.parametrize("version", [None, *Version], ids=str)
+@for_each("version", [None, *Version])
 @pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.name)
 def test_every_reason_in_every_version(reason: Reason, version: Version | None) -> None:
     """The most specific row wins, a version without one falls back to what is said in all, and

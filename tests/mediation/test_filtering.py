@@ -29,6 +29,7 @@ from mediation.model.messages import Notification
 from mediation.model.requests import Arrival, Subscribe
 from mediation.model.versions import Soap, Wsa
 from mediation.rendering import event
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     ARRIVAL,
     CONCRETE,
@@ -128,8 +129,8 @@ NO_ACTIONS = [
     pytest.param(" <!-- urn:a --> ", "lists no action", id="a comment alone"),
     pytest.param("<x/>", "has an element", id="an element"),
     pytest.param("urn:a<x/>", "has an element", id="an element behind an action"),
-    pytest.param("urn:a {bad uri", '"{bad" in the filter is no URI', id="no URI"),
-    pytest.param("http://example.org/a|b", "is no URI", id="a bar"),
+    pytest.param("urn:a {bad uri", '"{bad" in the filter is not an action', id="no URI"),
+    pytest.param("http://example.org/a|b", "is not a URI", id="a bar"),
 ]
 
 
@@ -241,9 +242,9 @@ READING = Notification(
 )
 
 
-@pytest.mark.parametrize("soap", Soap)
-@pytest.mark.parametrize("wsa", Wsa)
-@pytest.mark.parametrize(
+@for_each("soap", Soap)
+@for_each("wsa", Wsa)
+@for_each(
     ("text", "matches"),
     [
         ("s:Body/o:Reading", True),

@@ -12,6 +12,7 @@ from mediation.model.requests import Publish, Rejected
 from mediation.model.versions import Soap, Wsa
 from mediation.request_actions import REQUEST_ACTIONS
 from mediation.specifications import SPECIFICATIONS
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import ARRIVAL, NOW, WSE, WSNT, envelope, parts
 
 EVENT = '<o:R xmlns:o="urn:o">1</o:R>'
@@ -33,8 +34,8 @@ def _refused_for(octets: bytes, http: str | None = None) -> Rejected:
     return caught.value
 
 
-@pytest.mark.parametrize("soap", Soap)
-@pytest.mark.parametrize("action", ACTIONS)
+@for_each("soap", Soap)
+@for_each("action", ACTIONS)
 def test_a_request_is_no_event(action: str, soap: Soap) -> None:
     said = f"<wsa:Action>{action}</wsa:Action>"
     for body in (EVENT, NOTIFY, UNKNOWN):

@@ -18,6 +18,7 @@ from mediation.model.specification import MAX_NAMES, Client, Requests, Specifica
 from mediation.model.versions import Family, Soap, Version, Wsa
 from mediation.reliable_messaging.specification import EMPTY_OPERATIONS
 from mediation.specifications import SPECIFICATIONS
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import subscription
 
 EVERY = pytest.mark.parametrize("version", Version, ids=lambda version: version.value)
@@ -57,7 +58,7 @@ def test_every_version_is_a_row() -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("field", sorted(FIELDS))
+@for_each("field", sorted(FIELDS))
 def test_the_parts_of_a_version(version: Version, field: str) -> None:
     """A part that is empty is one that the table above does not name: none is forgotten."""
     part = getattr(SPECIFICATIONS[version], field)

@@ -60,7 +60,9 @@ async def exchange(run: Running, consumers: Consumers) -> None:
     await say(run, creates.for_node(request), topic_of(node))
     created = creates.made(request, await answer_to(creator), _now())
     await say(run, creates.advertisement(created, _now()), TOPICS)
-    await until(lambda: run.gateway.discovery is not None and bool(run.gateway.discovery.protected))
+    await until(
+        lambda: run.gateway.discovery is not None and bool(run.gateway.discovery.protected_topics)
+    )
     await say(run, seeks.query(_now(), "mole"), queries_of(node))
     answer = seeks.read(await answer_to(seeker), _now()).message
     assert isinstance(answer, TopicDiscoveryResponse)
@@ -99,7 +101,9 @@ async def native_exchange(
     await say(us.for_node(request), topic_of(node))
     created = us.made(request, await answer(), _now())
     await say(us.advertisement(created, _now()), TOPICS)
-    await until(lambda: run.gateway.discovery is not None and bool(run.gateway.discovery.protected))
+    await until(
+        lambda: run.gateway.discovery is not None and bool(run.gateway.discovery.protected_topics)
+    )
     await say(us.query(_now(), "mole"), queries_of(node))
     found = us.read(await answer(), _now()).message
     assert isinstance(found, TopicDiscoveryResponse)

@@ -167,7 +167,7 @@ async def protected_topic(
         message = Notification(fresh_id(), "urn:owner", advertised, now(), TOPICS)
         await run.gateway.adapter.publish([message])
         assert run.gateway.discovery is not None
-        known = run.gateway.discovery.protected
+        known = run.gateway.discovery.protected_topics
         await run.until(lambda: len(known) == 1)
         place = selection_of(made.advertisement.synopsis, made.advertisement.topic_id).topic
         assert place is not None

@@ -17,7 +17,12 @@ from gateway.client.events import AnyClient
 from gateway.client.messaging import Subscription
 from gateway.discovery.limits import NodeLimits
 from gateway.discovery.node import Node
-from gateway.discovery.outcomes import Advertised, Dropped, Found, Withdrawn
+from gateway.discovery.node_messages import (
+    MessageDropped,
+    NewAdvertisement,
+    SearchResult,
+    Withdrawal,
+)
 from mediation.client import Received
 from mediation.discovery import Anchors, Credentials, Trust, Verifier, topic_of
 from mediation.discovery.signing import sign
@@ -47,19 +52,19 @@ class NodeThere:
         if topic not in ways:
             return
         now = datetime.now(UTC)
-        with suppress(Dropped):
-            taken = self.node.take(octets, ways[topic], "urn:somebody", now=now)
-            if isinstance(taken, Advertised):
-                self.node.know(taken.row)
+        with suppress(MessageDropped):
+            taken = self.node.read(octets, ways[topic], "urn:somebody", now=now)
+            if isinstance(taken, NewAdvertisement):
+                self.node.add(taken.row)
                 self.kept[taken.row.topic_id] = taken.row.octets or b""
-            elif isinstance(taken, Withdrawn):
-                self.node.forget(taken.topic_id)
+            elif isinstance(taken, Withdrawal):
+                self.node.remove(taken.topic_id)
                 self.kept.pop(taken.topic_id, None)
             else:
                 answer = self.node.answer(taken, seconds_left=seconds(self.seconds), now=now)
-                if isinstance(answer, Found):
+                if isinstance(answer, SearchResult):
                     found = [self.kept[id_] for id_ in answer.topic_ids]
-                    answer = self.node.respond(answer, found, now=now)
+                    answer = self.node.answer_found(answer, found, now=now)
                 yield str(topic_of(answer.receiver)), answer.octets
 
 

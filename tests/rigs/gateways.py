@@ -24,6 +24,7 @@ from tests.rigs.envelopes import (
     fresh_id,
 )
 from tests.rigs.event_loops import watched
+from tests.rigs.gateway_parts import GatewayParts
 from tests.rigs.waiting import DEADLINE, until
 
 
@@ -43,7 +44,7 @@ async def read_http(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], 
 class Running:
     """A gateway that runs in this process."""
 
-    gateway: Application
+    gateway: GatewayParts
     port: int
     logs: list[EventDict]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -214,7 +215,7 @@ async def running(data: Path, **settings: Any) -> AsyncIterator[Running]:
             if serving.done():
                 await serving
             gateway, port = known.result()
-            run = Running(gateway, port, logs, stop)
+            run = Running(GatewayParts(gateway), port, logs, stop)
             if admin is not None:
                 run.admin_port = admin.getsockname()[1]
             if tcp:

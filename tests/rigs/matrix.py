@@ -66,7 +66,8 @@ def cloud_message(octets: bytes, form: EventForm) -> tuple[tuple[tuple[str, str]
         batch = octets if octets.startswith(b"[") else b"[%b]" % octets
         return (("Content-Type", "application/cloudevents-batch+json"),), batch
     event = json.loads(octets)
-    data = event.pop("data", "").encode()
+    data = event.pop("data", "")
+    data = (data if isinstance(data, str) else json.dumps(data)).encode()
     headers = [("Content-Type", event.pop("datacontenttype"))]
     headers += [(f"ce-{name}", quote(value)) for name, value in event.items()]
     return tuple(headers), data

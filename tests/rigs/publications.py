@@ -2,6 +2,7 @@
 elements, texts, attributes and extensions wherever they may stand. Each thing that one says is a
 word that is said once, so that it can be looked for in what consumers get."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ WSE11, WSMAN = (
     ("http://schemas.dmtf.org/wbem/wsman/1/wsman.xsd"),
 )
 SIMPLE = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Simple"
+CONCRETE = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Concrete"
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 ENCODING = "http://schemas.xmlsoap.org/soap/encoding/"
 
@@ -32,11 +34,13 @@ class Drawn:
 
     Attributes:
         words: All that it says, and what of an event each word is; None is its payload.
+        unreadable_topics: Some topics have a prefix that nobody declares.
     """
 
     draw: st.DrawFn
     words: dict[str, Fact | None] = field(default_factory=dict)
     about: Fact | None = None
+    unreadable_topics: bool = False
 
     def word(self) -> str:
         """A word that was not said yet."""
@@ -80,9 +84,11 @@ class Drawn:
 
 
 @st.composite
-def publications(draw: st.DrawFn, dialect: Dialect) -> tuple[bytes, Mapping[str, Fact | None]]:
+def publications(
+    draw: st.DrawFn, dialect: Dialect, *, unreadable_topics: bool = False
+) -> tuple[bytes, Mapping[str, Fact | None]]:
     """A message in *dialect*, and the words in it. Of a CloudEvent it is the data."""
-    drawn = Drawn(draw)
+    drawn = Drawn(draw, unreadable_topics=unreadable_topics)
     if not dialect.in_soap:
         return drawn.element().join((f"<a {_SCOPE}>", "</a>")).encode(), drawn.words
     form = draw(st.sampled_from(dialect.forms))
@@ -92,6 +98,42 @@ def publications(draw: st.DrawFn, dialect: Dialect) -> tuple[bytes, Mapping[str,
         f'<s:Envelope xmlns:s="{form.value}" {_SCOPE}><s:Header/>'
         f"<s:Body{drawn.says(None).attributes()}>{body}</s:Body></s:Envelope>"
     ).encode(), drawn.words
+
+
+@st.composite
+def cloud_events(draw: st.DrawFn, batch: bool) -> tuple[bytes, Mapping[str, Fact | None]]:
+    """CloudEvents in JSON, a list where it is a *batch*: with XML, JSON or text as the data, topics
+    and extensions; and the words in them."""
+    drawn = Drawn(draw)
+    events = [_cloud_event(drawn) for _ in range(draw(st.integers(1, 3)) if batch else 1)]
+    return json.dumps(events if batch else events[0]).encode(), drawn.words
+
+
+def _cloud_event(drawn: Drawn) -> dict[str, object]:
+    type_ = drawn.draw(st.sampled_from(("application/xml", "application/json", "text/plain")))
+    event: dict[str, object] = {"specversion": "1.0", "source": "/s", "type": "t"}
+    event["data"] = _data(drawn.says(None), type_)
+    event |= {"datacontenttype": type_, "id": drawn.says(Fact.ID).word()}
+    for name, fact in (
+        ("topic", Fact.TOPIC),
+        ("own", Fact.ATTRIBUTES),
+        ("subject", Fact.ATTRIBUTES),
+    ):
+        if drawn.draw(st.booleans()):
+            event[name] = drawn.says(fact).word()
+    return event
+
+
+def _data(drawn: Drawn, type_: str) -> object:
+    if type_ == "application/xml":
+        return f"<a {_SCOPE}>{drawn.content()}</a>"
+    return _json(drawn) if type_ == "application/json" else drawn.word()
+
+
+def _json(drawn: Drawn, deep: int = 2) -> object:
+    if not deep or drawn.draw(st.booleans()):
+        return {"reading": drawn.word()}
+    return {drawn.word(): [_json(drawn, deep - 1), drawn.word(), 1.5, None]}
 
 
 _SCOPE = f'xmlns:o="urn:o" xmlns:x="urn:x" xmlns:xsi="{XSI}"'
@@ -128,7 +170,10 @@ def _message(drawn: Drawn) -> str:
 def _topic(drawn: Drawn) -> str:
     said = drawn.says(Fact.HEADERS).attributes()
     further = drawn.perhaps(drawn.element)
-    return f'<w:Topic Dialect="{SIMPLE}"{said}>{drawn.says(Fact.TOPIC).word()}{further}</w:Topic>'
+    topic = drawn.says(Fact.TOPIC).word()
+    if drawn.unreadable_topics and drawn.draw(st.integers(0, 5)) == 5:
+        return f'<w:Topic Dialect="{CONCRETE}"{said}>vendor:{topic}{further}</w:Topic>'
+    return f'<w:Topic Dialect="{SIMPLE}"{said}>{topic}{further}</w:Topic>'
 
 
 def _producer(drawn: Drawn) -> str:

@@ -41,7 +41,7 @@ def make_index(name: str | None = None) -> Index:
     if (name or engine()) == REFERENCE:
         return ReferenceIndex()
     if name not in (None, NATIVE):
-        raise ValueError(f"there is no engine {name!r}: native, reference")
+        raise ValueError(f"{name!r} is not an engine; use native or reference")
     if note := engine_note():
         raise ValueError(note)
     from filters.matching.engines.native import NativeIndex

@@ -128,7 +128,7 @@ class ElementTests:
 
 def _alternatives(condition: Condition) -> list[tuple[Test, ...]] | None:
     """Return *condition* as a disjunction of conjunctions of tests on the element itself, None if
-    it is no such disjunction."""
+    it is not such a disjunction."""
     code = condition[0]
     if code == SOME:
         return [(condition[3],)] if not condition[1] and not condition[2] else None

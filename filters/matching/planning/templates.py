@@ -25,7 +25,7 @@ _LITERAL = re.compile(
     r"""("[^"]*"|'[^']*'|(?<![\w.\-])(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))""",
 )
 """A digit behind a part of a name stays where it is; a name with a rarer character in front of a
-digit is cut in two, and what is left is no expression: then there is no template."""
+digit is cut in two, and what is left is not an expression: then there is no template."""
 
 _STRING, _NUMBER = "\ue000", 71077
 """The beginnings of literals that stand for all others; they occur in no expression."""
@@ -106,7 +106,7 @@ class _Template:
     def __init__(self, pattern: Plan, slots: dict[_Value, int]) -> None:
         self._steps: list[tuple[Any, Any, Any]] = []
         made: dict[Any, int] = {}
-        # Plan's own fields are kept apart, for it is no plain tuple.
+        # Plan's own fields are kept apart, for it is not a plain tuple.
         self._whole = [self._make(part, slots, made) for part in pattern]
         self._constant = tuple(pattern)
 

@@ -9,19 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gateway.cli.entities import (
-    CERTIFICATE,
-    ENTITIES,
-    KEY,
-    NODES,
     WAIT,
-    CertificateOption,
-    EntitiesOption,
-    Files,
+    FilesOptions,
     IssuerOption,
-    KeyOption,
     NodeOption,
-    NodesOption,
-    PullOption,
+    ReachingOptions,
     TopicKeyOption,
     WaitOption,
     asked,
@@ -30,26 +22,21 @@ from gateway.cli.entities import (
     described,
     for_people,
     ourselves,
-    reach,
     read_keys,
 )
 from gateway.cli.options import (
-    GATEWAY,
     Form,
-    GatewayOption,
     OutputOption,
-    SpecOption,
 )
 from gateway.cli.output import facts, json_line, line, note
 from gateway.cli.topics.making import read_time
-from mediation.model.versions import Version
 
 if TYPE_CHECKING:
     from gateway.client.discovery import Entity, Found, Offer
 
 
 def discover(
-    context: typer.Context,
+    *,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to find; see below.")],
     created_after: Annotated[
         datetime | None, typer.Option(metavar="TIME", help="Made after this time (UTC).")
@@ -82,14 +69,9 @@ def discover(
     node: NodeOption = None,
     issuer: IssuerOption = None,
     wait: WaitOption = WAIT,
-    key: KeyOption = KEY,
-    certificate: CertificateOption = CERTIFICATE,
-    nodes: NodesOption = NODES,
-    entities: EntitiesOption = ENTITIES,
+    files: FilesOptions,
     topic_key: TopicKeyOption = None,
-    gateway: GatewayOption = GATEWAY,
-    spec: SpecOption = Version.WSN_1_3.value,
-    pull: PullOption = False,
+    reaching: ReachingOptions,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Find topics, and say whose they are; each is printed as it is found.
@@ -129,8 +111,6 @@ def discover(
         creator=None if creator is None else check_entity(creator, "--creator"),
     )
     keys = read_keys(topic_key)
-    files = Files(key, certificate, nodes, entities)
-    reaching = reach(context, gateway, spec, pull=pull)
     if save is not None:
         try:
             save.mkdir(parents=True, exist_ok=True)

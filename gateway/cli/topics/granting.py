@@ -10,15 +10,8 @@ import typer
 
 from gateway.cli.documents import read_document
 from gateway.cli.entities import (
-    CERTIFICATE,
-    ENTITIES,
-    KEY,
-    NODES,
-    CertificateOption,
-    EntitiesOption,
-    Files,
-    KeyOption,
-    NodesOption,
+    FilesOptions,
+    OwnFilesOptions,
     TopicKeyOption,
     check_entity,
     read_keys,
@@ -40,6 +33,7 @@ TopicArgument = Annotated[
 
 
 def delegate(
+    *,
     topic: TopicArgument,
     entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Whom: an id, e-...")],
     file: Annotated[
@@ -53,9 +47,7 @@ def delegate(
         str | None,
         typer.Option("--for", metavar="TIME", help="How long: 12h, 30d. [as long as the topic]"),
     ] = None,
-    key: KeyOption = KEY,
-    certificate: CertificateOption = CERTIFICATE,
-    nodes: NodesOption = NODES,
+    files: OwnFilesOptions,
 ) -> None:
     r"""Sign a right to a topic of ours, for another entity; nothing is sent.
 
@@ -82,7 +74,6 @@ def delegate(
         raise CommandFailed(f"{file}: exists; name another file with --file.")
     now = datetime.now(UTC)
     until = None if lifetime is None else now + read_time(lifetime, "--for")
-    files = Files(key, certificate, nodes)
     own = read_own(files)
     octets = read_document(str(topic), str(topic))
     try:
@@ -90,8 +81,8 @@ def delegate(
     except Refused as refused:
         raise CommandFailed(f"{topic}: {refused.text}") from refused
     made = signed(own, created.advertisement, entity, *rights, until=until)
-    with file.open("xb") as opened:
-        opened.write(made)
+    with file.open("xb") as decrypted_advertisement:
+        decrypted_advertisement.write(made)
     about = created.advertisement
     ends = about.expires if until is None else min(until, about.expires)
     said = {
@@ -106,6 +97,7 @@ def delegate(
 
 
 def hand_on(
+    *,
     topic: TopicArgument,
     reader: Annotated[
         Path, typer.Argument(metavar="CERTIFICATE", help="Whom: the certificate of an entity.")
@@ -113,9 +105,7 @@ def hand_on(
     file: Annotated[
         Path, typer.Option(metavar="FILE", help="Where the key is kept; it must not be there.")
     ] = Path("topic-key.xml"),
-    key: KeyOption = KEY,
-    certificate: CertificateOption = CERTIFICATE,
-    nodes: NodesOption = NODES,
+    files: OwnFilesOptions,
 ) -> None:
     r"""Encrypt the key of an encrypted topic of ours for another entity, which can then read what
     the topic is about; nothing is sent. Rights to its events are another matter: `delegate`.
@@ -141,7 +131,6 @@ def hand_on(
 
     if file.exists():
         raise CommandFailed(f"{file}: exists; name another file with --file.")
-    files = Files(key, certificate, nodes)
     own, octets = read_own(files), read_document(str(topic), str(topic))
     try:
         verifier = Verifier(read_trust(files, own))
@@ -159,13 +148,14 @@ def hand_on(
     except ValueError as error:
         text = f"{reader}: no certificate in PEM of an RSA key that enciphers keys"
         raise CommandFailed(text) from error
-    with file.open("xb") as opened:
-        opened.write(made)
+    with file.open("xb") as decrypted_advertisement:
+        decrypted_advertisement.write(made)
     for text in facts({"topic": about.topic_id, "for": whom, "file": file}.items()):
         line(text)
 
 
 def publish(
+    *,
     context: typer.Context,
     topic: Annotated[
         Path,
@@ -178,10 +168,7 @@ def publish(
         Path | None,
         typer.Option(metavar="FILE", help="The right to a topic of another."),
     ] = None,
-    key: KeyOption = KEY,
-    certificate: CertificateOption = CERTIFICATE,
-    nodes: NodesOption = NODES,
-    entities: EntitiesOption = ENTITIES,
+    whose: FilesOptions,
     topic_key: TopicKeyOption = None,
     gateway: GatewayOption = GATEWAY,
     spec: SpecOption = Version.WSN_1_3.value,
@@ -200,7 +187,6 @@ def publish(
     from mediation.discovery import Creator, Role, Verifier
 
     version = read_spec(spec)
-    whose = Files(key, certificate, nodes, entities)
     own = read_own(whose)
     trust = read_trust(whose, own)
     about = _topic_in(topic, Verifier(trust), own, read_keys(topic_key))
@@ -228,7 +214,7 @@ def _topic_in(
         CommandFailed: It is none that is believed, or one that we cannot read.
     """
     from filters import Refused
-    from gateway.client.discovery.found import opened
+    from gateway.client.discovery.search_results import decrypted_advertisement
     from mediation.discovery import (
         SignedTopicAdvertisement,
         check_advertisement,
@@ -240,7 +226,7 @@ def _topic_in(
     try:
         if isinstance(read(octets).value, SignedTopicAdvertisement):
             checked = check_advertisement(octets, verifier, now=now).advertisement
-            found = opened(checked, own, verifier, keys)
+            found = decrypted_advertisement(checked, own, verifier, keys)
             if found is None:
                 text = "the advertisement is encrypted: its creator hands on the key (--topic-key)"
                 raise CommandFailed(f"{path}: {text}")

@@ -13,39 +13,27 @@ import typer
 
 from gateway.cli.documents import read_document
 from gateway.cli.entities import (
-    CERTIFICATE,
-    ENTITIES,
-    KEY,
-    NODES,
     WAIT,
-    CertificateOption,
-    EntitiesOption,
-    Files,
+    FilesOptions,
     InstitutionOption,
     IssuerOption,
-    KeyOption,
     NameOption,
     NodeOption,
-    NodesOption,
-    PullOption,
+    OwnFilesOptions,
+    ReachingOptions,
     WaitOption,
     chosen,
     for_people,
     ourselves,
     place_of,
-    reach,
 )
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import (
-    GATEWAY,
     Form,
-    GatewayOption,
     OutputOption,
-    SpecOption,
 )
 from gateway.cli.output import facts, json_line, line, note
 from gateway.cli.receiving import until_stopped
-from mediation.model.versions import Version
 
 if TYPE_CHECKING:
     from gateway.client.discovery import Entity
@@ -59,7 +47,7 @@ TopicFile = Annotated[
 
 
 def create(
-    context: typer.Context,
+    *,
     file: TopicFile,
     text: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="What it is about; repeatable.")
@@ -105,12 +93,8 @@ def create(
     node: NodeOption = None,
     issuer: IssuerOption = None,
     wait: WaitOption = 1.0,
-    key: KeyOption = KEY,
-    certificate: CertificateOption = CERTIFICATE,
-    nodes: NodesOption = NODES,
-    gateway: GatewayOption = GATEWAY,
-    spec: SpecOption = Version.WSN_1_3.value,
-    pull: PullOption = False,
+    files: OwnFilesOptions,
+    reaching: ReachingOptions,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Have a topic discovery node make a topic that is provably ours, and keep it in a file.
@@ -141,8 +125,6 @@ def create(
         raise typer.BadParameter("say what the topic is about", param_hint=wanted)
     placeholder = _placeholder(synopsis)
     life = None if lifetime is None else read_time(lifetime, "--lifetime")
-    files = Files(key, certificate, nodes)
-    reaching = reach(context, gateway, spec, pull=pull)
 
     async def run() -> "Created":
         async with ourselves(files, reaching, name=name, institution=institution) as entity:
@@ -171,7 +153,7 @@ def create(
 
 
 def advertise(
-    context: typer.Context,
+    *,
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Topics, as `create` keeps them.")
     ],
@@ -184,13 +166,8 @@ def advertise(
         typer.Option("--answer", help="Stay, and answer for them where no node answers."),
     ] = False,
     wait: WaitOption = WAIT,
-    key: KeyOption = KEY,
-    certificate: CertificateOption = CERTIFICATE,
-    nodes: NodesOption = NODES,
-    entities: EntitiesOption = ENTITIES,
-    gateway: GatewayOption = GATEWAY,
-    spec: SpecOption = Version.WSN_1_3.value,
-    pull: PullOption = False,
+    own: FilesOptions,
+    reaching: ReachingOptions,
 ) -> None:
     r"""Make topics known to all nodes, and say which node keeps them.
 
@@ -205,8 +182,6 @@ def advertise(
       dragoman topics advertise wind.xml tide.xml --stay --answer
     """
     stay = stay or answer
-    own = Files(key, certificate, nodes, entities)
-    reaching = reach(context, gateway, spec, pull=pull)
 
     async def run() -> None:
         kept = [(file, _octets(file)) for file in files]
@@ -246,18 +221,14 @@ async def _keeper(entity: "Entity", topic_id: UUID, wait: float) -> str | None:
 
 
 def withdraw(
-    context: typer.Context,
+    *,
     topics: Annotated[
         list[str],
         typer.Argument(metavar="TOPIC...", help="A file, as `create` keeps it, or an id."),
     ],
     wait: WaitOption = WAIT,
-    key: KeyOption = KEY,
-    certificate: CertificateOption = CERTIFICATE,
-    nodes: NodesOption = NODES,
-    gateway: GatewayOption = GATEWAY,
-    spec: SpecOption = Version.WSN_1_3.value,
-    pull: PullOption = False,
+    own: OwnFilesOptions,
+    reaching: ReachingOptions,
 ) -> None:
     r"""Take topics of ours back before they expire: nodes answer with them no more. Nodes are asked
     afterwards; the command fails where one still keeps a topic, as it does one of another.
@@ -267,8 +238,6 @@ def withdraw(
       dragoman topics withdraw wind.xml
       dragoman topics withdraw 7d3f0c52-91ab-4e0e-8f5d-2a6b1c9e4d70
     """
-    own = Files(key, certificate, nodes)
-    reaching = reach(context, gateway, spec, pull=pull)
     wanted = [(name, _id(name)) for name in topics]
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""Entities: somebody who makes topics and finds those of others."""
+"""Entities, which make topics, and find and use those of others: `entity`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
@@ -11,15 +11,19 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from filters.queries import Conditions
-from gateway.client.discovery import offers as nodes_there
-from gateway.client.discovery import topics
+from gateway.client.discovery import node_search, topic_creation
 from gateway.client.discovery.exchange import LIFE, Exchange, Inbox, now
-from gateway.client.discovery.found import Findings, Found, advertisement_of, opened
-from gateway.client.discovery.marks import UUID_NAME, check_marked, marks_of
-from gateway.client.discovery.offers import AGAIN_AFTER, OFFERS_TIME, Offer
-from gateway.client.discovery.own import Advertising
-from gateway.client.discovery.searching import ANSWERS_TIME, Search, search
-from gateway.client.discovery.topics import CREATION_TIME
+from gateway.client.discovery.node_search import AGAIN_AFTER, OFFERS_TIME, Offer
+from gateway.client.discovery.search_results import (
+    Found,
+    SearchResults,
+    advertisement_of,
+    decrypted_advertisement,
+)
+from gateway.client.discovery.synopses import UUID_NAME, check_content, synopsis_attributes
+from gateway.client.discovery.topic_advertising import TopicAdvertiser
+from gateway.client.discovery.topic_creation import CREATION_TIME
+from gateway.client.discovery.topic_search import ANSWERS_TIME, Search, search
 from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient, EventClient
 from gateway.client.grid_events import GridClient
@@ -54,7 +58,7 @@ from mediation.soap.body_elements import BodyContent, body_element
 
 
 class Entity:
-    """Somebody who makes and finds topics: made by `entity`."""
+    """An entity: it makes topics and finds topics. `entity` makes one."""
 
     def __init__(
         self, client: AnyClient, credentials: Credentials, trust: Trust, creator: Creator
@@ -65,7 +69,7 @@ class Entity:
         self._credentials = credentials
         self._verifier = Verifier(trust)
         self._exchange = Exchange(client, credentials, self._verifier)
-        self._own = Advertising(self._exchange, credentials, self._verifier)
+        self._own = TopicAdvertiser(self._exchange, credentials, self._verifier)
 
     # Nodes.
 
@@ -79,21 +83,21 @@ class Entity:
         wait: float = OFFERS_TIME,
         again_after: Iterable[float] = AGAIN_AFTER,
     ) -> tuple[Offer, ...]:
-        """The nodes that offer themselves, the quickest first; none, if nobody answers.
+        """Return the nodes that offer themselves, the quickest first; none if no node answers.
 
         Args:
-            institution: Nodes that serve it alone are asked.
-            issuer: Part of the name of the authority that certified a node.
-            nodes: Identifiers of nodes, of which it is to be one.
-            enough: With so many there is no waiting for others.
+            institution: Only nodes that serve it answer.
+            issuer: A part of the name of the authority that certified the node.
+            nodes: Identifiers of the nodes that are acceptable.
+            enough: The number of offers after which it waits no longer.
             wait: Seconds for answers, each time.
-            again_after: Seconds after which it is asked again, while nobody answers.
+            again_after: Seconds between requests, while no node answers.
         """
-        return await nodes_there.find_nodes(
+        return await node_search.find_nodes(
             self._exchange, purposes, institution, issuer, nodes, enough, wait, again_after
         )
 
-    # Topics of one's own.
+    # The entity's own topics.
 
     async def create_topic(
         self,
@@ -105,21 +109,21 @@ class Entity:
         offers: Iterable[Offer] | None = None,
         wait: float = CREATION_TIME,
     ) -> Created:
-        """Have a node make a topic, which nobody knows before it is advertised.
+        """Have a node make a topic. Nobody knows it before it is advertised.
 
         Args:
             synopsis: A placeholder, into which the node puts a UUID.
-            lifetime: None: as long as the node lets it live.
-            encrypted: Nobody is to read the advertisement but who gets its key.
+            lifetime: As long as the node allows, when None.
+            encrypted: Only holders of its key can read the advertisement.
             offers: The nodes to ask, one after the other; those that `find_nodes` finds, when None.
             wait: Seconds for one node.
 
         Raises:
-            GatewayError: No node makes it; why, where one says so.
+            GatewayError: No node makes it; the text has the reason that one gave.
         """
         if offers is None:
             offers = await self.find_nodes(Purpose.CREATE, institution=self.creator.institution)
-        return await topics.create_topic(
+        return await topic_creation.create_topic(
             self._exchange,
             self.creator,
             descriptors,
@@ -133,21 +137,21 @@ class Entity:
         )
 
     def take_up(self, signed: bytes) -> Created:
-        """A topic of one's own that was created earlier; *signed* is what was kept of it,
+        """Return an own topic that was created earlier; *signed* is what was kept of it,
         `Created.signed`.
 
         Raises:
-            Refused: It is another's, has expired, or is not signed by a node that is believed.
+            Refused: It is another's, has expired, or is not signed by a trusted node.
         """
         return check_kept(signed, self._verifier, self._credentials, now=now())
 
     async def advertise(self, created: Created) -> None:
-        """Make a topic known, now and again while the entity is there: every sixth of the topic's
-        lifetime, at least daily."""
+        """Advertise a topic now, and again as long as the entity runs: after every sixth of the
+        topic's lifetime, at least daily."""
         await self._own.advertise(created)
 
     async def withdraw(self, topic_id: UUID) -> None:
-        """Take a topic back before it expires."""
+        """Withdraw a topic before it expires."""
         await self._own.withdraw(topic_id)
 
     def delegate(
@@ -157,7 +161,7 @@ class Entity:
         *rights: Right,
         until: datetime | None = None,
     ) -> bytes:
-        """A Delegation: what *grantee*, by its identifier, needs to use a topic of one's own.
+        """Return a Delegation, with which *grantee*, an identifier, may use an own topic.
 
         Args:
             until: When it ends; with the topic, when None.
@@ -180,16 +184,16 @@ class Entity:
         wait: float = ANSWERS_TIME,
         creators: bool = True,
     ) -> Search:
-        """Topics as they are found, each once, until the time is over or there are *most*.
+        """Return topics as they are found, each once, until the time is over or there are *most*.
 
         Args:
             query: Its text, in *dialect*; or both, as `read_query` makes it.
-            node: The one to ask, by its identifier.
-            offers: The ones to ask, as `find_nodes` found them. All are asked, where there are
-                none, and no *node*.
-            conditions: What must hold besides; *creator* and *valid_until* are two of them.
+            node: The identifier of the node to ask.
+            offers: The nodes to ask, as `find_nodes` found them. Without them and without *node*,
+                all nodes are asked.
+            conditions: Further conditions; *creator* and *valid_until* are two of them.
             wait: Seconds for answers.
-            creators: Where no node answers, creators are asked, for as long again.
+            creators: Creators are asked if no node answers, for as long again.
 
         Raises:
             GatewayError: The query is refused; raised when it is iterated over.
@@ -202,22 +206,22 @@ class Entity:
         if valid_until is not None:
             asked = replace(asked, valid_until=valid_until)
         nodes = [*([] if node is None else [node]), *(offer.node for offer in offers)]
-        findings = Findings(self._verifier)
-        found = search(self._exchange, query, asked, nodes, most, wait, findings, creators=creators)
-        return Search(found, findings)
+        results = SearchResults(self._verifier)
+        found = search(self._exchange, query, asked, nodes, most, wait, results, creators=creators)
+        return Search(found, results)
 
     def open(self, topic: Found, *keys: bytes) -> TopicAdvertisement | None:
-        """What a topic that was found is; None: it is encrypted, and we have no key.
+        """Return the advertisement of a topic that was found; None if it is encrypted, and no key
+        decrypts it.
 
         Args:
-            keys: As creators have handed them on (`hand_on`); for topics of one's own none is
-                needed.
+            keys: Keys that creators have handed on (`hand_on`); own topics need none.
 
         Raises:
-            Refused: The topic is not what it says.
+            Refused: The advertisement is not genuine, or has expired.
         """
         checked = topic.check().advertisement
-        return opened(checked, self._credentials, self._verifier, keys)
+        return decrypted_advertisement(checked, self._credentials, self._verifier, keys)
 
     def subscribed(
         self,
@@ -230,9 +234,9 @@ class Entity:
         """Subscribe the consumer at an address to a topic, for as long as the body runs.
 
         Raises:
-            Refused: The topic is not what it says.
+            Refused: The advertisement is not genuine, or has expired.
             GatewayError: As `gateway.client.subscribed`; the topic is encrypted, or its events are
-                told from others by properties, which an `EventClient` alone can ask for.
+                told from others by properties, which only an `EventClient` can ask for.
         """
         about = advertisement_of(topic)
         selection = selection_of(about.synopsis, about.topic_id)
@@ -245,7 +249,7 @@ class Entity:
                 authorize=authorize,
                 troubled=troubled,
             )
-        marks = marks_of(about)
+        marks = synopsis_attributes(about)
         if marks is None:
             return subscribed(self._client, consumer, xpath=selection.expression, troubled=troubled)
         # The UUID alone tells the topic from all others.
@@ -271,27 +275,29 @@ class Entity:
         where = selection_of(about.synopsis, about.topic_id).topic
         if where is not None:
             if not isinstance(self._client, Client):
-                raise GatewayError("a right to publish on a topic is proved in SOAP alone")
+                raise GatewayError(
+                    "a right to publish on a topic can only be proved in SOAP: use a Client"
+                )
             authorize = self.authorization(about.topic_id, Right.PUBLISH, delegation)
             return await self._client.publish(payload, topic=str(where), authorize=authorize)
-        marks = marks_of(about)
+        marks = synopsis_attributes(about)
         if marks is None:
-            check_marked(payload, about)
+            check_content(payload, about)
             return await self._client.publish(payload)
         if not isinstance(self._client, EventClient):
             raise GatewayError(
-                "events are marked with attributes in CloudEvents alone: speak them (an "
-                "EventClient, or --spec cloudevents)"
+                "only CloudEvents have attributes to mark events with: use an EventClient, or "
+                "--spec cloudevents"
             )
         return await self._client.publish(payload, attributes=marks)
 
     def authorization(
         self, topic_id: UUID, right: Right, delegation: bytes | None = None
     ) -> Authorize:
-        """What proves one's right to a topic in requests of `Client`.
+        """Return a function that proves the right to a topic in requests of `Client`.
 
         Args:
-            delegation: Its creator's; of topics of one's own there is none.
+            delegation: The creator's; own topics need none.
         """
 
         def authorize(request: str, address: str, digest: str) -> str:
@@ -303,17 +309,17 @@ class Entity:
 
         return authorize
 
-    # At work.
+    # Messages.
 
-    async def _hear(self, inbox: Inbox, group: asyncio.TaskGroup) -> None:
-        """Take what comes, for ever."""
+    async def _receive(self, inbox: Inbox, group: asyncio.TaskGroup) -> None:
+        """Take messages, and answer queries about own topics, for ever."""
 
-        def answer(heard: Checked) -> None:
-            work = self._own.answer_to(heard)
+        def answer(received: Checked) -> None:
+            work = self._own.answer_to(received)
             if work is not None:
                 group.create_task(work)
 
-        await self._exchange.hear(inbox, answer)
+        await self._exchange.receive_all(inbox, answer)
 
 
 def delegate(
@@ -323,7 +329,7 @@ def delegate(
     *rights: Right,
     until: datetime | None = None,
 ) -> bytes:
-    """A Delegation by who has *credentials*; see `Entity.delegate`."""
+    """Return a Delegation, signed with *credentials*; see `Entity.delegate`."""
     ends = topic.expires if until is None else min(until, topic.expires)
     id_ = f"dlg-{uuid4()}"
     given = Delegation(id_, topic.topic_id, grantee, frozenset(rights), now(), ends)
@@ -341,42 +347,46 @@ async def entity(
     institution: str | None = None,
     answers: bool = False,
 ) -> AsyncIterator[Entity]:
-    """An entity that hears what is answered to it, and advertises its topics, while the body runs.
+    """Run an entity, which receives answers and advertises its topics, while the body runs.
 
     Args:
-        client: What it speaks through; no `GridClient`, whose events are not documents.
-        inbox: Where it hears; nothing else reads it.
-        trust: Whose certificates are believed.
+        client: Sends its messages. A `GridClient` cannot: its events are not documents.
+        inbox: Receives its messages; nothing else may read it.
+        trust: The certificates that are trusted.
         name, institution: What it calls itself.
-        answers: It hears queries to all creators, and answers those about its own topics.
+        answers: It receives queries to all creators, and answers those about its own topics.
 
     Raises:
-        GatewayError: It cannot be spoken through *client*, its inbox cannot be subscribed, or the
+        GatewayError: *client* cannot carry its messages, its inbox cannot be subscribed, or the
             subscription was lost: then the body is cancelled.
     """
     if isinstance(client, GridClient):
-        raise GatewayError("topic discovery cannot be spoken in Grid SOAP Events")
+        raise GatewayError(
+            "Grid SOAP Events cannot carry topic discovery: use another specification"
+        )
     id_ = credentials.identifier(Role.ENTITY)
     made = Entity(client, credentials, trust, Creator(id_, name, institution))
     # The topic of an entity has no advertisement: its id is what the identifier says of the key.
     own = made.authorization(UUID(hex=id_.removeprefix(Role.ENTITY.value)), Right.SUBSCRIBE)
     there = subscribed(client, inbox.address, topic=str(topic_of(id_)), authorize=own)
-    async with there, _heard_by_all(client, inbox, answers):
+    async with there, _subscribed_to_queries(client, inbox, answers):
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(made._hear(inbox, group)),
+                    group.create_task(made._receive(inbox, group)),
                     group.create_task(made._own.repeat()),
                 ]
                 yield made
                 for task in tasks:
                     task.cancel()
-        except BaseExceptionGroup as several:  # Whatever came first is what went wrong.
+        except BaseExceptionGroup as several:  # The first is the cause.
             raise several.exceptions[0] from several.exceptions[0].__cause__
 
 
 @asynccontextmanager
-async def _heard_by_all(client: AnyClient, inbox: Inbox, answers: bool) -> AsyncIterator[None]:
+async def _subscribed_to_queries(
+    client: AnyClient, inbox: Inbox, answers: bool
+) -> AsyncIterator[None]:
     if not answers:
         yield
         return

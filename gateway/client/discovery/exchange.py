@@ -1,4 +1,4 @@
-"""One entity's messages: what it says, and what is answered to it."""
+"""Send the messages of one entity, and hand it their answers: `Exchange`."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
@@ -29,9 +29,9 @@ from mediation.discovery import (
 from mediation.discovery.signing import sign
 
 LIFE = timedelta(seconds=30)
-"""How long a message is valid."""
+"""The validity of a message."""
 WAITING = 256
-"""Answers to one asking that may wait to be read."""
+"""Answers to one call of `Exchange.ask` that may wait to be read."""
 Request: TypeAlias = NodeDiscoveryRequest | TopicCreationRequest | TopicDiscoveryRequest
 
 
@@ -40,7 +40,7 @@ def now() -> datetime:
 
 
 class Inbox(Protocol):
-    """Where an entity hears: a `Consumer`, a `PulledMailbox`, or whatever else receives."""
+    """Where an entity receives: a `Consumer`, a `PulledMailbox`, or the like."""
 
     @property
     def address(self) -> str: ...
@@ -49,8 +49,8 @@ class Inbox(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request, the topic that it is published on, and whom it is encrypted for, if anybody."""
+class OutgoingRequest:
+    """A request, the topic to publish it on, and the certificate to encrypt it for, if any."""
 
     request: Request
     topic: Topic
@@ -58,7 +58,7 @@ class Asked:
 
 
 class Exchange:
-    """Says what an entity says through *client*, and gives answers to who asked."""
+    """Sends an entity's messages through *client*, and hands answers to those that wait."""
 
     def __init__(self, client: AnyClient, credentials: Credentials, verifier: Verifier) -> None:
         self.id = credentials.identifier(Role.ENTITY)
@@ -66,7 +66,7 @@ class Exchange:
         self._credentials = credentials
         self._verifier = verifier
         self._waiting: dict[UUID, asyncio.Queue[Checked]] = {}
-        """Where the answers to a request go, by its message id."""
+        """Queues of answers, by the message id of the request."""
 
     @property
     def is_idle(self) -> bool:
@@ -74,24 +74,26 @@ class Exchange:
         return not self._waiting
 
     def head(self, to: str | None = None) -> Head:
-        """The head of a new message."""
+        """Return the head of a new message."""
         issued = now()
         return Head(uuid4(), self.id, issued, issued + LIFE, to)
 
-    async def say(self, octets: bytes, topic: Topic) -> None:
+    async def publish(self, octets: bytes, topic: Topic) -> None:
         """Publish a message."""
         await self._client.publish(octets, topic=str(topic))
 
-    async def ask(self, several: Collection[Asked], wait: float) -> AsyncGenerator[Checked]:
-        """Send requests, and yield what answers one of them as it comes, until *wait* seconds
-        after the last was sent."""
+    async def ask(
+        self, several: Collection[OutgoingRequest], wait: float
+    ) -> AsyncGenerator[Checked]:
+        """Send requests, and yield their answers as they come, until *wait* seconds after the last
+        was sent."""
         heads = {each.request.head.message_id: each.request.head for each in several}
         answers: asyncio.Queue[Checked] = asyncio.Queue(WAITING)
         self._waiting.update(dict.fromkeys(heads, answers))
         loop = asyncio.get_running_loop()
         try:
             for each in several:
-                await self.say(self._written(each), each.topic)
+                await self.publish(self._written(each), each.topic)
             until = loop.time() + wait
             while True:
                 try:
@@ -109,14 +111,14 @@ class Exchange:
             for message_id in heads:
                 del self._waiting[message_id]
 
-    def _written(self, asked: Asked) -> bytes:
+    def _written(self, asked: OutgoingRequest) -> bytes:
         octets, to = sign(asked.request, self._credentials), asked.request.head.to
         if asked.certificate is not None and to is not None:
             octets = encrypt(octets, to, asked.certificate)
         return octets
 
-    async def hear(self, inbox: Inbox, others: Callable[[Checked], None]) -> None:
-        """Take what comes, for ever. What answers nothing is for *others*."""
+    async def receive_all(self, inbox: Inbox, others: Callable[[Checked], None]) -> None:
+        """Take the messages of *inbox*, for ever. *others* gets those that answer nothing."""
         own = {self.id: self._credentials}
         async for message in inbox:
             for notification in message.notifications:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
 from gateway.client.reliable.logs import log
-from gateway.reliability.rates import Rates
 from gateway.reliability.storage import StorageManager
+from gateway.token_bucket import TokenBucket
 
 OLD = 180.0
 """Seconds after which people hear of a transaction that is prepared: recovery looks every minute,
@@ -24,7 +24,7 @@ class TwoPhases(Protocol):
         """The age in seconds of the oldest transaction that is prepared; 0: there is none."""
 
 
-def recover(storage: StorageManager, complaints: Rates, now: float) -> None:
+def recover(storage: StorageManager, complaints: TokenBucket, now: float) -> None:
     """End what a crash left, and warn of what cannot be ended, the same now and then.
 
     Args:

@@ -1,64 +1,32 @@
 """``/api/v1/deadletters``: which there are, one of them whole, redrive and purge."""
 
-from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, Depends, HTTPException, Path, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
-from gateway.model.deaths import DeadLetter, DeathReason
-from gateway.model.moments import moment_of, seconds_of
-from gateway.security.resource_addresses import shown
+from gateway.model.deaths import DeathReason
+from gateway.model.moments import seconds_of
+from gateway.routes import Dependency
 from gateway.store.dead_letters import Selection
 from gateway.subscriptions import dead_letters
-from gateway.subscriptions.dead_letters import covers
-from gateway.web.parts import Parts
+from gateway.subscriptions.dead_letters import DeadLetters, covers
+from gateway.web.parameters import PAGE
 from gateway.web.validation import JsonRoute
-from gateway.web.values import PAGE
+from gateway.web.views.dead_letters import (
+    DeadLetterDetail,
+    DeadLetterView,
+    dead_letter_detail,
+    dead_letter_view,
+)
 
 SHOWN = 16 * 2**10
 """Bytes of a payload and of an envelope that are shown where nothing else is asked for."""
 LARGEST = 2**63 - 1
 """The largest number that a store takes."""
 router = APIRouter(prefix="/deadletters", tags=["dead letters"], route_class=JsonRoute)
-
-
-class DeadLetterView(BaseModel, extra="forbid"):
-    number: int
-    subscription: str
-    message_id: str = Field(description="The id that its consumer was told.")
-    published_id: str = Field(
-        description="The id that its publisher gave it, or that it got when it was accepted."
-    )
-    topic: str | None
-    reason: str
-    status: int | None
-    failure: str | None
-    answer: str
-    attempts: int
-    since: datetime
-    died: datetime
-    owner: str
-    consumer: str | None
-    bytes: int
-
-
-class Part(BaseModel, extra="forbid"):
-    """The first bytes of a document, as text; `bytes` is how many it has."""
-
-    text: str
-    bytes: int
-    whole: bool
-
-
-class DeadLetterDetail(DeadLetterView, extra="forbid"):
-    """A dead letter with its message. `envelope` is what was sent, or, of a mailbox, what lay in
-    it; null where the subscription has ended."""
-
-    action: str | None
-    attachments: int
-    payload: Part | None
-    envelope: Part | None
+LETTERS = Dependency[DeadLetters]()
+Given = Annotated[DeadLetters, Depends(LETTERS)]
 
 
 class DeadLetterPage(BaseModel, extra="forbid"):
@@ -171,42 +139,38 @@ class Affected(BaseModel, extra="forbid"):
 
 @router.get("")
 async def list_dead_letters(
-    web: Parts,
+    letters: Given,
     listing: Annotated[Listing, Query()],
 ) -> DeadLetterPage:
     """Dead letters in the order in which they died: all, or those of a selection, as `redrive` and
     `purge` take it. A page of a selection may be short, or empty, and still have a `next`."""
-    listed, following = await web.dead_letters.selected(
+    listed, following = await letters.selected(
         listing.selection(), after=listing.after, limit=listing.limit
     )
-    return DeadLetterPage(dead_letters=[_view(letter) for letter in listed], next=following)
+    return DeadLetterPage(
+        dead_letters=[dead_letter_view(letter) for letter in listed], next=following
+    )
 
 
 @router.get("/{number}")
 async def show_dead_letter(
-    web: Parts,
+    letters: Given,
     number: Annotated[int, Path(ge=0, le=LARGEST)],
     limit: Annotated[int, Query(ge=0, le=2**31 - 1)] = SHOWN,
 ) -> DeadLetterDetail:
     """One dead letter, with the first `limit` bytes of its payload and of its envelope."""
-    letter = await web.dead_letters.show(number)
+    letter = await letters.show(number)
     if letter is None:
         raise HTTPException(404, "There is no such dead letter.")
-    return DeadLetterDetail(
-        **dict(_view(letter.letter)),
-        action=letter.action,
-        attachments=letter.attachments,
-        payload=_part(letter.payload, limit),
-        envelope=_part(letter.envelope, limit),
-    )
+    return dead_letter_detail(letter, limit)
 
 
 @router.post("/redrive")
-async def redrive(chosen: Chosen, web: Parts) -> Affected:
+async def redrive(chosen: Chosen, letters: Given) -> Affected:
     """Deliver dead letters again, with the same message ids, put them back into their mailboxes,
     or publish them, where their topics could not be read; those of subscriptions and mailboxes that
     have ended, and what still cannot be read, stay where they are."""
-    selection, letters = chosen.selection(), web.dead_letters
+    selection = chosen.selection()
     if chosen.dry_run:
         work = letters.count(selection, redrivable=True, limit=chosen.limit, after=chosen.after)
     else:
@@ -215,9 +179,9 @@ async def redrive(chosen: Chosen, web: Parts) -> Affected:
 
 
 @router.post("/purge")
-async def purge(chosen: Chosen, web: Parts) -> Affected:
+async def purge(chosen: Chosen, letters: Given) -> Affected:
     """Forget dead letters; they stay counted."""
-    selection, letters = chosen.selection(), web.dead_letters
+    selection = chosen.selection()
     if chosen.dry_run:
         work = letters.count(selection, redrivable=False, limit=chosen.limit, after=chosen.after)
     else:
@@ -227,34 +191,3 @@ async def purge(chosen: Chosen, web: Parts) -> Affected:
 
 def _affected(done: dead_letters.Affected) -> Affected:
     return Affected(number=done.number, reasons=dict(sorted(done.reasons.items())), next=done.next)
-
-
-def _view(letter: DeadLetter) -> DeadLetterView:
-    death = letter.death
-    return DeadLetterView(
-        number=letter.number,
-        subscription=death.subscription,
-        message_id=death.delivery_id,
-        published_id=letter.published,
-        topic=death.topic,
-        reason=death.reason.value,
-        status=death.status,
-        failure=death.failure,
-        answer=death.answer,
-        attempts=death.attempts,
-        since=moment_of(death.since),
-        died=moment_of(death.died),
-        owner=death.owner,
-        consumer=shown(death.consumer) if death.consumer else None,
-        bytes=letter.octets,
-    )
-
-
-def _part(octets: bytes | None, limit: int) -> Part | None:
-    return None if octets is None else part_of(octets, limit)
-
-
-def part_of(octets: bytes, limit: int) -> Part:
-    """Show the first *limit* bytes of a document."""
-    text = octets[:limit].decode("utf-8", "replace")
-    return Part(text=text, bytes=len(octets), whole=len(octets) <= limit)

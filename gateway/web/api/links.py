@@ -1,24 +1,24 @@
 """``/api/v1/links``: channels of this gateway that are subscribed at others, and at producers."""
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
-from gateway.channels.links import LEASE, Link
-from gateway.model.moments import moment_of
-from gateway.security.resource_addresses import shown
+from gateway.channels.links import LEASE, Link, Links
+from gateway.routes import Dependency
 from gateway.sources.sources import Entry
 from gateway.web.api.sources import LeaseText, lease_seconds
-from gateway.web.parts import Parts
+from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of
 from gateway.web.validation import JsonRoute
-from gateway.web.values import PAGE, After, Limit, Prefix, Text, at_moment, page_of
+from gateway.web.views.links import LinkView, link_view
 from mediation.client import LEASED, SPECS
 from mediation.grid_events import CHANNEL, EXAMPLE_FIELDS
 from mediation.model.versions import Version
 
 router = APIRouter(prefix="/links", tags=["channels"], route_class=JsonRoute)
+LINKS = Dependency[Links]()
+Given = Annotated[Links, Depends(LINKS)]
 _SPECS = ", ".join(version.value for version in (*LEASED, *SPECS))
 _FIELDS = ", ".join(EXAMPLE_FIELDS)
 
@@ -45,32 +45,13 @@ class LinkRequest(BaseModel, extra="forbid"):
     )
 
 
-class LinkView(BaseModel, extra="forbid"):
-    """A link."""
-
-    id: str
-    channel: str
-    url: str
-    spec: str
-    example: dict[str, str]
-    topic: str | None
-    xpath: str | None
-    lease: float
-    made_by: str = Field(description="operator, settings, or directory.")
-    state: str = Field(description="As of sources: live, while the other one knows it.")
-    since: datetime = Field(description="When it came into that state.")
-    expires: datetime | None = Field(description="When the lease that was granted ends.")
-    failures: int = Field(description="Exchanges that failed, in a row.")
-    last_error: str | None
-
-
 class LinkPage(BaseModel, extra="forbid"):
     links: list[LinkView]
     next: str | None = Field(None, description="Pass it as `after` for the next page.")
 
 
-async def _named(id: str, web: Parts) -> Entry:
-    entry = web.links.by_id(id)
+async def _named(id: str, links: Given) -> Entry:
+    entry = links.by_id(id)
     if entry is None:
         raise HTTPException(404, "There is no such link.")
     return entry
@@ -81,18 +62,18 @@ Named = Annotated[Entry, Depends(_named)]
 
 @router.get("")
 async def list_links(
-    web: Parts,
+    links: Given,
     after: After = "",
     limit: Limit = PAGE,
 ) -> LinkPage:
     """Links in the order of their ids."""
-    views = (_view(one) for one in web.links.links if one.id > after)
+    views = (link_view(one) for one in links.links if one.id > after)
     page, next_ = page_of(views, limit, lambda view: view.id)
     return LinkPage(links=page, next=next_)
 
 
 @router.post("", status_code=201)
-async def add_link(asked: LinkRequest, web: Parts) -> LinkView:
+async def add_link(asked: LinkRequest, links: Given) -> LinkView:
     """Subscribe a channel at another one, now and for as long as the link is there. Whether that
     is granted is what `state` says, soon."""
     offered = {version.value: version for version in (*LEASED, *SPECS)}
@@ -111,37 +92,17 @@ async def add_link(asked: LinkRequest, web: Parts) -> LinkView:
         asked.profile,
         asked.binding or None,
     )
-    return _view(await web.links.link(link))
+    return link_view(await links.link(link))
 
 
 @router.get("/{id}")
 async def show_link(entry: Named) -> LinkView:
     """One link."""
-    return _view(entry)
+    return link_view(entry)
 
 
 @router.delete("/{id}", status_code=204)
-async def remove_link(entry: Named, web: Parts) -> None:
+async def remove_link(entry: Named, links: Given) -> None:
     """Remove a link: the other channel is asked for the shortest lease, for it knows no other end,
     or is told; then the link is gone."""
-    await web.links.unlink(entry)
-
-
-def _view(entry: Entry) -> LinkView:
-    source, standing = entry.source, entry.standing
-    return LinkView(
-        id=source.id,
-        channel=source.channel or "",
-        url=shown(source.url),
-        spec=source.spec.version.value,
-        example=dict(source.example),
-        topic=source.topic,
-        xpath=source.xpath,
-        lease=source.lease,
-        made_by=source.made_by or "operator",
-        state=entry.state,
-        since=moment_of(standing.since),
-        expires=at_moment(standing.expires),
-        failures=standing.failures,
-        last_error=standing.error or None,
-    )
+    await links.unlink(entry)

@@ -1,32 +1,31 @@
 """``/api/v1/mailboxes``: which there are, how much lies in them, and their end."""
 
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.mailboxes.removal import MailboxRemoval
 from gateway.model.mailboxes import Mailbox, MailboxSize
-from gateway.model.moments import moment_of
-from gateway.web.parts import Parts
+from gateway.routes import Dependency
+from gateway.web.parameters import PAGE, After, Limit, page_of
 from gateway.web.validation import JsonRoute
-from gateway.web.values import PAGE, After, Limit, page_of
+from gateway.web.views.mailboxes import MailboxView, mailbox_view
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxParts:
+    """What the routes of operators about mailboxes work with."""
+
+    mailboxes: Mailboxes
+    removal: MailboxRemoval
+
 
 router = APIRouter(prefix="/mailboxes", tags=["administration of mailboxes"], route_class=JsonRoute)
-
-
-class MailboxView(BaseModel, extra="forbid"):
-    """A mailbox, without its key."""
-
-    id: str
-    owner: str
-    kind: str
-    messages: int
-    bytes: int
-    octets: int = Field(description="The former name of `bytes`.")
-    dropped: int
-    created: datetime
-    used: datetime
+PARTS = Dependency[MailboxParts]()
+Given = Annotated[MailboxParts, Depends(PARTS)]
 
 
 class MailboxPage(BaseModel, extra="forbid"):
@@ -34,8 +33,8 @@ class MailboxPage(BaseModel, extra="forbid"):
     next: str | None = Field(None, description="Pass it as `after` for the next page.")
 
 
-async def _named(id: str, web: Parts) -> tuple[Mailbox, MailboxSize]:
-    found = await web.mailboxes.find_by_id(id)
+async def _named(id: str, parts: Given) -> tuple[Mailbox, MailboxSize]:
+    found = await parts.mailboxes.find_by_id(id)
     if found is None:
         raise HTTPException(404, "There is no such mailbox.")
     return found
@@ -46,12 +45,12 @@ Named = Annotated[tuple[Mailbox, MailboxSize], Depends(_named)]
 
 @router.get("")
 async def list_mailboxes(
-    web: Parts,
+    parts: Given,
     after: After = "",
     limit: Limit = PAGE,
 ) -> MailboxPage:
     """Mailboxes in the order of their ids."""
-    views = (_view(*one) for one in await web.mailboxes.listed(after, limit + 1))
+    views = (mailbox_view(*one) for one in await parts.mailboxes.listed(after, limit + 1))
     page, next_ = page_of(views, limit, lambda view: view.id)
     return MailboxPage(mailboxes=page, next=next_)
 
@@ -59,25 +58,11 @@ async def list_mailboxes(
 @router.get("/{id}")
 async def show_mailbox(named: Named) -> MailboxView:
     """One mailbox."""
-    return _view(*named)
+    return mailbox_view(*named)
 
 
 @router.delete("/{id}", status_code=204)
-async def delete_mailbox(named: Named, web: Parts) -> None:
+async def delete_mailbox(named: Named, parts: Given) -> None:
     """Forget a mailbox with all that lies in it, and end what fills it."""
     mailbox, _ = named
-    await web.removal.remove(mailbox)
-
-
-def _view(mailbox: Mailbox, size: MailboxSize) -> MailboxView:
-    return MailboxView(
-        id=mailbox.id,
-        owner=mailbox.owner,
-        kind=mailbox.kind.value,
-        messages=size.messages,
-        bytes=size.octets,
-        octets=size.octets,
-        dropped=size.dropped,
-        created=moment_of(size.created),
-        used=moment_of(size.used),
-    )
+    await parts.removal.remove(mailbox)

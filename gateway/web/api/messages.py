@@ -1,62 +1,18 @@
 """``/api/v1/messages``: what became of one."""
 
-from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Path
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Depends, HTTPException, Path
+from pydantic import BaseModel
 
-from gateway.subscriptions.tracing import Traced
-from gateway.web.parts import Parts
+from gateway.routes import Dependency
+from gateway.subscriptions.tracing import MessageTracing
 from gateway.web.validation import JsonRoute
-from gateway.web.values import at_moment
+from gateway.web.views.messages import MessageView, message_view
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=JsonRoute)
-
-
-class WaitingView(BaseModel, extra="forbid"):
-    """A delivery that waits in the store."""
-
-    subscription: str
-    since: datetime | None
-    attempts: int
-    next_attempt: datetime | None
-
-
-class DeadView(BaseModel, extra="forbid"):
-    """A delivery that became a dead letter, by its `number`."""
-
-    number: int
-    subscription: str
-    message_id: str = Field(description="The id that its consumer was told.")
-    reason: str
-    failure: str | None
-    died: datetime | None
-
-
-class EndView(BaseModel, extra="forbid"):
-    """A delivery that has come to its end."""
-
-    subscription: str
-    end: str = Field(description="delivered, expired or cancelled.")
-
-
-class MessageView(BaseModel, extra="forbid"):
-    """What became of a message, as far as this gateway knows: of the last 10,000 all, of others
-    what waits or died."""
-
-    id: str = Field(description="The id of its publisher; `ID#2` is the second of a publication.")
-    topic: str | None
-    accepted: datetime | None = Field(description="null: elsewhere, or before the last start.")
-    by: str | None = Field(description="Who published it.")
-    matched: int | None = Field(description="How many subscriptions; null where it is not known.")
-    delivered: int
-    expired: int
-    cancelled: int
-    deliveries: list[EndView] = Field(description="The first 50 that came to an end.")
-    under_way: int | None = Field(description="Deliveries neither at their end nor stored.")
-    waiting: list[WaitingView] = Field(description="At most 100.")
-    dead: list[DeadView] = Field(description="At most 100.")
+TRACING = Dependency[MessageTracing]()
+Given = Annotated[MessageTracing, Depends(TRACING)]
 
 
 class MessagesView(BaseModel, extra="forbid"):
@@ -65,54 +21,15 @@ class MessagesView(BaseModel, extra="forbid"):
 
 @router.get("/{id:path}")
 async def trace_message(
-    web: Parts, id: Annotated[str, Path(min_length=1, max_length=2048)]
+    tracing: Given, id: Annotated[str, Path(min_length=1, max_length=2048)]
 ) -> MessagesView:
     """What became of a message: by the id of its publisher, of one of its notifications, or the one
     that a consumer was told."""
-    found = await web.tracing.trace(id)
+    found = await tracing.trace(id)
     if not found:
         raise HTTPException(
             404,
             "Nothing is known of such a message: none of the last 10,000 has this id, and none of "
             "it waits or died.",
         )
-    return MessagesView(messages=list(map(_view, found)))
-
-
-def _view(traced: Traced) -> MessageView:
-    ended, named = traced.ends
-    trace = traced.trace
-    stored = len(traced.waiting) + len(traced.dead)
-    matched = trace.matched if trace is not None else None
-    return MessageView(
-        id=traced.id,
-        topic=traced.topic,
-        accepted=at_moment(trace.accepted) if trace is not None else None,
-        by=(trace.by or None) if trace is not None else None,
-        matched=matched,
-        delivered=ended.get("delivered", 0),
-        expired=ended.get("expired", 0),
-        cancelled=ended.get("cancelled", 0),
-        deliveries=[EndView(subscription=one, end=end) for one, end in named],
-        under_way=None if matched is None else max(0, matched - sum(ended.values()) - stored),
-        waiting=[
-            WaitingView(
-                subscription=one.subscription,
-                since=at_moment(one.since),
-                attempts=one.attempts,
-                next_attempt=at_moment(one.due),
-            )
-            for one in traced.waiting
-        ],
-        dead=[
-            DeadView(
-                number=letter.number,
-                subscription=letter.death.subscription,
-                message_id=letter.death.delivery_id,
-                reason=letter.death.reason.value,
-                failure=letter.death.failure,
-                died=at_moment(letter.death.died),
-            )
-            for letter in traced.dead
-        ],
-    )
+    return MessagesView(messages=list(map(message_view, found)))

@@ -7,22 +7,23 @@ from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
 from filters import Refused
-from gateway.model.moments import moment_of
 from gateway.model.sources import Wanted
-from gateway.security.resource_addresses import shown
+from gateway.routes import Dependency
 from gateway.sources.asked_for import OPERATOR, NewSource
 from gateway.sources.profiles import PROFILES
 from gateway.sources.requests import MODES
-from gateway.sources.sources import Entry
-from gateway.web.parts import Parts
+from gateway.sources.sources import Entry, Sources
+from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of
 from gateway.web.validation import JsonRoute
-from gateway.web.values import PAGE, After, Limit, Prefix, Text, at_moment, page_of
-from mediation.client import SPECS, manager_at
+from gateway.web.views.sources import SourceView, source_view
+from mediation.client import SPECS
 from mediation.model.delivery_modes import Mode
 from mediation.model.expiry import parse_expiry
 from mediation.model.versions import Version
 
 router = APIRouter(prefix="/sources", tags=["sources"], route_class=JsonRoute)
+SOURCES = Dependency[Sources]()
+Given = Annotated[Sources, Depends(SOURCES)]
 _SPECS = ", ".join(version.value for version in SPECS)
 _PROFILES = ", ".join(PROFILES)
 _MODES = ", ".join(mode.value for mode in MODES)
@@ -59,51 +60,13 @@ class SourceRequest(BaseModel, extra="forbid"):
     existing: bool = Field(False, description="The events that it has kept are wanted, too.")
 
 
-class SourceView(BaseModel, extra="forbid"):
-    """A source, without the key that its producer was given."""
-
-    id: str
-    url: str
-    spec: str
-    topic: str | None
-    xpath: str | None
-    channel: str | None = Field(description="Of a link: the channel that it is of; else none.")
-    actions: list[str]
-    lease: float
-    publish_on: str | None
-    silence: float
-    profile: str
-    resource: str | None
-    mode: str
-    existing: bool
-    added_by: str = Field(description="operator, settings, directory, or the id of a registration.")
-    created: datetime
-    state: str = Field(
-        description="idle, subscribing, live, renewing, checking, pausing, paused, resuming, lost, "
-        "backing-off, removing, removed."
-    )
-    since: datetime = Field(description="When it came into that state.")
-    next: datetime | None = Field(description="When something is to be done next.")
-    expires: datetime | None = Field(description="When the lease that the producer granted ends.")
-    manager: str | None = Field(description="The address of the subscription's manager.")
-    manager_asked_at: str | None = Field(
-        description="Where the manager is asked instead, where its address leads nowhere: it is "
-        "resolved against the producer's URL."
-    )
-    failures: int = Field(description="Exchanges with the producer that failed, in a row.")
-    last_error: str | None
-    last_error_at: datetime | None
-    events: int = Field(description="Events that came.")
-    last_event: datetime | None
-
-
 class SourcePage(BaseModel, extra="forbid"):
     sources: list[SourceView]
     next: str | None = Field(None, description="Pass it as `after` for the next page.")
 
 
-async def _named(id: str, web: Parts) -> Entry:
-    entry = web.sources.by_id(id)
+async def _named(id: str, sources: Given) -> Entry:
+    entry = sources.by_id(id)
     if entry is None:
         raise HTTPException(404, "There is no such source.")
     return entry
@@ -114,19 +77,19 @@ Named = Annotated[Entry, Depends(_named)]
 
 @router.get("")
 async def list_sources(
-    web: Parts,
+    sources: Given,
     after: After = "",
     limit: Limit = PAGE,
 ) -> SourcePage:
     """Sources in the order of their ids."""
-    entries = sorted(web.sources.entries, key=lambda entry: entry.id)
-    views = (_view(web, entry) for entry in entries if entry.id > after)
+    entries = sorted(sources.entries, key=lambda entry: entry.id)
+    views = (_view(sources, entry) for entry in entries if entry.id > after)
     page, next_ = page_of(views, limit, lambda view: view.id)
     return SourcePage(sources=page, next=next_)
 
 
 @router.post("", status_code=201)
-async def add_source(asked: SourceRequest, web: Parts) -> SourceView:
+async def add_source(asked: SourceRequest, sources: Given) -> SourceView:
     """Subscribe at a producer, now and for as long as the source is there. Whether the producer
     grants it is what `state` says, soon."""
     new = NewSource(
@@ -144,19 +107,19 @@ async def add_source(asked: SourceRequest, web: Parts) -> SourceView:
         mode=_mode(asked.mode),
         existing=asked.existing,
     )
-    return _view(web, await web.sources.add(new, OPERATOR))
+    return _view(sources, await sources.add(new, OPERATOR))
 
 
 @router.get("/{id}")
-async def show_source(entry: Named, web: Parts) -> SourceView:
+async def show_source(entry: Named, sources: Given) -> SourceView:
     """One source."""
-    return _view(web, entry)
+    return _view(sources, entry)
 
 
 @router.delete("/{id}", status_code=204)
-async def remove_source(entry: Named, web: Parts) -> None:
+async def remove_source(entry: Named, sources: Given) -> None:
     """Remove a source; its producer is told, and then it is gone."""
-    await web.sources.want(entry.id, Wanted.REMOVED)
+    await sources.want(entry.id, Wanted.REMOVED)
 
 
 def _version(name: str) -> Version:
@@ -187,44 +150,6 @@ def lease_seconds(lease: float | str) -> float:
     return (duration.after(start) - start) / timedelta(seconds=1)
 
 
-def _view(web: Parts, entry: Entry) -> SourceView:
-    source, standing = entry.source, entry.standing
-    events, last = web.sources.counts(entry)
-    return SourceView(
-        id=source.id,
-        url=shown(source.url),
-        spec=source.spec.version.value,
-        topic=source.topic,
-        xpath=source.xpath,
-        actions=list(source.actions),
-        channel=source.channel,
-        lease=source.lease,
-        publish_on=source.publish_on,
-        silence=source.silence,
-        profile=source.profile,
-        resource=source.resource,
-        mode=source.mode.value,
-        existing=source.existing,
-        added_by=source.registration or source.made_by or "operator",
-        created=moment_of(source.created),
-        state=entry.state,
-        since=moment_of(standing.since),
-        next=at_moment(standing.due),
-        expires=at_moment(standing.expires),
-        manager=None if standing.manager is None else shown(standing.manager.address),
-        manager_asked_at=_asked_at(entry),
-        failures=standing.failures,
-        last_error=standing.error or None,
-        last_error_at=at_moment(standing.error_at),
-        events=events,
-        last_event=at_moment(last),
-    )
-
-
-def _asked_at(entry: Entry) -> str | None:
-    """Where the manager is asked, if that is not its address."""
-    manager = entry.standing.manager
-    if manager is None:
-        return None
-    _, url = manager_at(manager, entry.source.url)
-    return None if url == manager.address else shown(url)
+def _view(sources: Sources, entry: Entry) -> SourceView:
+    events, last = sources.counts(entry)
+    return source_view(entry, events=events, last_event=last)

@@ -1,44 +1,26 @@
 """``/api/v1/spool``: what waits for the messaging system, what it refuses; retry and discard."""
 
-from datetime import UTC, datetime
-from enum import Enum
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, Depends, HTTPException, Path, Query
 from pydantic import BaseModel, Field
 
-from gateway.store.spool import SpoolEntry
-from gateway.web.api.dead_letters import LARGEST, SHOWN, Part, part_of
-from gateway.web.parts import Parts
+from gateway.publishing.spool import Spool
+from gateway.routes import Dependency
+from gateway.web.api.dead_letters import LARGEST, SHOWN
+from gateway.web.parameters import PAGE
 from gateway.web.validation import JsonRoute
-from gateway.web.values import PAGE
+from gateway.web.views.spool import (
+    SpoolMessage,
+    SpoolMessageDetail,
+    SpoolState,
+    spool_message,
+    spool_message_detail,
+)
 
 router = APIRouter(prefix="/spool", tags=["spool"], route_class=JsonRoute)
-
-
-class SpoolState(Enum):
-    """``refused``: the messaging system will never take it, and it is set aside."""
-
-    WAITING = "waiting"
-    REFUSED = "refused"
-
-
-class SpoolMessage(BaseModel, extra="forbid"):
-    number: int
-    state: SpoolState
-    topic: str
-    message_id: str
-    publisher: str
-    since: datetime = Field(description="When it was accepted.")
-    reason: str | None = Field(description="Why it is refused, in the messaging system's words.")
-    refused: datetime | None = Field(description="When it was set aside.")
-    bytes: int
-
-
-class SpoolMessageDetail(SpoolMessage, extra="forbid"):
-    """A message of the spool, with the first bytes of it as the messaging system would have it."""
-
-    payload: Part
+SPOOL = Dependency[Spool]()
+Given = Annotated[Spool, Depends(SPOOL)]
 
 
 class SpoolPage(BaseModel, extra="forbid"):
@@ -74,58 +56,43 @@ class SpoolChanged(BaseModel, extra="forbid"):
 
 @router.get("")
 async def list_spool(
-    web: Parts,
+    spool: Given,
     state: SpoolState | None = None,
     after: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
 ) -> SpoolPage:
     """Messages of the spool, in the order in which they came."""
     refused = None if state is None else state is SpoolState.REFUSED
-    listed = await web.spool.listed(refused, after=after, limit=limit)
+    listed = await spool.listed(refused, after=after, limit=limit)
     more = len(listed) == limit
     return SpoolPage(
-        messages=[SpoolMessage(**_view(entry)) for entry in listed],
+        messages=[spool_message(entry) for entry in listed],
         next=listed[-1].number if more else None,
     )
 
 
 @router.get("/{number}")
 async def show_spooled(
-    web: Parts,
+    spool: Given,
     number: Annotated[int, Path(ge=0, le=LARGEST)],
     limit: Annotated[int, Query(ge=0, le=2**31 - 1)] = SHOWN,
 ) -> SpoolMessageDetail:
     """One message of the spool, with the first `limit` bytes of it."""
-    found = await web.spool.show(number)
+    found = await spool.show(number)
     if found is None:
         raise HTTPException(404, "There is no such message in the spool.")
     entry, body = found
-    return SpoolMessageDetail(**_view(entry), payload=part_of(body, limit))
+    return spool_message_detail(entry, body, limit)
 
 
 @router.post("/retry")
-async def retry_refused(chosen: SpoolChoice, web: Parts) -> SpoolChanged:
+async def retry_refused(chosen: SpoolChoice, spool: Given) -> SpoolChanged:
     """Publish messages that are refused once more; what is refused again is set aside again."""
-    return SpoolChanged(number=await web.spool.retry(chosen.chosen()))
+    return SpoolChanged(number=await spool.retry(chosen.chosen()))
 
 
 @router.post("/discard")
-async def discard_spooled(chosen: SpoolChoice, web: Parts) -> SpoolChanged:
+async def discard_spooled(chosen: SpoolChoice, spool: Given) -> SpoolChanged:
     """Forget messages for ever: those named by number, also where they wait, or all that are
     refused."""
-    return SpoolChanged(number=await web.spool.discard(chosen.chosen()))
-
-
-def _view(entry: SpoolEntry) -> dict[str, object]:
-    at = entry.refused_at
-    return {
-        "number": entry.number,
-        "state": SpoolState.WAITING if entry.refused is None else SpoolState.REFUSED,
-        "topic": entry.topic,
-        "message_id": entry.id,
-        "publisher": entry.source,
-        "since": datetime.fromtimestamp(entry.since, UTC),
-        "reason": entry.refused,
-        "refused": None if at is None else datetime.fromtimestamp(at, UTC),
-        "bytes": entry.octets,
-    }
+    return SpoolChanged(number=await spool.discard(chosen.chosen()))

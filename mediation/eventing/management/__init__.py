@@ -10,6 +10,7 @@ from mediation.eventing.management.asking import (
 from mediation.eventing.management.deliveries import (
     AROUND_EVENTS,
     acknowledges,
+    batch_expiry,
     bookmark_header,
     delivery_headers,
     event_octets,
@@ -43,6 +44,7 @@ __all__ = [
     "Pulled",
     "PulledEvent",
     "acknowledges",
+    "batch_expiry",
     "bookmark_header",
     "channel_topic",
     "context_in",

@@ -16,6 +16,7 @@ from mediation.soap.envelopes import (
     xml_attribute,
     xml_text,
 )
+from mediation.soap.expiry import expiry_block
 
 ACK_ACTIONS = spellings_of(names.WSMAN_ACK)
 """The actions of an acknowledgement: the specification's, and openwsman's constant."""
@@ -64,11 +65,20 @@ def bookmark_header(bookmark: Bookmark) -> bytes:
     return f"<wsman:Bookmark {_WSMAN}>{mark}</wsman:Bookmark>".encode()
 
 
-def passed_header(hops: int, origin: str) -> bytes:
+def passed_header(hops: int, origin: str, via: str) -> bytes:
     """The header block of a message that waits to be pulled: how many gateways it will have passed
-    with this one, and which event it is a copy of."""
+    with this one, which event it is a copy of, and the addresses that it has passed."""
     told = f"hops={xml_attribute(str(hops + 1))} origin={xml_attribute(origin)}"
+    told += f" via={xml_attribute(via)}"
     return f'<d:passed xmlns:d="{names.DRAGOMAN_DATA}" {told}/>'.encode()
+
+
+def batch_expiry(notifications: Sequence[Notification]) -> bytes:
+    """Write the header block of a batch that says when the life of its last event is over; empty
+    where one of them has no end."""
+    ends = [one.expires for one in notifications]
+    known = [end for end in ends if end is not None]
+    return expiry_block(max(known)) if known and len(known) == len(ends) else b""
 
 
 def write_event(notification: Notification) -> bytes:

@@ -7,8 +7,9 @@ gateways of ours a header block tells what else there is to say of each event.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from lxml import etree
 
@@ -18,7 +19,7 @@ from mediation.eventing.management.publications import MOST_EVENTS, action_of, e
 from mediation.eventing.management.values import to_give_back
 from mediation.eventing.management.windows import channel_topic
 from mediation.model.errors import MediationError
-from mediation.model.expiry import format_duration
+from mediation.model.expiry import format_duration, parse_date_time
 from mediation.model.specification import RequestParts
 from mediation.notification.topics import received_topic
 from mediation.soap.envelopes import Envelope, elements, local_name, text_of
@@ -38,8 +39,8 @@ _DROPPED = f"{{{names.WSMAN}}}DroppedEvents"
 
 @dataclass(frozen=True, slots=True)
 class PulledEvent:
-    """An event that was pulled. ``id``, ``hops`` and ``origin`` are those of another gateway of
-    ours."""
+    """An event that was pulled. What stands behind ``topic`` is what another gateway of
+    ours said of it."""
 
     payload: bytes
     action: str | None = None
@@ -47,6 +48,8 @@ class PulledEvent:
     id: str | None = None
     hops: str | None = None
     origin: str | None = None
+    via: str | None = None
+    expires: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,4 +150,13 @@ def _told(event: PulledEvent, told: etree._Element) -> PulledEvent:
         id=told.get("id"),
         hops=told.get("hops"),
         origin=told.get("origin"),
+        via=told.get("via"),
+        expires=_moment(told.get("expires")),
     )
+
+
+def _moment(text: str | None) -> datetime | None:
+    """The end of an event's life; one that cannot be read is none."""
+    with suppress(ValueError):
+        return None if text is None else parse_date_time(text)
+    return None

@@ -34,6 +34,7 @@ from mediation.soap.envelopes import (
     text_of,
     xml_attribute,
 )
+from mediation.soap.expiry import EXPIRES
 
 CONTEXT = f"{{{names.WSEN}}}EnumerationContext"
 WAIT = 30.0
@@ -63,7 +64,7 @@ class PullRequests:
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
     ) -> Request:
         if element.find(CONTEXT) is None:
-            raise MediationError(Reason.MESSAGE_INVALID, "There is no EnumerationContext.")
+            raise MediationError(Reason.MESSAGE_INVALID, "EnumerationContext is missing.")
         return _read_pull(element, context) if operation is Operation.PULL else Unsubscribe()
 
     def write(self, response: Response, context: Context) -> Answer:
@@ -96,14 +97,16 @@ def _headers(kept: Sequence[Envelope]) -> str:
 
 
 def _told(kept: Envelope) -> str:
-    """Return what else is to be said of an event: its id, its action, its topic, and the gateways
-    that it has passed."""
+    """Return what else is to be said of an event: its id, its action, its topic, when its life is
+    over, and the gateways that it has passed."""
     said: dict[str, str] = {}
     topic = ""
     for block in kept.headers:
         name = local_name(block)
         if block.tag == PASSED:
-            said |= {key: str(block.get(key) or "") for key in ("hops", "origin")}
+            said |= {key: str(block.get(key) or "") for key in ("hops", "origin", "via")}
+        elif block.tag == EXPIRES:
+            said["expires"] = text_of(block)
         elif name in _SAID and namespace_of(block) in _ADDRESSING:
             said[_SAID[name]] = text_of(block)
         elif name == "Topic" and namespace_of(block) in profiles.TOPIC_HEADERS:

@@ -117,7 +117,7 @@ class _Found:
         try:
             self._oversize = Oversize(policy)
         except ValueError as error:
-            text = "The Policy of MaxEnvelopeSize is none."
+            text = "The Policy of MaxEnvelopeSize is not known."
             raise refused(Reason.FEATURE_UNSUPPORTED, text, "MaxEnvelopePolicy") from error
         self._numbers["MaxEnvelopeSize"] = size
 
@@ -178,4 +178,4 @@ def _read_bookmark(child: etree._Element, mode: Mode) -> Bookmark:
         if _NUMBER.fullmatch(position):
             of, by = (str(marks[0].get(name) or "")[:100] for name in ("of", "by"))
             return Bookmark(of, by, int(position))
-    raise refused(Reason.BOOKMARK_INVALID, "The bookmark is none of this gateway.", "Invalid")
+    raise refused(Reason.BOOKMARK_INVALID, "The bookmark was not made by this gateway.", "Invalid")

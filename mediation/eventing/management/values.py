@@ -29,7 +29,7 @@ def read_seconds(element: etree._Element) -> float:
         duration = parse_duration(text)
     except ValueError as error:
         raise MediationError(
-            Reason.MESSAGE_INVALID, f"{local_name(element)} is no duration.", value=text[:100]
+            Reason.MESSAGE_INVALID, f"{local_name(element)} is not a duration.", value=text[:100]
         ) from error
     return LONGEST if duration.months else min(LONGEST, duration.seconds.total_seconds())
 
@@ -51,7 +51,7 @@ def parse_number(text: str, name: str) -> int:
     """
     if not _NUMBER.fullmatch(text.strip()) or not int(text):
         raise MediationError(
-            Reason.MESSAGE_INVALID, f"{name} is no positive number.", value=text[:100]
+            Reason.MESSAGE_INVALID, f"{name} is not a positive number.", value=text[:100]
         )
     return min(int(text), _GREATEST)
 

@@ -91,7 +91,7 @@ class Context:
             ValueError: The party speaks none.
         """
         if not isinstance(self.form, Soap):
-            raise ValueError("the message is no SOAP")
+            raise ValueError("the message is not SOAP")
         return self.form
 
     @property

@@ -59,7 +59,7 @@ class BodyRendering(Protocol):
 
 @dataclass(slots=True)  # Not frozen: that makes it dearer, for every message.
 class Body:
-    """A message that is no SOAP: the same octets for every recipient of its shape."""
+    """A message that is not SOAP: the same octets for every recipient of its shape."""
 
     http_headers: tuple[tuple[str, str], ...]
     octets: bytes
@@ -75,7 +75,7 @@ class Body:
 
 
 class BodyShape(Protocol):
-    """All that the octets of a message that is no SOAP, or a call in SOAP, depend on, but the event
+    """All that the octets of a message without SOAP, or a call in SOAP, depend on, but the event
     and what fills their holes. It is hashed and compared by value."""
 
     @property

@@ -16,8 +16,8 @@ class DimeReason(Enum):
     BEGIN_AGAIN = "a later record begins a message"
     CHUNK_AT_END = "a chunk with more to come ends the message"
     TYPE_FORMAT = "the type format is not the one of its place"
-    TYPE_LENGTH = "there is a type where none may be"
-    DATA_LENGTH = "there is data where none may be"
+    TYPE_LENGTH = "a type stands where it is not allowed"
+    DATA_LENGTH = "data stands where it is not allowed"
     ID_OF_CHUNK = "a later chunk has an id"
     ID_REPEATED = "two records have the same id"
     TRUNCATED = "the stream ends within a message"
@@ -67,7 +67,7 @@ class DimeMessage:
     """A SOAP message and what travels with it.
 
     Attributes:
-        soap: What TYPE of the first record says; None when it is no SOAP namespace.
+        soap: What TYPE of the first record says; None when it is not SOAP namespace.
         envelope: DATA of the first record, without white space around it.
         attachments: ``content_id`` is ID. ``media_type`` is TYPE: a media type, an
             absolute URI, or nothing where the sender did not know. Octets that are not

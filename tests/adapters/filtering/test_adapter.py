@@ -13,18 +13,21 @@ from adapters import (
     EVERYTHING_WANTED,
     Adapter,
     AdapterUnavailable,
+    Capabilities,
+    Delivery,
     Interest,
     Matched,
     XPathFilterAdapter,
 )
 from adapters.embedded import EmbeddedAdapter
 from adapters.embedded.journal import Journal
-from adapters.memory import MemoryAdapter
-from filters import Expression, Filter, FilterError, Reason, Step, Topic
+from adapters.memory import MemoryAdapter, MemoryDelivery
+from filters import EVERYTHING, Expression, Filter, FilterError, Reason, Step, Topic
 from filters.dialects import TOPIC_CONCRETE, TOPIC_FULL
 from mediation.model.messages import Notification
 
 Make = Callable[[Path], Adapter]
+SEVERITY = "urn:test:severity"
 
 
 class Tracker(MemoryAdapter):
@@ -267,3 +270,48 @@ async def test_the_event_loop_gets_its_turn() -> None:
             turns += 1
         assert turns > 20
         assert waiting.result().keys == ["none"]
+
+
+class SelectedDelivery(MemoryDelivery):
+    """A delivery that was yielded for *interest*."""
+
+    def __init__(self, delivery: MemoryDelivery, interest: Interest) -> None:
+        super().__init__(delivery._adapter, delivery.notification)
+        self.interest = interest
+
+
+def interest_of(delivery: Delivery) -> Interest | None:
+    return delivery.interest if isinstance(delivery, SelectedDelivery) else None
+
+
+class Selecting(MemoryAdapter):
+    """An adapter whose system evaluates a dialect of its own: the severity of an event."""
+
+    def __init__(self) -> None:
+        super().__init__(prefetch=16)
+        self.capabilities = Capabilities(
+            durable=False, dialects=(SEVERITY,), prefetch=16, selecting=interest_of
+        )
+        self._severities: dict[Interest, bytes] = {}
+
+    async def want(self, interest: Interest) -> None:
+        if interest.expression is None or interest.expression.dialect != SEVERITY:
+            await super().want(interest)
+        else:
+            self._severities[interest] = f"<n>{interest.expression.text}</n>".encode()
+
+    async def deliveries(self) -> AsyncIterator[MemoryDelivery]:
+        async for delivery in super().deliveries():
+            yield delivery
+            for interest, payload in self._severities.items():
+                if delivery.notification.payload == payload:
+                    yield SelectedDelivery(delivery, interest)
+
+
+async def test_a_filter_in_a_dialect_of_the_system() -> None:
+    async with running(Selecting(), {"all": EVERYTHING}) as subscriptions:
+        await subscriptions.add("severe", Filter(others=(Expression("9", SEVERITY),)))
+        await subscriptions.publish([notification("storm", "<n>9</n>")])
+        deliveries = subscriptions.deliveries()
+        keys = [(await anext(deliveries)).keys for _ in range(2)]
+    assert [*map(list, keys)] == [["all"], ["severe"]]

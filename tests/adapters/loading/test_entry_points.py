@@ -32,7 +32,6 @@ Greedy = saying(prefetch="64")
 Empty = saying(partitions=0)
 Unsure = saying(durable=None)
 Learned = saying(dialects="urn:jms")
-Lonely = saying(replicas=True)
 Silent = saying(reporting="up")
 
 class Half:
@@ -78,7 +77,6 @@ greedy = pigeons:Greedy
 empty = pigeons:Empty
 unsure = pigeons:Unsure
 learned = pigeons:Learned
-lonely = pigeons:Lonely
 stingy = pigeons:Stingy
 silent = pigeons:Silent
 dumb = pigeons:Dumb
@@ -169,9 +167,6 @@ def test_those_of_others(installed: Path) -> None:
         ),
         pytest.param("unsure:", "says durable=None of itself, .* True or False", id="no flag"),
         pytest.param("learned:", "says dialects='urn:jms' of itself, .* tuple", id="no tuple"),
-        pytest.param(
-            "lonely:", "is not an adapter: .* has no share, adopt, take,", id="not shared"
-        ),
         pytest.param(
             "stingy:", "is not an adapter: .* has no take, release, arrived", id="half shared"
         ),

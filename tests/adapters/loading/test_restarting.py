@@ -8,9 +8,10 @@ from typing import Self
 import pytest
 from structlog.testing import capture_logs
 
-from adapters import Adapter, AdapterUnavailable, Interest
+from adapters import Adapter, AdapterUnavailable, Capabilities, Delivery, Interest
 from adapters.embedded import EmbeddedAdapter, EmbeddedDelivery
 from adapters.loading import RestartingAdapter, restarting
+from adapters.memory import MemoryAdapter
 from adapters.testing import AdapterContract, Inbox
 from mediation.model.messages import Notification
 from tests.rigs.adapters import STORM, storm
@@ -140,10 +141,10 @@ async def test_the_gateway_goes_on(tmp_path: Path, scheme: str) -> None:
         await run.subscribe(speaker, speaker.wse_subscribe(consumer.url))
         await run.publish(EVENT.format(1))
         assert await consumer.have(1, SECONDS) == ["1"]
-        assert "broker" not in run.gateway.readiness()
+        assert "broker" not in run.gateway.serving.site.readiness()
         Frail.interrupt()
-        await until(lambda: "broker" in run.gateway.readiness(), SECONDS)
-        broker = run.gateway.readiness()["broker"]
+        await until(lambda: "broker" in run.gateway.serving.site.readiness(), SECONDS)
+        broker = run.gateway.serving.site.readiness()["broker"]
         assert not broker["connected"]
         assert broker["last_error"].startswith("Connection")
         assert "s3cr" not in broker["last_error"]
@@ -152,7 +153,9 @@ async def test_the_gateway_goes_on(tmp_path: Path, scheme: str) -> None:
         refused = await run.post(speaker.envelope(EVENT.format(2), action="urn:test:event"))
         assert refused.status == 503
         Frail.resume()
-        await until(lambda: bool(run.gateway.readiness()["broker"]["connected"]), SECONDS)
+        await until(
+            lambda: bool(run.gateway.serving.site.readiness()["broker"]["connected"]), SECONDS
+        )
         await run.publish(EVENT.format(3))
         assert await consumer.have(2, SECONDS) == ["1", "3"]
         await until(lambda: "adapter.recovered" in [log["event"] for log in run.logs], SECONDS)
@@ -160,3 +163,52 @@ async def test_the_gateway_goes_on(tmp_path: Path, scheme: str) -> None:
         assert events == ["adapter.failed", "adapter.recovered"]
         assert "s3cr" not in str(run.logs)
         assert Frail.started == 2
+
+
+class Shared(MemoryAdapter):
+    """One that several gateways may share, with a note of what it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(prefetch=16)
+        self.asked: list[str] = []
+        self.capabilities = Capabilities(durable=False, prefetch=16, sharing=self)
+
+    def share(self) -> None:
+        self.asked.append("share")
+
+    async def adopt(self, interest: Interest) -> None:
+        self.asked.append("adopt")
+
+    def take(self, partition: int) -> None:
+        self.asked.append(f"take {partition}")
+
+    async def release(self, partition: int) -> None:
+        self.asked.append(f"release {partition}")
+
+    def arrived(self, delivery: Delivery) -> float:
+        return 1.5
+
+
+async def test_sharing_passes_through() -> None:
+    made: list[Shared] = []
+
+    def make() -> Adapter:
+        made.append(Shared())
+        return made[-1]
+
+    adapter = RestartingAdapter(make)
+    sharing = adapter.capabilities.sharing
+    assert sharing is adapter
+    sharing.share()
+    sharing.take(0)
+    await adapter.start([STORM])
+    [inner] = made
+    assert inner.asked == ["share"]
+    await adapter.publish([storm()])
+    async with asyncio.timeout(SECONDS):
+        delivery = await anext(adapter.deliveries())
+    assert sharing.arrived(delivery) == 1.5
+    await sharing.adopt(STORM)
+    await sharing.release(0)
+    assert inner.asked[-2:] == ["adopt", "release 0"]
+    await adapter.close()

@@ -14,7 +14,7 @@ import pika
 import pika.exceptions
 import pytest
 
-from adapters import EVERYTHING_WANTED, Adapter, AdapterUnavailable, Interest, capabilities_of
+from adapters import EVERYTHING_WANTED, Adapter, AdapterUnavailable, Interest
 from adapters.rabbitmq import publishing
 from adapters.testing import Inbox
 from filters import Expression, Step, Topic
@@ -142,14 +142,14 @@ async def test_queues_that_were_deleted_meanwhile_are_told(
     """Not at the first start, nor when all are there."""
     for _ in range(2):
         async with running(broker.url, name) as adapter:
-            assert capabilities_of(adapter).reporting().gone == ()  # type: ignore[misc, union-attr]
+            assert adapter.capabilities.reporting().gone == ()  # type: ignore[misc, union-attr]
     assert told(caplog, "adapter.queues_gone") == []
     for partition in (3, 12):
         await asyncio.to_thread(broker.control, "delete_queue", f"{name}.{partition:02}")
     async with running(broker.url, name) as adapter:
         [gone] = told(caplog, "adapter.queues_gone")
         assert gone["queues"] == [f"{name}.03", f"{name}.12"]
-        assert list(capabilities_of(adapter).reporting().gone) == gone["queues"]  # type: ignore[misc, union-attr]
+        assert list(adapter.capabilities.reporting().gone) == gone["queues"]  # type: ignore[misc, union-attr]
 
 
 async def test_an_exchange_is_deleted(broker: RabbitMQ, name: str) -> None:

@@ -88,12 +88,12 @@ def test_every_event() -> None:
         (
             b"<routingKeys><event name='a'><key name='b'><segment name='c'>d[1]</segment></key>"
             b"</event></routingKeys>",
-            "'d\\[1\\]' is no path such as notificationSource/@serviceID",
+            "'d\\[1\\]' is not a path such as notificationSource/@serviceID",
         ),
         (
             b"<routingKeys><event name='a'><key name='b'><segment name='c'/></key></event>"
             b"</routingKeys>",
-            "'' is no path",
+            "'' is not a path",
         ),
         (b" " * (2**20 + 1), "longer than a mebibyte"),
     ],

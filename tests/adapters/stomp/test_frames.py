@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import adapters.stomp
 from adapters.stomp import frames
 from adapters.stomp.frames import Frame, FrameError, FrameTransport, Protocol12
+from tests.rigs.cases import for_each
 
 CASES = [
     pytest.param(
@@ -105,7 +106,7 @@ def sent(send: Callable[[Protocol12], None]) -> bytes:
     return b"".join(written)
 
 
-@pytest.mark.parametrize("ends", LINE_ENDS)
+@for_each("ends", LINE_ENDS)
 @pytest.mark.parametrize(("wire", "frame"), CASES)
 def test_wire(wire: bytes, frame: tuple[str, dict[str, str], bytes], ends: bytes) -> None:
     assert Reader().feed(ends + wire + ends + wire + ends) == [frame] * 2

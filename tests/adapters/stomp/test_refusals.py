@@ -21,8 +21,12 @@ LARGEST = 3 * 2**20
 
 @pytest.fixture(
     scope="module",
-    params=[f"?wireFormat.maxDataLength={LARGEST}", f"?wireFormat.maxFrameSize={LARGEST}"],
-    ids=["data length", "frame size"],
+    params=[
+        pytest.param(f"?wireFormat.maxDataLength={LARGEST}", id="data length"),
+        pytest.param(
+            f"?wireFormat.maxFrameSize={LARGEST}", id="frame size", marks=pytest.mark.nightly
+        ),
+    ],
 )
 def broker(request: pytest.FixtureRequest) -> Iterator[ActiveMQ]:
     with activemq_broker(authorization=AUTHORIZATION, query=request.param) as node:

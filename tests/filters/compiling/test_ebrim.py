@@ -280,11 +280,11 @@ REFUSED = [
     pytest.param(adhoc_query("urn:uuid:0", PATIENT), "not one of subscriptions", id="unknown id"),
     pytest.param(
         adhoc_query(PATIENT_DOCUMENTS, PATIENT, ("DocumentEntryColor", ["'red'"])),
-        '"$XDSDocumentEntryColor" is no parameter of documents of a patient; offered: $XDSDocument',
+        '"$XDSDocumentEntryColor" is not a parameter of documents of a patient; use one of $XDSDocument',
         id="unknown slot",
     ),
     pytest.param(
-        adhoc_query(ANY_DOCUMENTS, PATIENT), "is no parameter", id="a patient of any patient"
+        adhoc_query(ANY_DOCUMENTS, PATIENT), "is not a parameter", id="a patient of any patient"
     ),
     pytest.param(
         adhoc_query(PATIENT_DOCUMENTS, ("DocumentEntryClassCode", ["'a^^b'"])),
@@ -302,11 +302,13 @@ REFUSED = [
     ),
     pytest.param(
         adhoc_query(PATIENT_DOCUMENTS, ("DocumentEntryPatientId", ["'a' or 1=1"])),
-        "is no value",
+        "is not a value",
         id="an expression",
     ),
     pytest.param(
-        adhoc_query(PATIENT_DOCUMENTS, ("DocumentEntryPatientId", ["('a'"])), "is no value", id="("
+        adhoc_query(PATIENT_DOCUMENTS, ("DocumentEntryPatientId", ["('a'"])),
+        "is not a value",
+        id="(",
     ),
     pytest.param(
         adhoc_query(PATIENT_DOCUMENTS, PATIENT, ("DocumentEntryAuthorPerson", ["'a%b'"])),
@@ -329,7 +331,7 @@ REFUSED = [
         "too many values",
         id="many schemes",
     ),
-    pytest.param("<AdhocQuery/>", "no AdhocQuery of ebRIM 3.0", id="no namespace"),
+    pytest.param("<AdhocQuery/>", "not an AdhocQuery of ebRIM 3.0", id="no namespace"),
     pytest.param("<rim:AdhocQuery", "cannot be read", id="no XML"),
     pytest.param(
         adhoc_query(PATIENT_DOCUMENTS, PATIENT).replace("rim:Slot", "rim:QueryExpression"),

@@ -26,6 +26,7 @@ from filters.dialects import (
     TOPIC_WSO2,
     XPATH_1_0,
 )
+from tests.rigs.cases import for_each
 from tests.rigs.pace import pace
 
 NAMESPACES = (("", "urn:default"), ("t", "urn:t"), ("u", "urn:u"))
@@ -108,7 +109,7 @@ MATCHES = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "text", "verdict"), MATCHES)
+@for_each(("expression", "text", "verdict"), MATCHES)
 def test_match(expression: str, text: str, verdict: bool) -> None:
     assert pattern(expression).matches(topic(text)) is verdict
     assert pattern(expression).overlaps(TopicPattern(pattern(text).paths)) is verdict
@@ -183,7 +184,7 @@ DIALECTS = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "text", "valid"), DIALECTS)
+@for_each(("dialect", "text", "valid"), DIALECTS)
 def test_grammar(dialect: str, text: str, valid: bool) -> None:
     if valid:
         assert pattern(text, dialect).paths

@@ -97,7 +97,7 @@ ERRORS = [
     pytest.param("a.jsonl.gz", b"no gzip", "a.jsonl.gz: ", id="not gzip"),
     pytest.param("a.jsonl.gz", gzip.compress(b"{}" * 99)[:-9], "a.jsonl.gz: ", id="cut gzip"),
     pytest.param("a.parquet", b"", "a.parquet: ", id="empty Parquet"),
-    pytest.param("a.txt", b"<a/>", "none of .jsonl", id="suffix"),
+    pytest.param("a.txt", b"<a/>", "has to end with one of .jsonl", id="suffix"),
     pytest.param("a.xml", b"<a", "none of 1 documents can be used", id="not XML"),
     pytest.param("a.xml", b"", "none of 1 documents can be used", id="empty XML"),
 ]

@@ -12,6 +12,7 @@ from filters import FilterError, Namespaces, Reason, names_payload_root, prefixe
 from filters.documents import parse_own
 from filters.xpath import XPathLimits, check, compile_xpath
 from filters.xpath.tokens import tokenize
+from tests.rigs.cases import for_each
 from tests.rigs.corpus import forwarding_filters
 from tests.rigs.pace import growth, unit
 
@@ -172,7 +173,7 @@ def test_costly(name: str) -> None:
     assert refusal(COSTLY[name]) is Reason.FILTER_COSTLY
 
 
-@pytest.mark.parametrize("name", INVALID)
+@for_each("name", INVALID)
 def test_invalid(name: str) -> None:
     assert refusal(INVALID[name]) is Reason.FILTER_INVALID
 
@@ -243,7 +244,7 @@ def agrees(compiled: etree.XPath, value: object) -> bool:
     return compiled(DOCUMENT) is (value == value and bool(value))  # not a number is false
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@for_each("text", HARMLESS)
 def test_harmless(text: str) -> None:
     compiled = compile_xpath(text, NAMESPACES)
     assert compiled(DOCUMENT) is HARMLESS[text]
@@ -368,7 +369,7 @@ def test_context_of_a_filter(text: str, meant: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["{}", "{}!", "a{}", "a={}?", "{}:", "'{}"])
-@pytest.mark.parametrize("filling", [" ", "a", "\u00f8", "a-", "1", "'", '"', "a:", ". ", "\n! "])
+@for_each("filling", [" ", "a", "\u00f8", "a-", "1", "'", '"', "a:", ". ", "\n! "])
 def test_an_expression_costs_what_it_is_long(text: str, filling: str) -> None:
     def looked_at(size: int) -> None:
         whole = text.format(filling * (size // len(filling.encode())))

@@ -195,7 +195,7 @@ async def test_a_removal_that_failed_halfway_can_be_finished(
             raise StoreUnavailable
 
         # The store goes away behind each of the steps in turn.
-        for step in (run.gateway.subscriptions, Channels):
+        for step in (run.gateway.management, Channels):
             name = "remove" if step is Channels else "end_at"
             did = getattr(step, name)
 

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.channels.links import Link
 from gateway.sources.sources import Entry
+from mediation.client import LEASED, SPECS
 from mediation.grid_events import channel_reference
 from mediation.model.versions import Version
 from tests.gateway.channels.test_channels import (
@@ -21,6 +22,7 @@ from tests.gateway.channels.test_channels import (
     types,
 )
 from tests.rigs.consumers import Consumer, Consumers
+from tests.rigs.envelopes import SIMPLE, WSNT
 from tests.rigs.gateways import Running, running
 from tests.rigs.producers import producers
 from tests.rigs.waiting import until
@@ -265,29 +267,50 @@ REFUSED: tuple[tuple[dict[str, Any], int, bytes], ...] = (
 )
 
 
-@pytest.mark.parametrize(
-    ("there", "back"),
-    [("wsn-1.3", "grid-events"), ("grid-events", "wse-2004-08"), ("grid-events", "grid-events")],
-)
-async def test_a_circle_in_mixed_dialects_brings_an_event_once(
-    tmp_path: Path, consumers: Consumers, there: str, back: str
+SPOKEN = [version.value for version in (*LEASED, *SPECS)]
+"""The dialects of links."""
+CIRCLES = [(there, back) for there in SPOKEN for back in SPOKEN]
+
+
+async def test_circles_in_all_dialects_bring_an_event_once(
+    tmp_path: Path, consumers: Consumers
 ) -> None:
-    """On its topic, and with its payload, to those who subscribe at either gateway."""
-    async with running(tmp_path / "a") as one, running(tmp_path / "b") as other:
-        await links(one, f"{other.url}/soap", spec=there)
-        await links(other, f"{one.url}/soap", spec=back)
-        heard = [consumers.at("/one"), consumers.at("/other")]
-        for run, consumer in zip((one, other), heard, strict=True):
-            await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(consumer.url))
+    """On its topic, and with its payload, to those who subscribe at either gateway. Each circle is
+    of two channels of its own."""
+    names = [f"{there}-{back}".replace(".", "-") for there, back in CIRCLES]
+    places = [f"/soap/channel/{name}" for name in names]
+    rows = [{"name": name} for name in names]
+    async with (
+        running(tmp_path / "a", channels=rows) as one,
+        running(tmp_path / "b", channels=rows) as other,
+    ):
+        for (there, back), name, place in zip(CIRCLES, names, places, strict=True):
+            await links(one, f"{other.url}{place}", channel=name, spec=there)
+            await links(other, f"{one.url}{place}", channel=name, spec=back)
+        heard = [
+            await _listens_for_topics(run, consumers.at(f"/{number}{place}"), place)
+            for number, run in enumerate((one, other), 1)
+            for place in places
+        ]
         for number, run in enumerate((one, other), 1):
-            await run.publish(f"<e{number}/>", path="/soap/topic/storms")
-            for consumer in heard:
-                await consumer.have(number)
+            for place in places:
+                await run.publish(f"<e{number}/>", path=place, headers=TOPIC)
+        for consumer in heard:
+            await consumer.have(2)
         await quiet(one, other)
         for consumer in heard:
-            assert consumer.count == 2
-            for message, payload in zip(consumer.received, (b"<e1/>", b"<e2/>"), strict=True):
-                assert payload in message.body and b">storms<" in message.body
+            assert consumer.count == 2, consumer.url
+            for payload in (b"<e1/>", b"<e2/>"):
+                assert any(payload in message.body for message in consumer.received)
+            assert all(b">storms<" in message.body for message in consumer.received)
+
+
+TOPIC = f"<n:Topic xmlns:n='{WSNT}' Dialect='{SIMPLE}'>storms</n:Topic>"
+
+
+async def _listens_for_topics(run: Running, consumer: Consumer, place: str) -> Consumer:
+    await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(consumer.url), path=place)
+    return consumer
 
 
 async def test_what_is_refused(tmp_path: Path) -> None:

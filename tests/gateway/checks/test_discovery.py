@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from gateway.checks import Verdict
 from gateway.checks.discovery import check_discovery
-from gateway.discovery.opening import DiscoveryUnusable
+from gateway.discovery.node_factory import DiscoveryUnusable
 from gateway.settings.settings import Settings
 from tests.rigs.discovery_keys import BEGINS, ec_key, parties, rsa_key
 from tests.rigs.discovery_nodes import node_settings

@@ -277,6 +277,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.nightly
 def test_a_cluster_finds_the_same(tmp_path: Path, archive: Path, cluster: str) -> None:
     for n in range(6):
         write(archive, [storm(k, f"gusts-{n}") for k in range(12)], f"w-3-{n}.parquet")

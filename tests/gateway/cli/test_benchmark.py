@@ -107,6 +107,7 @@ Indexed.find = lambda self, root: find(self, root)[1:]
 """
 
 
+@pytest.mark.nightly
 def test_an_engine_that_is_wrong_ends_the_run(tmp_path: Path) -> None:
     """In every process of Spark, an engine forgets what it found first."""
     require_spark_here()

@@ -4,6 +4,7 @@ import pytest
 
 from gateway.cli.pairs import show_pair
 from mediation.matrix import NOTIFIED, PUBLISHING, Dialect, Fact
+from tests.rigs.cases import for_each
 from tests.rigs.gateways import Running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -17,7 +18,7 @@ SERVICES = {"ws-messenger": "EventingService", "wsn-1.0": "NotificationService"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("origin", "target"), CELLS)
+@for_each(("origin", "target"), CELLS)
 async def test_every_pair_is_shown(
     gateway: Running, origin: Dialect, target: Dialect, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSN_1_3 as WSN
 from tests.rigs.consumers import Consumers, accept, consumers, reset, status
 from tests.rigs.envelopes import S12, Speaker, notification_message, notify
+from tests.rigs.gateway_parts import GatewayParts
 from tests.rigs.gateways import Running, running
 from tests.rigs.json_mailboxes import Box
 from tests.rigs.stores import check_store, execute, sqlite_url
@@ -171,7 +172,7 @@ async def test_a_gateway_that_cannot_deliver_ends(tmp_path: Path) -> None:
             )
         )
         gateway = await known
-        await gateway.adapter.close()
+        await GatewayParts(gateway).adapter.close()
         assert await asyncio.wait_for(serving, 20) == 1
     listener.close()
     assert "dragoman.failed" in [log["event"] for log in logs]

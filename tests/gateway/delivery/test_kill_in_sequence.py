@@ -75,7 +75,7 @@ async def kill_often(data: Path, cycles: int, seed: int) -> None:
         assert numbers == list(range(1, len(numbers) + 1)), "a gap"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_kill_twice(tmp_path: Path) -> None:
     await kill_often(tmp_path / "data", 2, seed=1)
 

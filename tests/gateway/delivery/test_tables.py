@@ -1,6 +1,5 @@
 """What needs no event loop: verdicts, schedules, breakers, rates, leases, sums."""
 
-import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +15,6 @@ from gateway.delivery.outbox import OutboxDestination
 from gateway.delivery.schedule import JITTER, Outcome, Schedule, Verdict, failed, judge
 from gateway.egress import Answer, FailureKind, SendFailed
 from gateway.mailboxes.transport import SCHEME
-from gateway.security.quotas import TokenBucket
 from gateway.store import Totals
 from gateway.subscriptions.leases import LeaseRefused, LeaseTerms, grant
 from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry
@@ -258,31 +256,6 @@ def test_a_mailbox_of_our_own_is_not_eased_in() -> None:
         destination.start(0.0)
         destination.active -= 1
     assert destination.is_free
-
-
-@given(st.lists(st.floats(0, 10), max_size=60))
-def test_token_bucket(gaps: list[float]) -> None:
-    """Never more than the burst and the rate allow; what it says to wait for is enough."""
-    bucket = TokenBucket(2.0, 5.0)
-    now = granted = 0.0
-    for gap in gaps:
-        now += gap
-        wait = bucket.take("somebody", now)
-        granted += not wait
-        assert granted <= 5.0 + 2.0 * now + 1e-6
-        if wait:
-            now = math.nextafter(now + wait, math.inf) + 1e-9
-            assert bucket.take("somebody", now) < 1e-6
-            granted += 1
-    assert bucket.take("somebody else", now) == 0
-
-
-def test_token_bucket_forgets_strangers() -> None:
-    bucket = TokenBucket(1.0, 1.0)
-    for number in range(20_000):
-        bucket.take(str(number), 0.0)
-    assert bucket.take("0", 0.0) == 0.0
-    assert bucket.take("19999", 0.0) > 0.0
 
 
 WSE, WSN = Version.WSE_2004_08, Version.WSN_1_3

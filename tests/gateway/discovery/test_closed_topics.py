@@ -37,7 +37,7 @@ async def publish_native(rig: Rig, octets: bytes) -> None:
 async def withdraw(rig: Rig) -> None:
     await publish_native(rig, OWNER.withdrawal(rig.topic_id, now()))
     assert rig.run.gateway.discovery is not None
-    protected = rig.run.gateway.discovery.protected
+    protected = rig.run.gateway.discovery.protected_topics
     await until(lambda: protected.why_closed(rig.topic) is not None)
 
 
@@ -107,7 +107,7 @@ async def test_it_is_closed_after_a_restart_and_what_a_crash_left_ends(tmp_path:
         await subscribe_by_right(rig, Version.WSN_1_3)
         # Killed between the withdrawal and the end of the subscription.
         assert rig.run.gateway.discovery is not None
-        rig.run.gateway.discovery.subscribers = service._Nobody()
+        rig.run.gateway.discovery._subscribers = service._NoSubscribers()
         await withdraw(rig)
         assert subscriptions(rig) == 1
     settings = {**node_settings(tmp_path), "trusted": ("127.0.0.1",), "wsrm": "offered"}
@@ -136,7 +136,7 @@ async def test_an_expired_topic_is_closed_until_nobody_listens(
         sink = await subscribe_by_right(rig, Version.WSE_2004_08)
         discovery = rig.run.gateway.discovery
         assert discovery is not None
-        subscribers = discovery.subscribers
+        subscribers = discovery._subscribers
         listening = [True]
 
         class Listening:
@@ -148,12 +148,12 @@ async def test_an_expired_topic_is_closed_until_nobody_listens(
             def listen(self, topic_id: str) -> bool:
                 return listening[0] or subscribers.listen(topic_id)
 
-        discovery.subscribers = Listening()
-        await until(lambda: discovery.protected.why_closed(rig.topic) is not None)
+        discovery._subscribers = Listening()
+        await until(lambda: discovery.protected_topics.why_closed(rig.topic) is not None)
         await until(lambda: not subscriptions(rig))
         await nobody_uses(rig, b"has expired")
         listening[0] = False
-        await until(lambda: rig.topic not in discovery.protected)
+        await until(lambda: rig.topic not in discovery.protected_topics)
         assert (await rig.publish(2, None)).status == 202, "it is everybody's"
         assert numbers(sink) == [] or b"SubscriptionEnd" in sink.received[-1].body
 
@@ -173,7 +173,7 @@ async def test_topics_that_nobody_has_advertised_are_closed_by_setting(
 ) -> None:
     async with protected_topic(tmp_path) as rig, Client(rig.run.url) as client:
         assert rig.run.gateway.discovery is not None
-        rig.run.gateway.discovery.protected.closes_unknown = closes
+        rig.run.gateway.discovery.protected_topics.closes_unknown = closes
         for topic in unknown_topics():
             sink = rig.consumers.add()
             if not closes:

@@ -80,7 +80,7 @@ async def test_a_query_by_a_post_is_answered(tmp_path: Path, say_it: Any, strang
         await say(run, owns.advertisement(created, now()), TOPICS)
         service = run.gateway.discovery
         assert service is not None
-        await until(lambda: len(service.protected) == 1)
+        await until(lambda: len(service.protected_topics) == 1)
 
         await listen(run, ours, topic_of(asks.id))
         await say(run, asks.look_for_nodes(now()), NODES)

@@ -100,7 +100,7 @@ async def test_a_proof_without_a_digest_is_enough_unless_one_is_asked_for(
 ) -> None:
     async with protected_topic(tmp_path) as rig, Client(rig.run.url) as client:
         assert rig.run.gateway.rights is not None
-        rig.run.gateway.rights.judge._needs_digest = needed
+        rig.run.gateway.rights.proofs._needs_digest = needed
         publish = client.publish(
             b"<e/>", topic=str(rig.topic), authorize=authorize(rig, Right.PUBLISH, digest=False)
         )

@@ -9,9 +9,17 @@ from uuid import uuid4
 import pytest
 
 from filters.queries import XQueryWorker, compile_query, unlimited
-from gateway.discovery.limits import NodeLimits, Rates
+from gateway.discovery.limits import NodeLimits, RequestRates
 from gateway.discovery.node import Node
-from gateway.discovery.outcomes import Advertised, Answer, Asked, Dropped, Found, Way, Withdrawn
+from gateway.discovery.node_messages import (
+    Answer,
+    MessageDropped,
+    NewAdvertisement,
+    NodeRequest,
+    NodeTopic,
+    SearchResult,
+    Withdrawal,
+)
 from gateway.discovery.policy import NodePolicy
 from mediation.discovery import (
     Created,
@@ -55,26 +63,28 @@ class Rig:
         self.seconds = 0.0
         self.node = Node(
             parties().node, parties().verifier(), sign=sign, new_uuid=uuid4, policy=self.policy,
-            limits=self.limits, rates=Rates(self.limits, lambda: self.seconds),
+            limits=self.limits, rates=RequestRates(self.limits, lambda: self.seconds),
             xquery=self.xquery,
         )  # fmt: skip
         self.kept: dict[str, bytes] = {}
 
-    def tell(self, octets: bytes, way: Way = Way.TOPICS) -> Advertised | Withdrawn | Asked:
-        what = self.node.take(octets, way, "somebody", now=NOW)
-        if isinstance(what, Advertised):
+    def tell(
+        self, octets: bytes, way: NodeTopic = NodeTopic.TOPICS
+    ) -> NewAdvertisement | Withdrawal | NodeRequest:
+        what = self.node.read(octets, way, "somebody", now=NOW)
+        if isinstance(what, NewAdvertisement):
             assert what.row.octets is not None
-            self.node.know(what.row)
+            self.node.add(what.row)
             self.kept[what.row.topic_id] = what.row.octets
         return what
 
-    def ask(self, octets: bytes, way: Way = Way.OWN) -> Answer:
+    def ask(self, octets: bytes, way: NodeTopic = NodeTopic.OWN) -> Answer:
         asked = self.tell(octets, way)
-        assert isinstance(asked, Asked)
+        assert isinstance(asked, NodeRequest)
         answer = self.node.answer(asked, seconds_left=unlimited, now=NOW)
-        if isinstance(answer, Found):
+        if isinstance(answer, SearchResult):
             found = [self.kept[id_] for id_ in answer.topic_ids]
-            answer = self.node.respond(answer, found, now=NOW)
+            answer = self.node.answer_found(answer, found, now=NOW)
         return answer
 
     def create(self, speaker: Speaker = PRODUCER, **request: object) -> Created:
@@ -88,9 +98,9 @@ class Rig:
         self.tell(speaker.advertisement(created, NOW))
         return created
 
-    def dropped(self, octets: bytes, way: Way = Way.TOPICS) -> str:
+    def dropped(self, octets: bytes, way: NodeTopic = NodeTopic.TOPICS) -> str:
         """Why silence is the answer."""
-        with pytest.raises(Dropped) as dropped:
+        with pytest.raises(MessageDropped) as dropped:
             self.ask(octets, way)
         return dropped.value.why
 
@@ -111,7 +121,7 @@ def found(speaker: Speaker, answer: Answer) -> TopicDiscoveryResponse:
 
 
 def test_a_node_offers_itself() -> None:
-    answer = Rig().ask(PRODUCER.look_for_nodes(NOW), Way.NODES)
+    answer = Rig().ask(PRODUCER.look_for_nodes(NOW), NodeTopic.NODES)
     read = PRODUCER.read(answer.octets, NOW)
     assert read.encrypted
     assert isinstance(offer := read.message, NodeDiscoveryResponse)
@@ -138,7 +148,7 @@ def test_creation_advertisement_discovery(synopsis: Synopsis) -> None:
     topic = created.advertisement
     assert topic.synopsis == place_uuid(synopsis, topic.topic_id)
     rig.tell(PRODUCER.advertisement(created, NOW))
-    [one] = found(CONSUMER, rig.ask(CONSUMER.query(NOW, "mole"), Way.TOPICS)).advertisements
+    [one] = found(CONSUMER, rig.ask(CONSUMER.query(NOW, "mole"), NodeTopic.TOPICS)).advertisements
     checked = check_advertisement(one, parties().verifier(), now=NOW)
     assert checked.advertisement == topic
     assert checked.creator.identifier == PRODUCER.id
@@ -218,7 +228,7 @@ def test_no_match_is_silence_for_all_and_an_empty_list_for_one() -> None:
     rig = Rig()
     query = CONSUMER.query(NOW, "nothing")
     assert rig.dropped(query) == "nothing-found"
-    assert found(CONSUMER, rig.ask(query, Way.OWN)).advertisements == ()
+    assert found(CONSUMER, rig.ask(query, NodeTopic.OWN)).advertisements == ()
 
 
 def test_a_limit_says_that_there_is_more() -> None:
@@ -253,10 +263,10 @@ def test_what_has_expired_is_not_found() -> None:
     rig = Rig()
     created = rig.advertise(lifetime=timedelta(minutes=5))
     later = NOW + timedelta(minutes=6)
-    asked = rig.node.take(CONSUMER.query(later, "mole"), Way.OWN, "somebody", now=later)
-    assert isinstance(asked, Asked)
+    asked = rig.node.read(CONSUMER.query(later, "mole"), NodeTopic.OWN, "somebody", now=later)
+    assert isinstance(asked, NodeRequest)
     answer = rig.node.answer(asked, seconds_left=unlimited, now=later)
-    assert isinstance(answer, Found)
+    assert isinstance(answer, SearchResult)
     assert answer.topic_ids == ()
     assert list(rig.node.expired(later)) == [str(created.advertisement.topic_id)]
     assert list(rig.node.expired(later)) == []
@@ -266,24 +276,24 @@ def test_the_end_of_a_topic_is_that_of_its_newest_advertisement() -> None:
     rig = Rig()
     octets = PRODUCER.advertisement(rig.create(lifetime=timedelta(minutes=5)), NOW)
     first = rig.tell(octets)
-    assert isinstance(first, Advertised)
+    assert isinstance(first, NewAdvertisement)
     node, at = rig.node, NOW.timestamp()
     for seconds in (600.0, 60.0, 900.0):
-        node.know(replace(first.row, expires=at + seconds))
+        node.add(replace(first.row, expires=at + seconds))
     assert list(node.expired(NOW + timedelta(seconds=899))) == []
     for number in range(1_500):  # What is over no more takes no room for ever.
-        node.know(replace(first.row, expires=at + 1000.0 + number))
+        node.add(replace(first.row, expires=at + 1000.0 + number))
     assert len(node._ends) < 1_100
-    node.know(replace(first.row, expires=at + 60.0))
+    node.add(replace(first.row, expires=at + 60.0))
     assert list(node.expired(NOW + timedelta(seconds=61))) == [first.row.topic_id]
-    node.forget(first.row.topic_id)
+    node.remove(first.row.topic_id)
     assert list(node.expired(NOW + timedelta(days=1))) == []
 
 
 def test_a_withdrawal_names_who_withdraws() -> None:
     topic_id = uuid4()
     what = Rig().tell(CONSUMER.withdrawal(topic_id, NOW))
-    assert what == Withdrawn(str(topic_id), CONSUMER.id)
+    assert what == Withdrawal(str(topic_id), CONSUMER.id)
 
 
 # Refusals and silence.
@@ -297,7 +307,7 @@ def test_refusals_go_to_who_signed_on_the_node_s_own_topics() -> None:
     invalid = CONSUMER.query(NOW, "a <", Dialect.SQL)
     assert rig.refused(CONSUMER, invalid) is Fault.INVALID_QUERY
     stranger = Speaker(None)
-    assert rig.dropped(stranger.query(NOW, "a <", Dialect.SQL), Way.OWN) == "invalid-query"
+    assert rig.dropped(stranger.query(NOW, "a <", Dialect.SQL), NodeTopic.OWN) == "invalid-query"
     reserved = PRODUCER.creation(
         NOW, synopsis=Synopsis(SynopsisType.PATH, "A", "urn:dragoman:tdn:1")
     )
@@ -310,10 +320,10 @@ def test_queries_for_entities_are_not_for_nodes() -> None:
 
 def test_each_topic_has_its_messages() -> None:
     rig = Rig()
-    assert rig.dropped(CONSUMER.query(NOW, "a"), Way.NODES) == "out-of-place"
-    assert rig.dropped(CONSUMER.look_for_nodes(NOW), Way.TOPICS) == "out-of-place"
+    assert rig.dropped(CONSUMER.query(NOW, "a"), NodeTopic.NODES) == "out-of-place"
+    assert rig.dropped(CONSUMER.look_for_nodes(NOW), NodeTopic.TOPICS) == "out-of-place"
     advertisement = PRODUCER.advertisement(rig.create(), NOW)
-    assert rig.dropped(advertisement, Way.NODES) == "out-of-place"
+    assert rig.dropped(advertisement, NodeTopic.NODES) == "out-of-place"
 
 
 # Policies.
@@ -321,13 +331,13 @@ def test_each_topic_has_its_messages() -> None:
 
 def test_a_node_for_those_with_credentials() -> None:
     rig = Rig(NodePolicy(credentials=True))
-    assert rig.dropped(Speaker(None).query(NOW, "a"), Way.OWN) == "unauthenticated"
+    assert rig.dropped(Speaker(None).query(NOW, "a"), NodeTopic.OWN) == "unauthenticated"
     rig.ask(CONSUMER.query(NOW, "a"))
 
 
 def test_a_node_for_a_realm() -> None:
     assert Rig(NodePolicy(realms=frozenset({"Elsewhere"}))).dropped(
-        CONSUMER.query(NOW, "a"), Way.OWN
+        CONSUMER.query(NOW, "a"), NodeTopic.OWN
     ) == "policy"  # fmt: skip
     Rig(NodePolicy(realms=frozenset({"Authority of entities"}))).advertise()
 
@@ -363,22 +373,22 @@ def test_what_is_made_and_kept(fits: NodePolicy, does_not: NodePolicy) -> None:
     rig = Rig(does_not)
     request = PRODUCER.for_node(PRODUCER.creation(NOW))
     assert rig.refused(PRODUCER, request) is Fault.UNAUTHORIZED
-    with pytest.raises(Dropped, match=r"topic|creator|institution") as dropped:
+    with pytest.raises(MessageDropped, match=r"topic|creator|institution") as dropped:
         rig.tell(PRODUCER.advertisement(created, NOW))
     assert dropped.value.why == "policy"
 
 
 def test_a_search_for_nodes_of_another_institution() -> None:
     rig = Rig(NodePolicy(institutions=frozenset({"Observatory"})))
-    assert rig.dropped(PRODUCER.look_for_nodes(NOW, "Harbour Office"), Way.NODES) == "policy"
-    rig.ask(PRODUCER.look_for_nodes(NOW, "Observatory"), Way.NODES)
+    assert rig.dropped(PRODUCER.look_for_nodes(NOW, "Harbour Office"), NodeTopic.NODES) == "policy"
+    rig.ask(PRODUCER.look_for_nodes(NOW, "Observatory"), NodeTopic.NODES)
 
 
 def test_who_can_decrypt_nothing() -> None:
     answer = Rig().ask(ELLIPTIC.query(NOW, "a"))
     assert not ELLIPTIC.read(answer.octets, NOW).encrypted
     rig = Rig(NodePolicy(answers_in_the_clear=False))
-    assert rig.dropped(ELLIPTIC.query(NOW, "a"), Way.OWN) == "not-encrypted"
+    assert rig.dropped(ELLIPTIC.query(NOW, "a"), NodeTopic.OWN) == "not-encrypted"
 
 
 def test_harvesting() -> None:
@@ -399,7 +409,7 @@ def test_strangers_have_nothing_evaluated_in_xquery() -> None:
         rig.advertise()
         asked = "true()", Dialect.XQUERY
         assert len(found(CONSUMER, rig.ask(CONSUMER.query(NOW, *asked))).advertisements) == 1
-        dropped = rig.dropped(Speaker(None).query(NOW, *asked), Way.OWN)
+        dropped = rig.dropped(Speaker(None).query(NOW, *asked), NodeTopic.OWN)
         assert dropped == "unsupported-dialect"
 
 
@@ -417,8 +427,8 @@ def test_a_query_is_compiled_within_its_time() -> None:
     with closing(Noting()) as worker:
         rig = Rig(xquery=worker)
         rig.advertise()
-        asked = rig.tell(CONSUMER.query(NOW, "true()", Dialect.XQUERY), Way.OWN)
-        assert isinstance(asked, Asked)
+        asked = rig.tell(CONSUMER.query(NOW, "true()", Dialect.XQUERY), NodeTopic.OWN)
+        assert isinstance(asked, NodeRequest)
         rig.node.answer(asked, seconds_left=lambda: 0.25, now=NOW)
         assert given == [0.25, 0.25], "to compile it, and to evaluate it"
         rig.ask(CONSUMER.query(NOW, "false()", Dialect.XQUERY))
@@ -453,7 +463,7 @@ def test_a_publisher_is_limited_before_its_signatures_are_looked_at() -> None:
     for why in ("unauthenticated", "not-xml", "rate", "rate"):
         octets = b"<" if why != "unauthenticated" else tampered(CONSUMER.query(NOW, "mole"))
         assert rig.dropped(octets) == why
-    rig.node.take(CONSUMER.query(NOW, "a"), Way.TOPICS, "another", now=NOW)
+    rig.node.read(CONSUMER.query(NOW, "a"), NodeTopic.TOPICS, "another", now=NOW)
 
 
 def tampered(octets: bytes) -> bytes:
@@ -472,7 +482,7 @@ def test_a_topic_is_claimed_by_its_creator_alone() -> None:
 def test_a_creation_for_another() -> None:
     request = PRODUCER.creation(NOW)
     forged = CONSUMER.for_node(request)
-    assert Rig().dropped(forged, Way.OWN) == "unauthenticated"
+    assert Rig().dropped(forged, NodeTopic.OWN) == "unauthenticated"
 
 
 def test_an_entity_is_no_node() -> None:
@@ -482,15 +492,15 @@ def test_an_entity_is_no_node() -> None:
     own = CONSUMER.signed(topic)
     assert read_advertisement(own).value == topic
     claim = CONSUMER.signed(SignedTopicAdvertisement(NOW, topic.topic_id, own))
-    with pytest.raises(Dropped) as dropped:
+    with pytest.raises(MessageDropped) as dropped:
         Rig().tell(claim)
     assert isinstance(dropped.value.__cause__, SignatureRefused)
 
 
 def test_a_message_for_another_node() -> None:
     request = PRODUCER.creation(NOW, node="tdn-" + "0" * 32)
-    assert Rig().dropped(PRODUCER.for_node(request), Way.OWN) == "unauthenticated"
-    assert Rig().dropped(PRODUCER.signed(request), Way.OWN) == "unauthorized"
+    assert Rig().dropped(PRODUCER.for_node(request), NodeTopic.OWN) == "unauthenticated"
+    assert Rig().dropped(PRODUCER.signed(request), NodeTopic.OWN) == "unauthorized"
 
 
 def test_failures_of_decryption_are_one() -> None:
@@ -503,24 +513,24 @@ def test_failures_of_decryption_are_one() -> None:
         encrypt(right, CONSUMER.id, node.consumer.certificate),
         encrypt(tampered(CONSUMER.query(NOW, "mole")), node.node_id, node.node.certificate),
     ):
-        with pytest.raises(Dropped) as dropped:
-            rig.tell(octets, Way.OWN)
+        with pytest.raises(MessageDropped) as dropped:
+            rig.tell(octets, NodeTopic.OWN)
         assert (dropped.value.why, str(dropped.value)) == (
             "unauthenticated", "The encrypted message cannot be read.",
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("way", [Way.OWN, Way.TOPICS])
-def test_a_query_that_costs_too_much_is_cut_short(way: Way) -> None:
+@pytest.mark.parametrize("way", [NodeTopic.OWN, NodeTopic.TOPICS])
+def test_a_query_that_costs_too_much_is_cut_short(way: NodeTopic) -> None:
     rig = Rig()
     for _ in range(3):
         rig.advertise()
     asked = rig.tell(CONSUMER.query(NOW, "//*[local-name()='metres']", Dialect.XPATH), way)
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, NodeRequest)
     answer = rig.node.answer(asked, seconds_left=lambda: 0.0, now=NOW)
-    assert isinstance(answer, Found)
+    assert isinstance(answer, SearchResult)
     assert (answer.topic_ids, answer.more) == ((), True)
-    response = found(CONSUMER, rig.node.respond(answer, [], now=NOW))
+    response = found(CONSUMER, rig.node.answer_found(answer, [], now=NOW))
     assert (response.advertisements, response.more) == ((), True)
 
 
@@ -528,7 +538,9 @@ def test_an_answer_has_a_bounded_size() -> None:
     rig = Rig()
     rig.advertise()
     [one] = rig.kept.values()
-    asked = rig.tell(CONSUMER.query(NOW, "mole"), Way.OWN)
-    assert isinstance(asked, Asked)
-    answer = rig.node.respond(Found(asked, ("x",) * 400, more=False), [one] * 400, now=NOW)
+    asked = rig.tell(CONSUMER.query(NOW, "mole"), NodeTopic.OWN)
+    assert isinstance(asked, NodeRequest)
+    answer = rig.node.answer_found(
+        SearchResult(asked, ("x",) * 400, more=False), [one] * 400, now=NOW
+    )
     assert len(answer.octets) < 1_500_000

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
@@ -11,7 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 import pytest_asyncio
 
-from gateway.discovery import judge
+from gateway.parsing.line import AT_A_TIME
 from gateway.security.quotas import PrincipalRate
 from mediation.discovery import Authorization, Right, Role, Verifier, topic_of, write
 from tests.gateway.publishing.test_synchronization import synchronize
@@ -27,7 +28,7 @@ from tests.rigs.discovery_rights import (
 from tests.rigs.envelopes import Speaker as Peer
 from tests.rigs.envelopes import fresh_id
 from tests.rigs.reliable_publishers import ReliablePublisher
-from tests.rigs.waiting import until
+from tests.rigs.waiting import DEADLINE, until
 
 STRANGER = "127.0.0.2"
 FULL = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Full"
@@ -251,7 +252,7 @@ async def test_who_shows_nothing_costs_no_look_at_the_topic(
         looked = True
 
     assert rig.run.gateway.rights is not None
-    monkeypatch.setattr(rig.run.gateway.rights.judge, "advertised", look)
+    monkeypatch.setattr(rig.run.gateway.rights.proofs, "advertised", look)
     assert (await rig.publish(1, None)).status == 403
     assert not looked
     assert (await rig.publish(1, OTHER)).status == 403
@@ -281,7 +282,7 @@ async def test_a_stranger_s_proofs_are_counted_before_they_are_read(
 ) -> None:
     assert rig.run.gateway.rights is not None
     few = PrincipalRate(0.0001, 2.0, "Too many proofs of possession.")
-    monkeypatch.setattr(rig.run.gateway.rights.judge, "_proofs", few)
+    monkeypatch.setattr(rig.run.gateway.rights.proofs, "_proofs", few)
     answers = [await rig.publish(1, OTHER, source=STRANGER) for _ in range(2)]
     assert [answer.status for answer in answers] == [403, 403]
     looks = verifications(monkeypatch)
@@ -314,17 +315,20 @@ async def test_strangers_leave_threads_for_others(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert rig.run.gateway.rights is not None
-    busy = asyncio.Semaphore(0)
-    monkeypatch.setattr(rig.run.gateway.rights.judge, "_strangers", busy)
+    threads, released = rig.run.gateway.rights.proofs._strangers, Event()
+    busy = [
+        asyncio.create_task(threads.run(0, lambda _: released.wait(DEADLINE), "another"))
+        for _ in range(AT_A_TIME)
+    ]
     waiting = asyncio.create_task(rig.publish(1, OTHER, source=STRANGER))
     assert (await rig.publish(2, OWNER)).status == 202
     assert not waiting.done()
-    busy.release()
-    assert (await waiting).status == 403
-    await busy.acquire()
-    monkeypatch.setattr(judge, "WAIT", 0.0)
+    monkeypatch.setattr(threads.line, "_wait", 0.0)
     answer = await rig.publish(1, OTHER, source=STRANGER)
-    assert (answer.status, b"wait to be judged" in answer.body) == (503, True), answer.body
+    assert (answer.status, b"wait to be checked" in answer.body) == (503, True), answer.body
+    released.set()
+    assert (await waiting).status == 403
+    await asyncio.gather(*busy)
 
 
 async def test_a_wildcard_gets_no_last_message_of_a_protected_topic(rig: Rig) -> None:

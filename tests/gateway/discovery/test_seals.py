@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from filters import parse_clark
-from gateway.discovery.brought import Brought, authorization_in
+from gateway.discovery.proofs import RequestProof
 from gateway.discovery.rights import TopicRights
 from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import AFTER, Seals
@@ -220,7 +220,7 @@ async def test_another_gateway_with_the_store_knows_the_seal(rig: Rig) -> None:
 
     def rights(secret: bytes) -> TopicRights:
         return TopicRights(
-            gateway.discovery, gateway.store, gateway.discovery.node.verifier,  # type: ignore[arg-type,union-attr]
+            gateway.discovery.protected_topics, gateway.store, gateway.discovery.node.verifier,  # type: ignore[union-attr]
             seals=Seals(secret), numbers=SealNumbers(gateway.store), trusts=lambda owner: True,
         )  # fmt: skip
 
@@ -228,9 +228,9 @@ async def test_another_gateway_with_the_store_knows_the_seal(rig: Rig) -> None:
     header = rig.header(OWNER, Right.PUBLISH, request)
     envelope = f"<s:Envelope xmlns:s='urn:s'><s:Header>{header}</s:Header></s:Envelope>".encode()
     event = replace(EVENT, topic=rig.topic)
-    proof = Brought(authorization_in(envelope), request)
+    proof = RequestProof(request, envelope=envelope)
     owner = anonymous("127.0.0.1", trusted=True)
-    admitted = await gateway.rights.check_publisher(event, lambda: proof, owner)
+    admitted = await gateway.rights.check_publisher(event, proof, owner)
     came, late = carried(admitted), now() + timedelta(days=1)
     assert await rights(secret).may_be_delivered(came, came=late)
     assert not await rights(b"another").may_be_delivered(came, came=late)

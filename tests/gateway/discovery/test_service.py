@@ -149,8 +149,8 @@ async def test_replicas_are_one_node(postgresql_url: str) -> None:
     ):
         await advertise(one)
         assert await other.ask() == 1
-        assert one.service.protected == other.service.protected
-        assert len(one.service.protected) == 1
+        assert one.service.protected_topics == other.service.protected_topics
+        assert len(one.service.protected_topics) == 1
         octets = PRODUCER.look_for_nodes(now())
         await one.tell(octets, NODES)
         await other.tell(octets, NODES)  # A copy: one of them has answered.
@@ -243,14 +243,14 @@ async def test_what_waits_for_the_messaging_system_is_no_replay_of_itself(
 async def test_a_message_that_fails_takes_no_other_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take = Node.take
+    read = Node.read
 
     def fail_at_nonsense(self: Node, octets: bytes, *args: Any, **more: Any) -> Any:
         if octets == b"nonsense":
             raise RuntimeError("a defect")
-        return take(self, octets, *args, **more)
+        return read(self, octets, *args, **more)
 
-    monkeypatch.setattr(Node, "take", fail_at_nonsense)
+    monkeypatch.setattr(Node, "read", fail_at_nonsense)
     stranger = Speaker(None)
     async with at_work(sqlite_url(tmp_path)) as node:
         await advertise(node)

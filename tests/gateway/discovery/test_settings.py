@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from benchmarks.queries import thing
 from filters.queries import document_text
-from gateway.discovery.opening import make_catalogue, settings_limits
+from gateway.discovery.node_factory import make_catalogue, settings_limits
 from gateway.discovery.settings import DiscoverySettings
 
 

@@ -22,6 +22,7 @@ from gateway.egress import (
 )
 from gateway.egress.addresses import POLICY
 from gateway.settings.values import port_ranges
+from tests.rigs.cases import for_each
 
 MISSPELT = [
     "",
@@ -150,7 +151,7 @@ def url_of(address: str) -> str:
 
 
 class TestAddresses:
-    @pytest.mark.parametrize("url", MISSPELT)
+    @for_each("url", MISSPELT)
     def test_what_others_read_in_two_ways_is_refused(self, url: str) -> None:
         with pytest.raises(AddressRefused) as refusal:
             parse_target(url)
@@ -298,7 +299,7 @@ class TestAddresses:
 
 
 class TestPolicy:
-    @pytest.mark.parametrize("address", INSIDE)
+    @for_each("address", INSIDE)
     def test_inside_addresses_are_refused(self, address: str) -> None:
         assert is_forbidden(ip_address(address))
         with pytest.raises(AddressRefused) as refusal:

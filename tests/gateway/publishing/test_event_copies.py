@@ -1,8 +1,10 @@
 """Copies of events in RabbitMQ, as a gateway makes them of what is published."""
 
 import contextlib
+import json
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pika
 
@@ -57,6 +59,29 @@ async def test_what_is_published_in_any_way_is_copied(tmp_path: Path) -> None:
             (f"workflowTerminated.{one}", terminated(one).encode()) for one in ("s1", "s2", "s3")
         ]
         assert found[3][0] is None
+
+
+async def test_a_copy_that_is_refused_is_a_dead_letter(tmp_path: Path) -> None:
+    """Its keys are longer than AMQP's; it is delivered all the same, and no letter to redrive."""
+    broker, prefix = rabbitmq(), f"test-{uuid.uuid4().hex[:12]}"
+    (tmp_path / "keys.xml").write_text(KEYS)
+    copies = {"url": broker.url, "routing_keys": tmp_path / "keys.xml", "prefix": prefix}
+    async with running(tmp_path / "data", amqp_copies=copies) as run:
+        await run.publish(terminated("x" * 300))
+        listed = "/deadletters?reason=copy-refused"
+
+        async def letters() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = json.loads((await run.api("GET", listed)).body)[
+                "dead_letters"
+            ]
+            return found
+
+        await until(letters)
+        [letter] = await letters()
+        assert "routing keys" in letter["failure"]
+        redriven = await run.api("POST", "/deadletters/redrive", b'{"all": true}')
+        assert json.loads(redriven.body)["number"] == 0
+        assert len(await letters()) == 1
 
 
 async def test_a_broker_that_is_away_costs_publishers_nothing(tmp_path: Path) -> None:

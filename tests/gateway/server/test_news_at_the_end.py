@@ -13,10 +13,10 @@ from tests.rigs.waiting import DEADLINE
 async def test_workers_that_have_news_end_too(tmp_path: Path, turns: int) -> None:
     """Whether they have heard of it or are about to, *turns* of the event loop later."""
     async with running(tmp_path) as run:
-        workers = list(run.gateway._workers)
+        workers = list(run.gateway.application._workers)
         assert len(workers) > 10
         run.gateway.sources.changed.set()
-        run.gateway._demand._changed.set()
+        run.gateway.demand._changed.set()
         for _ in range(turns):
             await asyncio.sleep(0)
         for worker in workers:

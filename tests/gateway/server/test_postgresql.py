@@ -32,6 +32,7 @@ def url(cluster: PostgreSQL) -> str:
     return cluster.url(cluster.make_database())
 
 
+@pytest.mark.nightly
 async def test_kill_3_times(url: str, tmp_path: Path) -> None:
     await crash_often(tmp_path / "data", 3, seed=4, environment={"DRAGOMAN_STORE": url})
     check_store(url)

@@ -34,7 +34,7 @@ async def test_a_request_under_way_is_answered(tmp_path: Path) -> None:
         request = http_request(run.port, "POST", "/soap", body, {"content-type": speaker.type})
         reader, writer = await asyncio.open_connection("127.0.0.1", run.port)
         writer.write(request[:-10])
-        await run.until(lambda: run.gateway.gate.connections == 1)
+        await run.until(lambda: run.gateway.serving.gate.connections == 1)
         run.stop.set()
 
         async def nobody_listens() -> bool:

@@ -1,7 +1,8 @@
 """Brokers that are restarted again and again under load: nothing lost, nobody stuck.
 
 The campaign that precedes a release restarts each broker 100 times, or as often as the environment
-variable ``RESTARTS`` says; the ordinary run does the same twice.
+variable ``RESTARTS`` says; every night does the same twice. In every run each broker is killed once in
+traffic: `tests.rigs.broker_gateways`.
 """
 
 import asyncio
@@ -157,6 +158,7 @@ def repeats(publishers: Sequence[Publisher], those: Sequence[Consumer]) -> int:
     return count
 
 
+@pytest.mark.nightly
 @on_each_broker
 async def test_restarted_twice(broker: Callable[[], Broker], tmp_path: Path) -> None:
     outcome = await restart_often(broker(), tmp_path / "data", 2)

@@ -79,6 +79,7 @@ async def test_strangers_delay_nobody_for_an_hour(tmp_path: Path) -> None:
     print(await isolation(tmp_path / "data", count=50_000))
 
 
+@pytest.mark.nightly
 async def test_memory_while_consumers_are_away(tmp_path: Path) -> None:
     """Large messages for many that are away: what waits lies on the disk, and comes in order."""
     async with consumers() as sinks, gateway_process(tmp_path / "data", AT_ONCE) as gateway:

@@ -500,7 +500,7 @@ async def test_forbidden_replies(gateway: Running, name: str) -> None:
 
 async def test_while_stopping(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
-        run.gateway.drain()
+        run.gateway.application.drain()
         for speaker in (Speaker(S11), Speaker(S12), Speaker(S12, None)):
             for body in ("<event/>", speaker.wse_subscribe(DEAD)):
                 answer = await run.ask(speaker, body)

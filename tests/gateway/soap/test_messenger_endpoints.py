@@ -244,7 +244,7 @@ async def test_the_notification_service_takes_no_unknown_event(
     octets = http_post(gateway.port, NOTIFICATION, enveloped(EVENT), action)
     answer = await exchange(gateway.port, octets)
     assert answer.status == 500
-    assert "is no action of this service" in answer.fault.text
+    assert "is not an action of this service" in answer.fault.text
     await gateway.quiet()
     assert consumer.waiting(url) == 0
 

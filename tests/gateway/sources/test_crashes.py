@@ -277,6 +277,7 @@ async def test_another_gateway_goes_on_with_the_same_subscription(tmp_path: Path
             await a.start()
 
 
+@pytest.mark.nightly
 async def test_one_gateway_pulls_and_another_one_goes_on(tmp_path: Path) -> None:
     async with producers() as some, two(tmp_path) as (a, b), consumers() as sinks:
         those = [some.put(PulledProducer) for _ in range(4)]

@@ -49,7 +49,9 @@ async def on_tcp(
     async with running(data) as run:
         sock = socket.socket()
         sock.bind(("127.0.0.1", 0))
-        await run.gateway.listen(sock, "soap.tcp" if server is None else "soap.tcps", server)
+        await run.gateway.application.listen(
+            sock, "soap.tcp" if server is None else "soap.tcps", server
+        )
         yield OnTcp(run, sock.getsockname()[1], client)
 
 
@@ -213,7 +215,7 @@ class TestRefusals:
 
     async def test_a_one_way_message_without_an_id_is_not_answered(self, tmp_path: Path) -> None:
         async with on_tcp(tmp_path) as gateway:
-            [server] = gateway.run.gateway.tcp
+            [server] = gateway.run.gateway.application.tcp
             async with await RawPeer.connect(gateway.port) as peer:
                 envelope = (
                     f'<s:Envelope xmlns:s="{Soap.V1_1.value}"><s:Body/></s:Envelope>'.encode()

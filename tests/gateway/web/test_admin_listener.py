@@ -82,7 +82,7 @@ async def test_nothing_is_delivered_to_the_administration(tmp_path: Path) -> Non
 
 async def test_strangers_who_take_all_connections_keep_no_operator_out(tmp_path: Path) -> None:
     async with running(tmp_path, host="0.0.0.0") as run_, AsyncExitStack() as stack:
-        for _ in range(run_.gateway.limits.connections_per_address + 1):
+        for _ in range(run_.gateway.serving.limits.connections_per_address + 1):
             _, writer = await asyncio.open_connection("127.0.0.1", run_.port)
             stack.callback(writer.close)
         assert (await run_.api("GET", "/subscriptions")).status == 200

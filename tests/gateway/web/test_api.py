@@ -374,7 +374,7 @@ async def test_health(tmp_path: Path) -> None:
             "adapter": "memory",
             "subscriptions": 0,
         }
-        run.gateway.drain()
+        run.gateway.application.drain()
         assert read(await run.request("GET", "/readyz"), 503)["draining"] is True
         assert (await run.request("GET", "/healthz")).status == 200
         assert (await run.request("GET", "/")).headers["location"] == "/docs"

@@ -164,7 +164,7 @@ async def test_json_for_soap(tmp_path: Path) -> None:
         ("/mailboxes", '{"topic": 7}', "topic: must be text."),
         ("/mailboxes", '{"topic": "a", "topic": "b"}', 'The body has "topic" twice in one object.'),
         ("/mailboxes", "[]", "the body: must be an object."),
-        ("/mailboxes", '{"a": NaN}', "The body is not JSON: NaN is no number."),
+        ("/mailboxes", '{"a": NaN}', "The body is not JSON: NaN is not a number."),
         (
             "/mailboxes",
             '{"a": ]}',

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-import gateway.server.composition.endpoints
+import gateway.server.composition
 from gateway.http import HttpLimits
-from gateway.web import streams
+from gateway.web import mailbox_streams
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import Running, http_request, running
 from tests.rigs.json_mailboxes import UNKNOWN, Box, call, numbers, put, streaming
@@ -372,7 +372,7 @@ async def test_a_gateway_that_stops_sends_everybody_away(tmp_path: Path) -> None
         waiting = asyncio.create_task(box.receive(wait=60))
         async with streaming(box) as stream:
             await run.until(lambda: len(run.gateway.mailboxes.waiting) == 2)
-            run.gateway.drain()
+            run.gateway.application.drain()
             assert (await waiting)["messages"] == []
             assert await stream.next() is None
         assert (await call(run, "GET", box.path, status=503))["reason"] == "unavailable"
@@ -416,8 +416,8 @@ async def empty(box: Box) -> None:
 async def test_an_idle_stream_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than any deadline of the connection."""
     limits = HttpLimits(head_time=0.3, body_time=0.3, write_time=0.3)
-    monkeypatch.setattr(gateway.server.composition.endpoints, "limits_of", lambda _: limits)
-    monkeypatch.setattr(streams, "HEARTBEAT", 0.2)
+    monkeypatch.setattr(gateway.server.composition, "limits_of", lambda _: limits)
+    monkeypatch.setattr(mailbox_streams, "HEARTBEAT", 0.2)
     async with running(tmp_path) as run:
         box = await Box.make(run, topic="storms", expires=5)
         before = (await box.size())["expires"]
@@ -489,8 +489,8 @@ async def test_a_reader_that_does_not_read_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = HttpLimits(write_time=0.5)
-    monkeypatch.setattr(gateway.server.composition.endpoints, "limits_of", lambda _: limits)
-    monkeypatch.setattr(streams, "TAKEN_IN", 0.5)
+    monkeypatch.setattr(gateway.server.composition, "limits_of", lambda _: limits)
+    monkeypatch.setattr(mailbox_streams, "TAKEN_IN", 0.5)
     async with running(tmp_path) as run:
         box = await Box.make(run)
         for number in range(8):
@@ -499,8 +499,8 @@ async def test_a_reader_that_does_not_read_is_cut_off(
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             sock.connect(("127.0.0.1", run.port))
             sock.sendall(http_request(run.port, "GET", f"{box.path}/events", b"", {}))
-            await run.until(lambda: run.gateway.gate.connections > 0)
-            await run.until(lambda: run.gateway.gate.connections == 0)
+            await run.until(lambda: run.gateway.serving.gate.connections > 0)
+            await run.until(lambda: run.gateway.serving.gate.connections == 0)
         assert await taken(box, 8) == list("01234567")
 
 
@@ -517,7 +517,7 @@ async def test_a_new_stream_takes_over(tmp_path: Path) -> None:
 
 
 async def test_streams_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "STREAMS", 1)
+    monkeypatch.setattr(mailbox_streams, "STREAMS", 1)
     async with running(tmp_path) as run:
         one, other = await Box.make(run), await Box.make(run)
         async with streaming(one):
@@ -576,7 +576,7 @@ async def test_an_event_source_of_others(tmp_path: Path) -> None:
                 for _ in range(3):
                     line = await asyncio.wait_for(reader.stdout.readline(), 3 * DEADLINE)
                     got.append(line.decode().strip())
-                for connection in list(run.gateway.gate._sides):
+                for connection in list(run.gateway.serving.gate._sides):
                     connection.evict()
         finally:
             reader.kill()

@@ -58,6 +58,7 @@ from mediation.model.requests import (
 )
 from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.rendering import delivery_id, prepare, render, shape_of, write_subscription_end
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     NOW,
     WSE,
@@ -378,7 +379,7 @@ def test_requests_to_the_manager(spec: Spec, validator: Validator) -> None:
 
 
 @pytest.mark.parametrize("spec", EVERY_SPEC, ids=str)
-@pytest.mark.parametrize("name", [None, "storms", "{urn:w}storms/tropical"])
+@for_each("name", [None, "storms", "{urn:w}storms/tropical"])
 def test_publish(spec: Spec, name: str | None, validator: Validator) -> None:
     payload = b'<?xml version="1.0"?>\n<!-- c --><W xmlns="urn:w" k="q:x" xmlns:q="urn:q"/>\n'
     action, octets = write_publish(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from filters import Reason, Refused
 from mediation.cloudevents import CloudEvent, read_message, write_batch, write_event, write_headers
 from mediation.cloudevents.http_binding import decode_value, encode_value, is_event
+from tests.rigs.cases import for_each
 from tests.rigs.pace import growth
 
 ATTRIBUTES: dict[str, str | int | bool] = {
@@ -73,7 +74,7 @@ def test_values_that_cannot_be_read(value: bytes) -> None:
         decode_value(value)
 
 
-@pytest.mark.parametrize("filling", ['\\"', '"\\', '"', '""', '"a', "\\", " ", "%", "%4"])
+@for_each("filling", ['\\"', '"\\', '"', '""', '"a', "\\", " ", "%", "%4"])
 @pytest.mark.parametrize("value", ['"{}', '{}"', "{}", '"\\{}', '"{}" "'])
 def test_a_value_costs_what_it_is_long(value: str, filling: str) -> None:
     def decoded(size: int) -> None:

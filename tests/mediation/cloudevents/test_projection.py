@@ -1,8 +1,10 @@
-"""XML as JSON, and back where that can be."""
+"""XML as JSON; `restored` makes the XML again, so that a loss is seen."""
 
 import json
 import re
 from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,6 @@ from mediation.cloudevents.projection import (
     MOST_PARTS,
     may_project,
     project,
-    unproject,
     write_projection,
 )
 from tests.rigs.pace import pace
@@ -56,6 +57,24 @@ def _element(draw: st.DrawFn) -> etree._Element:
     return element
 
 
+def restored(value: dict[str, Any]) -> bytes:
+    """The XML that was projected to *value*."""
+    [(name, inner)] = value.items()
+    return _element_text(name, inner).encode()
+
+
+def _element_text(name: str, value: Any) -> str:
+    members = value if isinstance(value, dict) else {"#text": value}
+    attributes, children = "", ""
+    for member, inner in members.items():
+        if member.startswith("@"):
+            attributes += f" {member[1:]}={quoteattr(inner)}"
+        elif member != "#text":
+            for one in inner if isinstance(inner, list) else [inner]:
+                children += _element_text(member, one)
+    return f"<{name}{attributes}>{escape(members.get('#text', ''))}{children}</{name}>"
+
+
 def canonical(octets: bytes) -> str:
     return str(etree.canonicalize(octets.decode()))
 
@@ -64,7 +83,7 @@ def canonical(octets: bytes) -> str:
 def test_what_is_projected_comes_back(element: etree._Element) -> None:
     octets = etree.tostring(element, encoding="unicode").encode()
     value = json.loads(write_projection(octets))
-    assert canonical(unproject(value)) == canonical(octets)
+    assert canonical(restored(value)) == canonical(octets)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +122,7 @@ def test_rules(xml: str, value: object) -> None:
     ['<a xmlns="urn:w"><b xmlns=""/></a>', '<a xml:lang="en">x</a>', '<a xmlns="urn:w"><b/></a>'],
 )
 def test_namespaces_come_back(xml: str) -> None:
-    assert canonical(unproject(project(xml.encode()))) == canonical(xml.encode())
+    assert canonical(restored(project(xml.encode()))) == canonical(xml.encode())
 
 
 def test_the_example_of_the_documentation() -> None:
@@ -114,18 +133,6 @@ def test_the_example_of_the_documentation() -> None:
     [xml] = re.findall(r"^```xml\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
     [value] = re.findall(r"^```json\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
     assert project(xml.strip().encode()) == json.loads(value)
-    [code] = re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
-    exec(compile(code, page.name, "exec"), {})  # noqa: S102 - it is our own page
-
-
-@pytest.mark.parametrize(
-    "value",
-    [{}, [], "a", {"a": 1}, {"a": "", "b": ""}, {"a b": ""}, {"p:a": ""}, {"a": {"@p:b": ""}},
-     {"a": {"@xmlns": 1}}, {"a": {"#text": []}}],
-)  # fmt: skip
-def test_what_stands_for_no_xml(value: object) -> None:
-    with pytest.raises(ValueError, match=r"no |too deep"):
-        unproject(value)
 
 
 def test_namespaces_cost_where_they_are_declared() -> None:

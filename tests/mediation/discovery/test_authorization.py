@@ -28,8 +28,8 @@ from mediation.discovery import (
     Trust,
     Verifier,
     admit_decision,
+    check_access,
     check_advertisement,
-    decide,
     read_as,
     read_authorities,
     read_property,
@@ -85,7 +85,7 @@ def ask(
     **options: Any,
 ) -> Decision:
     """What is decided when the consumer brings a possession and a delegation, both right."""
-    return decide(
+    return check_access(
         about or topic(people),
         access,
         people.verifier(),
@@ -242,10 +242,10 @@ def test_the_published_examples_fit(shared: Path) -> None:
     known = check_advertisement(signed, verifier, now=now).advertisement
     claim = read_as(Possession, proof).value
     access = Access(Right.SUBSCRIBE, claim.request, frozenset({"https://gateway.example/soap"}))
-    decision = decide(known, access, verifier, now=now, possession=proof, delegation=given)
+    decision = check_access(known, access, verifier, now=now, possession=proof, delegation=given)
     assert decision.allowed
     assert decision.until == datetime.fromisoformat("2026-12-21T09:00:00+00:00")
-    alone = decide(known, access, verifier, now=now, possession=proof)
+    alone = check_access(known, access, verifier, now=now, possession=proof)
     assert alone.denial is Denial.NOT_DELEGATED
 
 

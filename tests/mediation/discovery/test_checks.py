@@ -440,7 +440,7 @@ def test_documents_are_compared_as_they_are_signed(people: Parties) -> None:
 
 def test_nobody_asks_for_the_topic_of_another(people: Parties) -> None:
     asked = request(people, creator=Creator(people.consumer_id))
-    with pytest.raises(Mismatch, match="another"):
+    with pytest.raises(Mismatch, match="is not the sender of the request"):
         check_request(taken(people, sign(asked, people.producer)))
 
 

@@ -14,6 +14,7 @@ from mediation.model.requests import Done, Operation, Renew, Subscribe, Subscrib
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.names import DRAGOMAN_REFERENCE
 from mediation.rendering import write_subscription_end
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     NOW,
     WSE,
@@ -48,9 +49,7 @@ def subscribe(inner: str) -> Subscribe:
     return request
 
 
-@pytest.mark.parametrize(
-    "children", list(itertools.permutations((END_TO, DELIVERY, EXPIRES, FILTER, EXTENSION)))
-)
+@for_each("children", list(itertools.permutations((END_TO, DELIVERY, EXPIRES, FILTER, EXTENSION))))
 def test_children_in_any_order(children: tuple[str, ...]) -> None:
     request = subscribe("\n  <!-- -->".join(children))
     assert request.consumer.address == "urn:sink" and request.raw

@@ -45,6 +45,7 @@ from mediation.model.requests import (
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.rendering import delivery_id, prepare, render, shape_of, write_subscription_end
 from mediation.specifications import SPECIFICATIONS
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     NOW,
     WSE,
@@ -97,9 +98,7 @@ def filtered(inner: str, dialect: str | None = None) -> Filter:
 
 
 class TestSubscribe:
-    @pytest.mark.parametrize(
-        "children", list(itertools.permutations((END_TO, DELIVERY, FORMAT, EXPIRES, FILTER)))
-    )
+    @for_each("children", list(itertools.permutations((END_TO, DELIVERY, FORMAT, EXPIRES, FILTER))))
     def test_children_in_any_order(self, children: tuple[str, ...]) -> None:
         request = subscribe("\n  <!-- -->".join((*children, EXTENSION)))
         assert request.consumer.address == "urn:sink" and not request.raw

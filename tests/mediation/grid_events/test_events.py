@@ -18,6 +18,7 @@ from mediation.model.messages import Notification, Policy
 from mediation.model.requests import EndpointRules, Publish
 from mediation.model.versions import Soap, Version
 from mediation.rendering import prepare, render
+from tests.rigs.cases import for_each
 from tests.rigs.grid_events import EVENTS, SPELLINGS, event_in, handle, sample
 from tests.rigs.mediation import ARRIVAL, NOW, canonical, incoming, refused, subscription
 
@@ -50,7 +51,7 @@ MEANT = {
 
 
 @pytest.mark.parametrize("name", EVENTS)
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@for_each("spelling", SPELLINGS)
 def test_events_in_every_spelling(name: str, spelling: str) -> None:
     assert event_in(SPELLINGS[spelling](sample(name))) == MEANT[name]
 

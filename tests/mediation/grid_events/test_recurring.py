@@ -15,6 +15,7 @@ from mediation.model.calling import CallRules
 from mediation.model.messages import Notification
 from mediation.model.requests import EndpointRules
 from mediation.soap.recurring import Moulds
+from tests.rigs.cases import for_each
 from tests.rigs.grid_events import EVENTS, SPELLINGS, handle, sample
 from tests.rigs.mediation import ARRIVAL, NOW
 from tests.rigs.moulds import outcome, same, taught, teach, untaught, whole
@@ -46,7 +47,7 @@ def changed(**values: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", EVENTS)
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@for_each("spelling", SPELLINGS)
 def test_calls_in_any_spelling(name: str, spelling: str) -> None:
     octets = SPELLINGS[spelling](sample(name))
     moulds = taught(octets)

@@ -13,6 +13,7 @@ from lxml import etree
 
 from mediation.matrix import NOTIFIED, PUBLISHING, Dialect
 from mediation.model.versions import Form, Soap
+from tests.rigs.cases import for_each
 from tests.rigs.matrix import SOURCES, Delivery, decoded, delivered, messages, source
 from tests.rigs.mediation import canonical
 from tests.rigs.schemas import Validator
@@ -59,8 +60,8 @@ def test_every_dialect_has_its_files() -> None:
     assert {path.name for path in SOURCES.iterdir()} == soap | {"cloudevents"}
 
 
-@pytest.mark.parametrize("origin", PUBLISHING, ids=lambda one: one.name)
 @TARGETS
+@for_each("origin", PUBLISHING)
 def test_what_is_published_in_any_form_is_delivered_alike(origin: Dialect, target: Dialect) -> None:
     for message in messages(origin):
         for form in target.forms:
@@ -80,8 +81,8 @@ def test_deliveries_are_valid(target: Dialect, validator: Validator) -> None:
                 validator.check(delivery.octets)
 
 
-@pytest.mark.parametrize("origin", PUBLISHING, ids=lambda one: one.name)
 @TARGETS
+@for_each("origin", PUBLISHING)
 def test_payloads_arrive_as_they_were(origin: Dialect, target: Dialect) -> None:
     for message in messages(origin):
         for event in source(origin, message):

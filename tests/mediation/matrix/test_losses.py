@@ -11,6 +11,7 @@ from mediation.matrix import NOTIFIED, PUBLISHING, Dialect, Fact, Loss, losses, 
 from mediation.model.messages import Attachment, EndpointReference, Notification, Packaging
 from mediation.model.versions import Form, Soap, Version, Wsa
 from mediation.specifications import SPECIFICATIONS
+from tests.rigs.cases import for_each
 from tests.rigs.matrix import (
     GATEWAY,
     decoded,
@@ -113,7 +114,7 @@ def check(event: Notification, dialect: Dialect, form: Form) -> tuple[Loss, ...]
     return report
 
 
-@pytest.mark.parametrize("target", NOTIFIED, ids=lambda one: one.name)
+@for_each("target", NOTIFIED)
 @pytest.mark.parametrize("event", EVENTS)
 def test_what_is_reported_is_lost_and_nothing_else(event: Notification, target: Dialect) -> None:
     for form in target.forms:
@@ -139,7 +140,7 @@ def test_a_topic_that_no_expression_can_name_is_lost(name: str) -> None:
         assert (loss.said, loss.read) == (name, "" if read is None else str(read))
 
 
-@pytest.mark.parametrize(("origin", "target"), CELLS)
+@for_each(("origin", "target"), CELLS)
 def test_the_table_is_what_happens(origin: Dialect, target: Dialect) -> None:
     """Of a publication that says all that its dialect says, what the table names is lost."""
     for form_in in origin.forms:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from filters import Topic
 from mediation.matrix import NOTIFIED, Dialect, Fact
 from mediation.model.messages import Notification
+from tests.rigs.cases import for_each
 from tests.rigs.matrix import decoded, delivered
 from tests.rigs.mediation import NOW, canonical, topic
 from tests.rigs.payloads import elements
@@ -48,7 +49,7 @@ def as_told(one: Topic, *dialects: Dialect) -> Topic:
     return topic(text)
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
+@for_each(("one", "other"), PAIRS)
 @settings(max_examples=5)
 @given(
     inner=elements(),

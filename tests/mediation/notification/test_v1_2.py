@@ -53,6 +53,7 @@ from mediation.model.requests import (
 from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.rendering import prepare, render
 from mediation.specifications import SPECIFICATIONS, properties_in
+from tests.rigs.cases import for_each
 from tests.rigs.draft_schemas import PAYLOAD, DraftValidator
 from tests.rigs.mediation import (
     NOW,
@@ -520,7 +521,7 @@ FAULTS = [
 
 @BOTH_SOAPS
 @BOTH_WSAS
-@pytest.mark.parametrize(("reason", "operation", "element"), FAULTS)
+@for_each(("reason", "operation", "element"), FAULTS)
 def test_faults_are_those_of_the_draft(
     reason: Reason,
     operation: Operation,
@@ -542,8 +543,8 @@ def test_faults_are_those_of_the_draft(
     drafts.check(octets, wsa)
 
 
-@pytest.mark.parametrize("soap", Soap)
-@pytest.mark.parametrize(("reason", "operation", "element"), FAULTS)
+@for_each("soap", Soap)
+@for_each(("reason", "operation", "element"), FAULTS)
 def test_those_of_1_0_are_the_same_in_its_own_names(
     reason: Reason, operation: Operation, element: str, soap: Soap
 ) -> None:

@@ -47,6 +47,7 @@ from mediation.notification.properties import (
     producer_properties,
     subscription_properties,
 )
+from tests.rigs.cases import for_each
 from tests.rigs.mediation import (
     ARRIVAL,
     CONCRETE,
@@ -87,9 +88,7 @@ def subscribe(inner: str) -> Subscribe:
     return request
 
 
-@pytest.mark.parametrize(
-    "children", list(itertools.permutations((CONSUMER, FILTER, TIME, POLICY, EXTENSION)))
-)
+@for_each("children", list(itertools.permutations((CONSUMER, FILTER, TIME, POLICY, EXTENSION))))
 def test_children_in_any_order(children: tuple[str, ...]) -> None:
     request = subscribe("\n".join(children))
     assert request.consumer.address == "urn:sink" and request.raw

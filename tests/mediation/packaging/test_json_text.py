@@ -95,7 +95,7 @@ def test_all_readers_agree_on_what_is_json(text: str) -> None:
     [
         (b"", "Expecting value"), (b"{", "line 1, column 2"), (b"[1,]", "line 1, column"),
         (b'{"a":1,}', "line 1, column"), (b'{"a" 1}', "':'"), (b'{"a":1 "b":2}', "','"),
-        (b"[1 2]", "','"), (b"[] []", "Extra data"), (b'{"a":NaN}', "NaN is no number"),
+        (b"[1 2]", "','"), (b"[] []", "Extra data"), (b'{"a":NaN}', "NaN is not a number"),
         (b"\xff", "not UTF-8"), (b'{"a":1,"a":2}', '"a" twice'), (b'[{"a":1,"b":0,"a":2}]', "twice"),
         (b"[1e999]", "too large a number"), (b"[-1e999]", "too large"), (b"[%b]" % (b"1" * 5000), "large"),
     ],

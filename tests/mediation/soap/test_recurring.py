@@ -15,6 +15,7 @@ from mediation.model.requests import EndpointRules, Incoming, Publish, Sequences
 from mediation.model.versions import Version
 from mediation.profiles import TOPIC_SIGNS
 from mediation.soap.recurring import Moulds, _place_of
+from tests.rigs.cases import for_each
 from tests.rigs.matrix import SOURCES
 from tests.rigs.mediation import ARRIVAL, ENVELOPES, NOW, WSE, WSNT, envelope
 from tests.rigs.moulds import outcome, same, taught, teach, untaught, whole
@@ -130,7 +131,7 @@ def test_ids_that_are_no_plain_ones_are_read_as_a_whole(id: str) -> None:
         " ",
     ],
 )
-@pytest.mark.parametrize("dialect", SPOKEN)
+@for_each("dialect", SPOKEN)
 def test_what_may_mean_more_where_it_stands_is_read_as_a_whole(
     dialect: Dialect, payload: str
 ) -> None:
@@ -281,9 +282,7 @@ def test_names_are_told_to_who_counts_them() -> None:
 STORED = sorted({*ENVELOPES.rglob("*.xml"), *SOURCES.rglob("*.xml")})
 
 
-@pytest.mark.parametrize(
-    "path", [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in STORED]
-)
+@for_each("path", [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in STORED])
 def test_nothing_else_is_read_in_the_events_of_stored_messages(path: Path) -> None:
     """What is read of a message because of its event is read with an envelope that is known, too:
     such events are no plain ones."""

@@ -44,7 +44,7 @@ def say(
 @pytest.mark.parametrize(
     ("arguments", "code", "why"),
     [
-        ("discover keywords=wind", 2, "keywords= begins no query"),
+        ("discover keywords=wind", 2, "does not begin a query"),
         ("discover id=7", 2, "'7' is not the id of a topic, a UUID"),
         (
             "discover wind --valid-at-least soon",
@@ -66,13 +66,13 @@ def say(
         ("discover wind --nodes entity.key", 1, "entity.key: no certificates in PEM"),
         ("discover wind --entities nodes.pem", 1, "an authority for nodes is one for entities"),
         ("discover wind --certificate nodes.pem", 1, "the key is not that of the certificate"),
-        ("discover wind --spec grid-events", 1, "cannot be spoken in Grid SOAP Events"),
+        ("discover wind --spec grid-events", 1, "Grid SOAP Events cannot carry topic discovery"),
         ("discover wind --spec cloudevents --pull", 2, "--pull fetches SOAP"),
         ("discover wind --pull --gateway soap.tcp://127.0.0.1:1", 2, "over HTTP alone"),
         ("create wind.xml", 2, "say what the topic is about"),
         ("create event.xml --text Wind", 1, "event.xml: exists; name another file."),
         ("create wind.xml --text Wind --synopsis road:a", 2, "'road' is no type of synopsis"),
-        ("create wind.xml --text Wind --synopsis path:a//b", 2, "is no NCName"),
+        ("create wind.xml --text Wind --synopsis path:a//b", 2, "is not an NCName"),
         ("create wind.xml --text Wind --synopsis tags:uuid=1", 2, "'uuid' is the node's to give"),
         ("create wind.xml --text W --lifetime 40x", 2, "'40x' is not a time, as 40s, 90m, 12h"),
         ("create wind.xml --property a:long=b", 2, "'a:long=b' is no property"),
@@ -100,7 +100,7 @@ def test_one_line_says_why(say: Say, arguments: str, code: int, why: str) -> Non
     ("arguments", "why"),
     [
         ("--discover wind --topic a", "does not go with --discover"),
-        ("--discover keywords=wind", "keywords= begins no query"),
+        ("--discover keywords=wind", "does not begin a query"),
         ("--discover wind --delegation event.xml", "event.xml: no delegation: "),
         ("--discover wind --gateway NOBODY", "is the gateway running there?"),
     ],

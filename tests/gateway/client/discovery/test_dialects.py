@@ -75,6 +75,6 @@ async def test_grid_events_carry_no_documents() -> None:
         speaking("http://127.0.0.1:1", Version.GRID_EVENTS) as client,
         Consumer() as inbox,
     ):
-        with pytest.raises(GatewayError, match="cannot be spoken in Grid SOAP Events"):
+        with pytest.raises(GatewayError, match="Grid SOAP Events cannot carry topic discovery"):
             async with entity(client, inbox, parties().consumer, parties().trust):
                 pass

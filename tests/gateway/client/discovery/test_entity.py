@@ -53,7 +53,7 @@ async def all_found(who: Entity, query: str, **more: Any) -> list[Found]:
 async def known(run: Running, count: int) -> None:
     service = run.gateway.discovery
     assert service is not None
-    await until(lambda: len(service.node.catalogue) == count <= len(service.protected))
+    await until(lambda: len(service.node.catalogue) == count <= len(service.protected_topics))
 
 
 async def test_from_making_a_topic_to_its_withdrawal(run: Running) -> None:

@@ -80,11 +80,16 @@ def play(client_url: str, server_url: str, kills: int, seed: int) -> int:
 
 
 @pytest.mark.slow
+def test_six_kills_with_sqlite(tmp_path: Path) -> None:
+    assert play(f"sqlite:///{tmp_path}/client.db", f"sqlite:///{tmp_path}/server.db", 6, 3)
+
+
+@pytest.mark.nightly
 def test_twenty_kills_with_sqlite(tmp_path: Path) -> None:
     assert play(f"sqlite:///{tmp_path}/client.db", f"sqlite:///{tmp_path}/server.db", 20, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_twenty_kills_with_postgresql() -> None:
     needs_postgresql()
     with fresh_database() as one, fresh_database() as other:

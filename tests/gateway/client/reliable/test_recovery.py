@@ -8,10 +8,10 @@ import pytest
 from gateway.client.reliable import LastResource, TwoPhaseStore
 from gateway.client.reliable.recovery import OLD, recover
 from gateway.reliability.party import COMPLAINED_EVERY
-from gateway.reliability.rates import Rates
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.stores.memory import MemoryStore
 from gateway.reliability.stores.participants import Prepared
+from gateway.token_bucket import TokenBucket
 
 
 class Standing(LastResource):
@@ -38,7 +38,7 @@ def test_what_is_prepared_for_long_is_told_now_and_then(
 ) -> None:
     stock = Standing()
     store = TwoPhaseStore(f"sqlite:///{tmp_path / 'messages.db'}", [stock])
-    complaints = Rates(1 / COMPLAINED_EVERY)
+    complaints = TokenBucket(1 / COMPLAINED_EVERY)
 
     def said(now: float) -> list[str]:
         caplog.clear()
@@ -66,5 +66,5 @@ def test_what_is_prepared_for_long_is_told_now_and_then(
 
 
 def test_other_stores_have_nothing_to_say(caplog: pytest.LogCaptureFixture) -> None:
-    recover(MemoryStore(), Rates(1.0), 0.0)
+    recover(MemoryStore(), TokenBucket(1.0), 0.0)
     assert caplog.messages == []

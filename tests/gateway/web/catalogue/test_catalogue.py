@@ -17,9 +17,9 @@ import pytest
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
 from filters import parse_clark
-from gateway.discovery.describing import describe, row_of
 from gateway.discovery.node import Node
-from gateway.discovery.protected import ProtectedTopics
+from gateway.discovery.protected_topics import ProtectedTopics
+from gateway.discovery.topic_descriptions import describe, row_of
 from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow
 from gateway.publishing.topics import TopicsSeen
 from gateway.store import Store, advertisements
@@ -54,7 +54,7 @@ def advertised(
     node = Node(parties().node, verifier, sign=sign, new_uuid=uuid4)
     request = PRODUCER.creation(at, synopsis=synopsis, encrypted=encrypted)
     way = next(way for topic, way in node.topics.items() if parties().node_id in str(topic))
-    asked = node.take(PRODUCER.for_node(request), way, publisher="peer", now=at)
+    asked = node.read(PRODUCER.for_node(request), way, publisher="peer", now=at)
     answer = node.answer(asked, seconds_left=lambda: 1.0, now=at)  # type: ignore[arg-type]
     created = PRODUCER.made(request, answer.octets, at)  # type: ignore[union-attr]
     checked = check_advertisement(PRODUCER.advertisement(created, at), verifier, now=at)
@@ -211,7 +211,7 @@ async def test_a_gateway_tells(tmp_path: Path) -> None:
     row = advertised()
     async with running(tmp_path, **node_settings(tmp_path)) as run:
         await keep(run.gateway.store, row)
-        see(run.gateway.web.topics.seen, "storms")
+        see(run.gateway.topics, "storms")
         page = await get(run, "/api/v1/topics?limit=1")
         (shown,) = page["topics"]
         assert (shown["id"], shown["origin"], shown["topic"]) == (
@@ -233,7 +233,7 @@ async def test_xregistry(tmp_path: Path) -> None:
     row = advertised()
     async with running(tmp_path, **node_settings(tmp_path)) as run:
         await keep(run.gateway.store, row)
-        see(run.gateway.web.topics.seen, "storms", "rain")
+        see(run.gateway.topics, "storms", "rain")
         root = await get(run, "/xregistry")
         assert (root["specversion"], root["xid"], root["endpointscount"]) == ("1.0-rc4", "/", 3)
         assert root["self"] == f"{run.url}/xregistry"
@@ -269,7 +269,7 @@ async def test_the_epoch_of_the_registry_grows_with_each_topic(tmp_path: Path) -
     async with running(tmp_path, **node_settings(tmp_path)) as run:
         first = await get(run, "/xregistry")
         assert await get(run, "/xregistry") == first
-        see(run.gateway.web.topics.seen, "storms")
+        see(run.gateway.topics, "storms")
         second = await get(run, "/xregistry")
         await keep(run.gateway.store, advertised())
         third = await get(run, "/xregistry")
@@ -283,7 +283,7 @@ async def test_the_epoch_of_the_registry_grows_with_each_topic(tmp_path: Path) -
 
 async def test_a_page_of_the_registry_has_no_more_than_was_asked_for(tmp_path: Path) -> None:
     async with running(tmp_path, **node_settings(tmp_path)) as run:
-        see(run.gateway.web.topics.seen, *(f"t{n}" for n in range(501)))
+        see(run.gateway.topics, *(f"t{n}" for n in range(501)))
         for limit, given in (("1", 1), ("500", 500), ("501", 500), (str(2**63), 500)):
             assert len(await get(run, f"/xregistry/endpoints?limit={limit}")) == given
         for query in ("limit=0", "limit=-1", "limit=x", "limit=", "after=%00", "after=" + "a" * 65):
@@ -307,7 +307,7 @@ async def test_the_command_line_tells(tmp_path: Path) -> None:
         nothing = await command("topics", "list", *there)
         assert (nothing.returncode, nothing.stderr) == (0, "There are no topics.\n")
         await keep(run.gateway.store, row)
-        see(run.gateway.web.topics.seen, "storms")
+        see(run.gateway.topics, "storms")
         listed = (await command("topics", "list", *there)).stdout.splitlines()
         assert len(listed) == 3
         assert row.topic_id in listed[1] and "Harbour Office" in listed[1]

@@ -126,7 +126,8 @@ KEPT = (
     '<t:Topic xmlns:t="http://docs.oasis-open.org/wsn/b-2" xmlns:x="urn:x" Dialect='
     '"http://docs.oasis-open.org/wsn/t-1/TopicExpression/Concrete">x:a/b</t:Topic>'
     '<w:Bookmark xmlns:w="{}"><at>7</at></w:Bookmark>'
-    '<d:passed xmlns:d="urn:dragoman:data:1" hops="2" origin="o.1"/>'
+    '<d:passed xmlns:d="urn:dragoman:data:1" hops="2" origin="o.1" via="http://a.example/soap"/>'
+    '<p:Expires xmlns:p="urn:dragoman:policy:1">2037-01-01T00:00:00Z</p:Expires>'
     "</s:Header><s:Body>{}</s:Body></s:Envelope>"
 )
 
@@ -144,7 +145,8 @@ def test_two_gateways_tell_each_other_all_of_an_event() -> None:
     first, second = pulled.events
     assert first == PulledEvent(b"<plain/>")
     topic = Topic((Step("urn:x", "a"), Step(None, "b")))
-    assert second == PulledEvent(EVENT.encode(), "urn:action", topic, "urn:uuid:7", "2", "o.1")
+    passed = ("2", "o.1", "http://a.example/soap", datetime(2037, 1, 1, tzinfo=UTC))
+    assert second == PulledEvent(EVENT.encode(), "urn:action", topic, "urn:uuid:7", *passed)
     assert pulled.bookmark is not None and b"7" in pulled.bookmark
 
 

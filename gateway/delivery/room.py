@@ -1,0 +1,131 @@
+"""The room of delivery: attempts and their schedule, and the dispatchers of all shares."""
+
+from collections.abc import Callable, Collection, Iterable
+
+from gateway.delivery.attempt import Attempts
+from gateway.delivery.dispatcher import Dispatcher
+from gateway.delivery.dispatchers import Dispatchers
+from gateway.delivery.entry import Entry
+from gateway.delivery.in_sequence import SequenceSending
+from gateway.delivery.outbox import WINDOW
+from gateway.delivery.partition_share import PartitionShare
+from gateway.delivery.probation import ProbationLimits
+from gateway.delivery.probations import Probations
+from gateway.delivery.samples import delivery_samples
+from gateway.delivery.schedule import BlackList, Schedule
+from gateway.delivery.scheduler import SendScheduler
+from gateway.delivery.sharing import WorkSharing
+from gateway.egress import ConsumerOptions, TransportByScheme
+from gateway.egress.host_list import HostList
+from gateway.egress.origins import Origins
+from gateway.observing.samples import Sample
+from gateway.parsing import Parsing
+from gateway.rooms import Room
+from gateway.settings.settings import WITHIN, Settings
+from gateway.store import Store
+from gateway.store.owner_bytes import OwnerBytes
+
+
+class DeliveryRoom(Room):
+    """Sends, and tries again by a schedule.
+
+    Args:
+        options: Of consumers: which of them answer at an address of the gateway.
+        producer: The gateway's own address, for events without a producer reference.
+        trusts: Whether an owner of subscriptions is trusted.
+        entries: Returns the subscriptions of which metrics tell.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        transport: TransportByScheme,
+        parsing: Parsing,
+        sharing: WorkSharing,
+        owner_bytes: OwnerBytes,
+        *,
+        options: ConsumerOptions,
+        producer: str,
+        trusts: Callable[[str], bool],
+        entries: Callable[[], Collection[Entry]],
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._owner_bytes = owner_bytes
+        self._entries = entries
+        self._schedule = _schedule(settings)
+        self.origins = Origins()
+        self.probations = Probations(
+            vouches=trusts,
+            exempt=HostList(settings.egress_agreed).__contains__,
+            limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
+            by_address=settings.egress_proxy is None,
+        )
+        self.in_sequence = SequenceSending(
+            store,
+            transport,
+            parsing,
+            calls_back=lambda target: options.of(target).calls_back,
+        )
+        attempts = Attempts(
+            transport,
+            producer=producer,
+            parsing=parsing,
+            origins=self.origins,
+            probations=self.probations,
+            sequences=self.in_sequence,
+        )
+        scheduler = SendScheduler(
+            attempts,
+            slots=settings.slots,
+            probe=self._schedule.probe,
+            probations=self.probations,
+        )
+        self.dispatchers = Dispatchers(store, scheduler, sharing.elsewhere)
+
+    def metrics(self) -> Iterable[Sample]:
+        return delivery_samples(self.dispatchers, self._entries)
+
+    def dispatcher_maker(
+        self,
+        prefetch: int,
+        *,
+        give_up: Callable[[Entry, str], None],
+        never_agreed: Callable[[Entry, bool], None],
+    ) -> Callable[[PartitionShare], Dispatcher]:
+        """A function that makes the dispatcher of a share of the work.
+
+        Args:
+            prefetch: The number of messages that the messaging system hands out at a time.
+            give_up: Ends a subscription that cannot be delivered to.
+            never_agreed: Ends one whose host has accepted nothing.
+        """
+        # A broker hands out few at a time, and whom they wait for too long has them in the store.
+        # Our own system hands out many, which may repeat after a crash.
+        window = WINDOW if self._settings.scheme in WITHIN else max(WINDOW, prefetch)
+
+        def make(share: PartitionShare) -> Dispatcher:
+            return Dispatcher(
+                self._store,
+                self.dispatchers.scheduler,
+                prefetch=prefetch,
+                window=window,
+                give_up=give_up,
+                never_agreed=never_agreed,
+                schedule=self._schedule,
+                end_on_overflow=self._settings.backlog_policy == "end",
+                share=share,
+                owner_bytes=self._owner_bytes,
+            )
+
+        return make
+
+
+def _schedule(settings: Settings) -> Schedule:
+    black_list = None
+    if settings.black_list_after:
+        black_list = BlackList(settings.black_list_after, settings.black_list_for)
+    if settings.retry_delays is None:
+        return Schedule(black_list=black_list)
+    return Schedule(settings.retry_delays, black_list=black_list)

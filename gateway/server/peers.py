@@ -1,0 +1,66 @@
+"""Where the gateway listens, its addresses, and the networks that it trusts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.egress import AddressPolicy
+from gateway.model.hosts import host_and_port
+from gateway.security.identify import Identification
+from gateway.security.networks import Networks, networks
+from gateway.server.addresses import own_addresses, own_bases
+from gateway.settings.settings import Settings
+from gateway.settings.values import port_ranges
+
+LOOPBACK = ("127.0.0.0/8", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """The addresses on which the process listens.
+
+    Attributes:
+        own: The host and port.
+        admin: Those of the administration's own listener, where it has one.
+        tcp_ports: The ports of SOAP.TCP, by scheme.
+    """
+
+    own: tuple[str, int]
+    admin: tuple[str, int] | None = None
+    tcp_ports: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Trusted networks, and the addresses of the gateway: ``base`` is its URL without a slash at
+    the end, ``bases`` are all at which it is reached."""
+
+    trusted: Networks
+    identification: Identification
+    base: str
+    policy: AddressPolicy
+    bases: frozenset[str]
+
+    @property
+    def producer(self) -> str:
+        """The gateway's own address, for events without a producer reference."""
+        return f"{self.base}/soap"
+
+
+def peers_of(settings: Settings, listening: Listening) -> Peers:
+    """The peers that *settings* trust and allow."""
+    trusted = settings.trusted
+    if trusted is None:
+        trusted = LOOPBACK if settings.on_loopback else ()
+    own, tcp_ports = listening.own, listening.tcp_ports.values()
+    policy = AddressPolicy(
+        allow=settings.egress_allow,
+        loopback=settings.on_loopback,
+        own=own_addresses(settings, own, admin=listening.admin, tcp_ports=tcp_ports),
+        deliver_to_self=settings.deliver_to_self,
+        schemes=settings.egress_schemes,
+        ports=port_ranges(settings.egress_ports),
+    )
+    base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
+    known = networks(trusted)
+    bases = own_bases(settings, own, listening.tcp_ports)
+    return Peers(known, Identification(known), base.rstrip("/"), policy, bases)

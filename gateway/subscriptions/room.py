@@ -1,0 +1,332 @@
+"""The rooms of subscriptions: kept, managed, ended, and matched with what is published."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from adapters import XPathFilterAdapter
+from filters import Filter, Topic
+from gateway.delivery import WorkSharing, resend
+from gateway.delivery.room import DeliveryRoom
+from gateway.discovery.rights import TopicRights
+from gateway.egress import AddressPolicy, Schemes, TransportByScheme
+from gateway.exchange import Handlers
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.observing.samples import Sample
+from gateway.publishing.room import ProducerRoom
+from gateway.rooms import Room, Work
+from gateway.security.quotas import SubscriptionQuotas
+from gateway.settings.settings import Settings
+from gateway.store import Store
+from gateway.store.owner_bytes import OwnerBytes
+from gateway.subscriptions.acknowledging import AcknowledgementOperations
+from gateway.subscriptions.consumers import Consumers
+from gateway.subscriptions.creation import SubscriptionCreation
+from gateway.subscriptions.dead_letters import DeadLetters, PublishAgain
+from gateway.subscriptions.endings import Endings
+from gateway.subscriptions.explaining import Explainer
+from gateway.subscriptions.filter_budgets import FilterBudgets
+from gateway.subscriptions.leases import LeaseTerms
+from gateway.subscriptions.lifecycle import Lifecycle
+from gateway.subscriptions.mailbox_feeds import MailboxFeeds
+from gateway.subscriptions.management import ManagementOperations, SubscriptionManagement
+from gateway.subscriptions.matching import Inside, Matching
+from gateway.subscriptions.naming import NamedSubscriptions
+from gateway.subscriptions.operations import SubscriptionOperations
+from gateway.subscriptions.renewal import Renewal
+from gateway.subscriptions.replication import Replication
+from gateway.subscriptions.reports import SubscriptionReports
+from gateway.subscriptions.resources import SubscriptionResources
+from gateway.subscriptions.resumption import Resumption
+from gateway.subscriptions.selection import SubscriptionSelector
+from gateway.subscriptions.sequences import SubscriberSequences
+from gateway.subscriptions.subscription_end import SubscriptionEnds
+from gateway.subscriptions.table import SubscriptionTable
+from gateway.subscriptions.topic_subscribers import TopicSubscribers
+from gateway.subscriptions.tracing import MessageTracing
+from gateway.subscriptions.webhooks import Handshake, WebHooks
+
+ENDS_CLOSE = 2.0
+"""Seconds that SubscriptionEnd messages get when the gateway stops."""
+
+
+class SubscriptionRoom(Room):
+    """Subscriptions, from Subscribe to their end, and the requests about them.
+
+    Args:
+        table: The subscriptions, of which nobody else makes any.
+        schemes: The schemes of consumers' addresses.
+        base: The gateway's URL, without a slash at its end.
+        address: Its own address, for events without a producer reference.
+        durable: The messaging system keeps what is not settled.
+        trusts: Whether an owner of subscriptions is trusted.
+        rights: Of topics that are somebody's; None where all are everybody's.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        table: SubscriptionTable,
+        adapter: XPathFilterAdapter,
+        sharing: WorkSharing,
+        mailboxes: Mailboxes,
+        transport: TransportByScheme,
+        schemes: Schemes,
+        delivery: DeliveryRoom,
+        producer: ProducerRoom,
+        owner_bytes: OwnerBytes,
+        *,
+        base: str,
+        address: str,
+        durable: bool,
+        trusts: Callable[[str], bool],
+        rights: TopicRights | None,
+    ) -> None:
+        dispatchers, probations = delivery.dispatchers, delivery.probations
+        terms = lease_terms(settings)
+        self._drain = settings.drain
+        self.table = table
+        self._store = store
+        self._dispatchers = dispatchers
+        consumers = Consumers(schemes, mailboxes)
+        handshake = Handshake(settings.webhook_handshake)
+        self.web_hooks = WebHooks(transport, consumers, probations, base=base, handshake=handshake)
+        self.sequences = SubscriberSequences(
+            store,
+            delivery.in_sequence,
+            transport,
+            consumers,
+            probations,
+            durable=durable,
+            keeps_house=lambda: sharing.keeps_house,
+            shared=sharing.shared,
+        )
+        self.ends = SubscriptionEnds(transport, consumers, probations, producer=address)
+        self.lifecycle = Lifecycle(
+            store,
+            table,
+            adapter,
+            consumers,
+            mailboxes,
+            dispatchers,
+            sharing,
+            self.sequences,
+            terms=terms,
+            notify_end=self.ends.notify,
+        )
+        self.renewal = Renewal(table, self.lifecycle, terms)
+        self.replication = Replication(
+            store, table, adapter, consumers, dispatchers, self.lifecycle, shared=sharing.shared
+        )
+        self.creation = SubscriptionCreation(
+            table,
+            adapter,
+            consumers,
+            dispatchers,
+            self.web_hooks,
+            self.sequences,
+            self.lifecycle,
+            self.renewal,
+            Resumption(store, table, self.renewal),
+            self.replication,
+            terms=terms,
+            quotas=_quotas(settings),
+            owner_bytes=owner_bytes,
+        )
+        self.feeds = MailboxFeeds(table, self.lifecycle, self.renewal, self.replication)
+        self.endings = Endings(
+            store,
+            table,
+            self.lifecycle,
+            dispatchers,
+            probations,
+            shared=sharing.shared,
+            trusts=trusts,
+        )
+        self.budgets = FilterBudgets(self.endings.cancel)
+        self.reports = SubscriptionReports(store, table, dispatchers)
+        self.management = SubscriptionManagement(
+            table,
+            self.lifecycle,
+            self.replication,
+            self.reports,
+            SubscriptionSelector(table, dispatchers),
+        )
+        named = NamedSubscriptions(self.renewal, self.replication)
+        self.resources = SubscriptionResources(named, self.lifecycle, self.renewal)
+        self.synchronizing = producer.synchronizing(adapter.evaluate)
+        self.operations = SubscriptionOperations(
+            self.creation,
+            self.lifecycle,
+            self.renewal,
+            named,
+            producer.topics,
+            synchronizing=self.synchronizing,
+            looks=producer.looks,
+            trusts=trusts,
+            resend=partial(resend, dispatchers),
+            exceeded=self.budgets.exceeded_now,
+            rights_of=rights.of_request if rights else None,
+            may_get=rights.may_get_current if rights else None,
+        )
+        self._management = ManagementOperations(self.management, producer.looks)
+        self.acknowledgements = AcknowledgementOperations(
+            store, self.sequences.called_back, self._go_on
+        )
+        self.tracing = MessageTracing(dispatchers.scheduler.traces, store)
+
+    def filters(self) -> Mapping[str, Filter]:
+        """The filters to match, by the keys of their subscriptions."""
+        entries = [entry for entry in self.table.entries if not entry.halted]
+        return {one.subscription.key: one.subscription.filter for one in entries}
+
+    def topic_subscribers(self, id_of: Callable[[Topic], str | None]) -> TopicSubscribers:
+        """The subscribers of protected topics, whose advertisement *id_of* tells."""
+        return TopicSubscribers(self.table, self.endings.cancel, id_of)
+
+    def explainer(
+        self,
+        settings: Settings,
+        producer: ProducerRoom,
+        policy: AddressPolicy,
+        sharing: WorkSharing,
+    ) -> Explainer:
+        """Explains why a subscription got a message, or not."""
+        return Explainer(
+            self._store,
+            self._dispatchers,
+            producer.topics,
+            policy,
+            producer.documents.of,
+            proxied=settings.egress_proxy is not None,
+            delivered_by=sharing.described,
+        )
+
+    def _go_on(self, id_: str) -> None:
+        """Go on with a subscription of which something is acknowledged."""
+        entry = self.table.by_id(id_)
+        if entry is not None:
+            self._dispatchers.hasten(entry)
+        self.sequences.wake()
+
+    def handlers(self) -> Handlers:
+        return {**self.operations.handlers(), **self._management.handlers()}
+
+    def works(self) -> Iterable[Work]:
+        return self.lifecycle.run, self.sequences.run
+
+    def metrics(self) -> Iterable[Sample]:
+        yield from self.budgets.metrics()
+        yield from self.table.metrics()
+        yield from self.sequences.metrics()
+
+    async def start(self) -> None:
+        await self.replication.load()
+        await self.endings.learn_who_agreed(self.table.entries)
+
+    async def linger(self) -> None:
+        # What consumers do not acknowledge now is sent again after the next start.
+        await self.sequences.called_back.close(self._drain)
+
+
+class EndingRoom(Room):
+    """Subscriptions that the gateway itself ends, and the messages about it; it is closed before
+    the messaging system, which is told of each end."""
+
+    def __init__(self, subscriptions: SubscriptionRoom) -> None:
+        self._endings = subscriptions.endings
+        self._ends = subscriptions.ends
+
+    async def close(self) -> None:
+        await self._endings.close()
+        await self._ends.close(ENDS_CLOSE)
+
+
+class MatchingRoom(Room):
+    """Hands what the messaging system yields to the subscriptions that match it.
+
+    Args:
+        inside: What of the gateway itself gets messages, by topic.
+        rights: Of topics that are somebody's; None where all are everybody's.
+    """
+
+    def __init__(
+        self,
+        subscriptions: SubscriptionRoom,
+        adapter: XPathFilterAdapter,
+        delivery: DeliveryRoom,
+        inside: Mapping[Topic, Inside],
+        rights: TopicRights | None,
+    ) -> None:
+        self._matching = Matching(
+            adapter,
+            subscriptions.table,
+            delivery.dispatchers,
+            subscriptions.budgets,
+            inside,
+            rights,
+        )
+
+    def works(self) -> Iterable[Work]:
+        return (self._matching.run,)
+
+    def metrics(self) -> Iterable[Sample]:
+        return self._matching.metrics()
+
+
+class DeadLetterRoom(Room):
+    """Dead letters, and the bounds of what they and others keep.
+
+    Args:
+        producer: The gateway's own address, for events without a producer reference.
+        publish_again: Publishes what was set aside, should that be possible now.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        subscriptions: SubscriptionRoom,
+        mailboxes: Mailboxes,
+        sharing: WorkSharing,
+        delivery: DeliveryRoom,
+        owner_bytes: OwnerBytes,
+        *,
+        producer: str,
+        publish_again: PublishAgain,
+    ) -> None:
+        self._sharing = sharing
+        self._most = settings.dead_letter_bytes
+        self._most_of_owner = settings.dead_letter_bytes_per_owner
+        self.letters = DeadLetters(
+            store,
+            subscriptions.table,
+            subscriptions.replication,
+            mailboxes,
+            sharing,
+            producer=producer,
+            owner_bytes=owner_bytes,
+            shrink=delivery.dispatchers.shrink,
+            publish_again=publish_again,
+        )
+
+    def works(self) -> Iterable[Work]:
+        yield partial(
+            self.letters.run,
+            most=self._most,
+            most_of_owner=self._most_of_owner,
+            keeps_house=lambda: self._sharing.keeps_house,
+        )
+
+
+def lease_terms(settings: Settings) -> LeaseTerms:
+    """How long leases may be, for subscriptions and registrations alike."""
+    return LeaseTerms(settings.default_lease, settings.longest_lease, grace=settings.grace)
+
+
+def _quotas(settings: Settings) -> SubscriptionQuotas:
+    return SubscriptionQuotas(
+        settings.max_subscriptions_per_owner,
+        settings.max_subscriptions_per_destination,
+        settings.max_subscriptions,
+    )

@@ -1,0 +1,77 @@
+"""Runs a test for each row of a table within one item, where a table is large and a row is quick.
+
+pytest takes 2 ms for each item, in each worker once more to collect it; a row of a table takes less.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+from _pytest.mark.structures import ParameterSet
+
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+def for_each(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Test], Test]:
+    """Call the test once for each of *rows*, as ``pytest.mark.parametrize`` would.
+
+    All rows are tried; an `ExceptionGroup` has the failures, each with a note that names its row.
+    Several of these multiply. Fixtures are made once for all rows.
+    """
+    split = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    table = [_values(row, len(split)) for row in rows]
+    assert table, "no rows"
+
+    def decorate(test: Test) -> Test:
+        calls = [dict(zip(split, row, strict=True)) for row in table]
+
+        @functools.wraps(test)
+        def run(*given: Any, **named: Any) -> None:
+            with _collected() as failures:
+                for call in calls:
+                    with _kept(failures, call):
+                        test(*given, **call, **named)
+
+        @functools.wraps(test)
+        async def run_async(*given: Any, **named: Any) -> None:
+            with _collected() as failures:
+                for call in calls:
+                    with _kept(failures, call):
+                        await test(*given, **call, **named)
+
+        signature = inspect.signature(test)
+        assert set(split) <= signature.parameters.keys(), split
+        rest = [each for name, each in signature.parameters.items() if name not in split]
+        chosen: Any = run_async if inspect.iscoroutinefunction(test) else run
+        chosen.__signature__ = signature.replace(parameters=rest)  # What pytest reads.
+        return cast(Test, chosen)
+
+    return decorate
+
+
+@contextmanager
+def _collected() -> Iterator[list[Exception]]:
+    failures: list[Exception] = []
+    yield failures
+    if failures:
+        raise ExceptionGroup(f"{len(failures)} rows fail", failures)
+
+
+@contextmanager
+def _kept(failures: list[Exception], call: Mapping[str, Any]) -> Iterator[None]:
+    """Add what is raised meanwhile to *failures*, with a note that names the row."""
+    try:
+        yield
+    except Exception as failure:
+        words = (f"{name}={getattr(value, 'name', value)!r}" for name, value in call.items())
+        failure.add_note(f"with {', '.join(words)}")
+        failures.append(failure)
+
+
+def _values(row: Any, count: int) -> Sequence[Any]:
+    if isinstance(row, ParameterSet):
+        assert not row.marks, "a mark is of an item"
+        row = row.values if count > 1 else row.values[0]
+    return list(row) if count > 1 else [row]

@@ -1,0 +1,220 @@
+"""Starts ``python -m gateway`` by forking a process that has imported it.
+
+A gateway takes 1.7 s of processor time to start, a command 0.7 s, and a run starts hundreds: almost
+all of that is imports. `installed` has `subprocess` ask a fork server instead, for exactly this
+program with the environment that tests have. What starts is a process as any other: a child of the
+test's, with its own id, files, folder, environment and signals. Any other call of `subprocess`, and
+one behind another program (``env``), starts Python as always.
+
+The server forks twice, while the process of the tests is the one that orphans fall to: so it becomes
+the parent, which may wait for the process and is told its exit code.
+"""
+
+import contextlib
+import ctypes
+import functools
+import gc
+import importlib
+import inspect
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = [sys.executable, "-m", "gateway"]
+PRELOADED = (
+    "gateway.server.process",
+    "adapters.embedded.adapter",
+    "adapters.rabbitmq",
+    "adapters.stomp",
+    "filters.matching.engines.native",
+    "alembic.command",
+    "psycopg",
+    "uvicorn.lifespan.off",
+)
+"""What a gateway imports that no module of the command line imports."""
+FREE = ("DRAGOMAN_", "PYTEST_", "HYPOTHESIS_")
+"""Environment variables that may differ: no import reads one that begins so."""
+FIXED = {"PYTHONUNBUFFERED": (None, "1"), "PYTHONWARNINGS": (None, "error")}
+"""Environment variables that Python reads as it starts, and values for which there may be a server."""
+_LARGEST = 2**17
+"""Bytes of a request."""
+_SET_CHILD_SUBREAPER = 36
+
+Kind = tuple[str | None, ...]
+"""The values of `FIXED`, of which each combination has a server."""
+
+
+class Request(NamedTuple):
+    """What is to be started."""
+
+    arguments: list[str]
+    folder: str
+    environment: dict[str, str]
+
+
+class ForkServer:
+    """A process that has imported the gateway, with an environment of its own."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._lock = threading.Lock()
+        fixed = {name: text for name, text in zip(FIXED, kind, strict=True) if text is not None}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.rigs.fork_server", str(theirs.fileno())],
+                cwd=ROOT, env={**_rest_of(os.environ), **fixed}, pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+
+    def start(self, request: Request, files: list[int]) -> int:
+        """Start the gateway's command line with *files* as its standard input, output and error
+        output; its process id."""
+        with self._lock, _orphans_are_ours():
+            socket.send_fds(self._socket, [json.dumps(request).encode()], files)
+            return int(self._socket.recv(64))
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def installed() -> Iterator[None]:
+    """Meanwhile `subprocess` starts the gateway by forking."""
+    opened: Any = subprocess.Popen  # What is replaced is private: nothing public is called by all.
+    plain = opened._execute_child
+    signature = inspect.signature(plain)
+    servers: dict[Kind, ForkServer] = {}
+    lock = threading.Lock()
+
+    @functools.wraps(plain)
+    def start(process: Any, *values: Any) -> None:
+        call = signature.bind(process, *values).arguments
+        if (kind := _kind_of(call)) is None:
+            plain(process, *values)
+            return
+        with lock:
+            if kind not in servers:
+                servers[kind] = ForkServer(kind)
+        _start_by(servers[kind], process, call)
+
+    opened._execute_child = start
+    try:
+        yield
+    finally:
+        opened._execute_child = plain
+        for server in servers.values():
+            server.close()
+
+
+def _kind_of(call: Mapping[str, Any]) -> Kind | None:
+    """The kind of server that may start a process; None where Python must be started."""
+    special = ("preexec_fn", "pass_fds", "shell", "executable", "start_new_session", "gid", "uid")
+    if any(call[name] for name in special) or call["process_group"] not in (None, -1):
+        return None
+    if isinstance(call["args"], (str, bytes, os.PathLike)):
+        return None
+    if [str(word) for word in call["args"]][:3] != PROGRAM:
+        return None
+    environment = os.environ if call["env"] is None else call["env"]
+    if _rest_of(environment) != _rest_of(os.environ):
+        return None
+    kind = tuple(environment.get(name) for name in FIXED)
+    known = all(text in FIXED[name] for name, text in zip(FIXED, kind, strict=True))
+    return kind if known else None
+
+
+def _rest_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a server and what it starts have in common: all but what is free or fixed."""
+    return {
+        name: text
+        for name, text in environment.items()
+        if name not in FIXED
+        and not name.startswith(FREE)
+        and (name, text) != ("PYTHONPATH", str(ROOT))
+    }
+
+
+def _start_by(server: ForkServer, process: Any, call: Mapping[str, Any]) -> None:
+    """What `_execute_child` does, by *server*."""
+    given = (call["p2cread"], call["c2pwrite"], call["errwrite"])
+    files = [own if one == -1 else one for own, one in enumerate(given)]
+    environment = dict(os.environ if call["env"] is None else call["env"])
+    folder = Path(call["cwd"] or ".").absolute()
+    arguments = [str(word) for word in call["args"]][3:]
+    process.pid = server.start(Request(arguments, str(folder), environment), files)
+    process._child_created = True
+    pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+    process._close_pipe_fds(*(call[name] for name in pipes))
+
+
+@contextlib.contextmanager
+def _orphans_are_ours() -> Iterator[None]:
+    """Meanwhile this process becomes the parent of processes below it whose own parent ends."""
+    library = ctypes.CDLL(None)
+    library.prctl(_SET_CHILD_SUBREAPER, 1)
+    try:
+        yield
+    finally:
+        library.prctl(_SET_CHILD_SUBREAPER, 0)
+
+
+# ------------------------------------------------------------------------------------ the server
+
+
+def serve(number: int) -> Request | None:
+    """Start what the socket of file descriptor *number* asks for, until it is closed: then None.
+    What is to be done is returned in each process that is started."""
+    requests = socket.socket(fileno=number)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        message, files, _, _ = socket.recv_fds(requests, _LARGEST, 3)
+        if not message:
+            return None
+        reading, writing = os.pipe()
+        between = os.fork()
+        if between == 0:
+            if (orphan := os.fork()) != 0:
+                os.write(writing, str(orphan).encode())
+                os._exit(0)
+            for own, one in enumerate(files):
+                os.dup2(one, own)
+            for one in (*files, reading, writing):
+                os.close(one)
+            requests.close()
+            return Request(*json.loads(message))
+        os.waitpid(between, 0)
+        requests.send(os.read(reading, 64))
+        for one in (*files, reading, writing):
+            os.close(one)
+
+
+def run(request: Request) -> None:
+    """Become what *request* says."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.clear()
+    os.environ.update(request.environment)
+    os.chdir(request.folder)
+    sys.path[0] = request.folder
+    sys.argv = ["gateway", *request.arguments]
+    runpy.run_module("gateway", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    from gateway.cli import COMMANDS
+
+    for module in (*(one.place.partition(":")[0] for one in COMMANDS.values()), *PRELOADED):
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
+    if (asked := serve(int(sys.argv[1]))) is not None:
+        run(asked)
