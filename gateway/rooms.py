@@ -14,13 +14,10 @@ A room is made by its ``room.py`` of what it needs; `gateway.server.composition`
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeAlias
 
-from fastapi import APIRouter
-from starlette.routing import BaseRoute
-
 from gateway.exchange import Handlers
 from gateway.observing.samples import Sample
+from gateway.routes import Routes
 
-Routes: TypeAlias = Iterable[BaseRoute | APIRouter]
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 

@@ -18,7 +18,8 @@ from gateway.model.channels import Channel
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.publishing.operations import PublishingOperations
-from gateway.rooms import Room, Routes, Work
+from gateway.rooms import Room, Work
+from gateway.routes import Routes
 from gateway.settings.settings import Settings
 from gateway.settings.tables import Directory as DirectoryTable
 from gateway.settings.tables import LinkRow

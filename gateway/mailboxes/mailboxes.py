@@ -58,6 +58,7 @@ class Mailboxes:
         trusts: Whether an owner of mailboxes is trusted.
 
     Attributes:
+        shared: Whether other gateways make, fill and read them, too.
         waiting: The readers that wait.
         leases: What readers take.
     """
@@ -67,11 +68,13 @@ class Mailboxes:
         store: Store,
         quotas: MailboxQuotas,
         *,
+        shared: bool = False,
         trusts: Callable[[str], bool] = lambda _: True,
         owner_bytes: OwnerBytes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
+        self.shared = shared
         self._clock = clock
         self._quotas = quotas
         self._trusts = trusts
@@ -197,7 +200,7 @@ class Mailboxes:
         mailbox = self._by_key.get(key) if key else None
         if key and not (key.isascii() and key.isprintable()):  # No key looks like that.
             raise MailboxUnknown
-        if key and self._store.may_be_shared:  # Another replica may have made or destroyed it.
+        if key and self.shared:  # Another replica may have made or destroyed it.
             mailbox = await self._store.submit(partial(rows.find, key=key))
             if mailbox is not None:
                 self._know(mailbox)
@@ -210,7 +213,7 @@ class Mailboxes:
     async def named(self, name: str) -> Mailbox | None:
         """The mailbox of the consumer with this address."""
         mailbox = self._named.get(name)
-        if self._store.may_be_shared:
+        if self.shared:
             found = await self._store.submit(partial(rows.find, name=name))
             if found is not None:
                 self._know(found)
@@ -227,7 +230,7 @@ class Mailboxes:
         """
         keys = [key for key in keys if key not in self._by_key]
         names = [name for name in names if name not in self._named]
-        if (keys or names) and self._store.may_be_shared:
+        if (keys or names) and self.shared:
             for mailbox in await self._store.submit(partial(rows.load, keys=keys, names=names)):
                 self._know(mailbox)
 
@@ -345,7 +348,7 @@ class Mailboxes:
 
     async def forget_destroyed(self) -> None:
         """Forget mailboxes that other replicas have destroyed, and nobody asked for here since."""
-        if self._store.may_be_shared:
+        if self.shared:
             known = set(self._by_key)
             there = await self._store.submit(rows.load)
             for key in known - {mailbox.key for mailbox in there}:

@@ -38,7 +38,6 @@ class MailboxRoom(Room):
     ) -> None:
         self.mailboxes = mailboxes
         self._keeps_house = keeps_house
-        self._shared = store.may_be_shared
         self.removal = MailboxRemoval(store, mailboxes, feeds)
         self.deposits = Deposits(mailboxes, parsing, intake, limits=limits)
         self.resources = PullPointResources(mailboxes, self.removal)
@@ -49,7 +48,7 @@ class MailboxRoom(Room):
 
     def works(self) -> Iterable[Work]:
         yield lambda: self.removal.run(self._keeps_house)
-        if self._shared:
+        if self.mailboxes.shared:
             yield self.mailboxes.look_around
 
     def metrics(self) -> Iterable[Sample]:

@@ -19,7 +19,7 @@ from gateway.settings.settings import Settings
 from gateway.settings.values import is_loopback
 from gateway.soap.listeners import SoapTcpListeners
 from gateway.soap.tcp import SoapTcpServer
-from gateway.web.parts import Web
+from gateway.web.app import Site
 
 _log = structlog.get_logger("dragoman")
 
@@ -33,7 +33,7 @@ class Serving:
     gate: ConnectionGate
     admin_gate: ConnectionGate
     listeners: SoapTcpListeners
-    web: Web
+    site: Site
 
 
 class Application:
@@ -90,7 +90,7 @@ class Application:
                 why="public_url is not loopback, but what a proxy on this machine hands on comes "
                 "from loopback: set trusted_proxies",
             )
-        number, scheme = len(self.serving.web.subscriptions), self.settings.scheme
+        number, scheme = self.serving.site.readiness()["subscriptions"], self.settings.scheme
         _log.info("dragoman.started", subscriptions=number, adapter=scheme)
 
     def _worker_ended(self, worker: asyncio.Task[None]) -> None:

@@ -48,7 +48,6 @@ from gateway.replicas.room import SharingRoom
 from gateway.resources.room import ResourceRoom
 from gateway.rooms import Room
 from gateway.security.networks import networks
-from gateway.security.quotas import PrincipalRate
 from gateway.sequences.room import SequenceRoom
 from gateway.server.application import Application, Serving
 from gateway.server.data_folder import DataInUse
@@ -65,7 +64,6 @@ from gateway.soap.registry import Registry
 from gateway.soap.replies import Replies
 from gateway.soap.room import SoapRoom, endpoint_rules, registry_of
 from gateway.sources.room import KeeperRoom, SourceRoom
-from gateway.subscriptions.creation import SUBSCRIBES, SUBSCRIBES_AT_ONCE
 from gateway.subscriptions.matching import Inside
 from gateway.subscriptions.room import (
     DeadLetterRoom,
@@ -75,11 +73,11 @@ from gateway.subscriptions.room import (
 )
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.tcp import SoapTcpConnection
+from gateway.web.app import Site
 from gateway.web.catalogue import TopicCatalogue
-from gateway.web.events import EventEndpoint
-from gateway.web.mailbox_streams import Streams
+from gateway.web.dependencies import Asking
 from gateway.web.metrics import Metrics
-from gateway.web.parts import Web
+from gateway.web.room import AdministrationRoom, EventRoom, JsonMailboxRoom
 from mediation.packaging.dime import DimeMessage
 
 
@@ -109,13 +107,14 @@ class _Composition:
         self.parsing = Parsing()
         self.table = SubscriptionTable()
         self.limits = limits_of(settings.documents)
-        self.http = HttpSettings(
+        http = HttpSettings(
             settings.public_url,
             frozenset(name.lower() for name in settings.hosts),
             networks(settings.trusted_proxies),
             settings.messenger_prefixes,
             (settings.client_certificate_header or "").lower(),
         )
+        self.asking = Asking(http, self.peers.identification, self.state.is_draining)
 
     async def make(self, undo: contextlib.AsyncExitStack) -> None:
         """Make all rooms; what is opened *undo* closes."""
@@ -129,7 +128,13 @@ class _Composition:
     def rooms(self) -> list[Room]:
         """The rooms in the order in which they start; they are closed in the reverse order. An
         optional room is among them where the settings want it."""
-        return [*self._below_soap(), self.soap]
+        return [
+            *self._below_soap(),
+            self.events,
+            self.json_mailboxes,
+            self.administration,
+            self.soap,
+        ]
 
     def _below_soap(self) -> Iterator[Room]:
         rooms: tuple[Room | None, ...] = (
@@ -224,7 +229,11 @@ class _Composition:
         settings, peers = self.settings, self.peers
         trusts, owner_bytes = peers.identification.trusts_owner, self.storage.owner_bytes
         self.boxes = Mailboxes(
-            self.store, settings.mailbox_quotas, trusts=trusts, owner_bytes=owner_bytes
+            self.store,
+            settings.mailbox_quotas,
+            shared=self.sharing.shared,
+            trusts=trusts,
+            owner_bytes=owner_bytes,
         )
         self.transports = TransportRoom(settings, peers, self.boxes, self.parsing, self._respond)
         self.delivery = DeliveryRoom(
@@ -429,9 +438,46 @@ class _Composition:
             self.sequences,
             replies,
             topics=self.reading_topics.rules_for,
-            http=self.http,
+            http=self.asking.http,
             limits=self.limits,
             gate=ConnectionGate(self.limits, self.peers.trusted),
+            base=self.peers.base,
+        )
+        self._answer_over_http()
+
+    def _answer_over_http(self) -> None:
+        service, subscriptions = self.soap.service, self.subscriptions
+        self.events = EventRoom(
+            self.asking,
+            service,
+            self.parsing,
+            self.storage.intake,
+            subscriptions,
+            self.limits,
+        )
+        self.json_mailboxes = JsonMailboxRoom(
+            self.asking,
+            service,
+            self.parsing,
+            self.mailboxes,
+            subscriptions,
+            self.sharing.replica,
+        )
+        protected = self.protection.topics if self.protection else None
+        self.administration = AdministrationRoom(
+            self.asking,
+            service,
+            subscriptions,
+            self.mailboxes,
+            self.sources,
+            self.channels,
+            self.relays,
+            self.sequences,
+            self.dead_letters,
+            self.publishing,
+            self.delivery,
+            TopicCatalogue(self.store, self.producer.topics, protected),
+            subscriptions.explainer(self.settings, self.producer, self.peers.policy, self.sharing),
             base=self.peers.base,
         )
 
@@ -463,74 +509,8 @@ class _Composition:
             scheme=self.settings.scheme,
         )
         gate, admin_gate = (ConnectionGate(self.limits, self.peers.trusted) for _ in range(2))
-        return Serving(
-            self.limits,
-            gate,
-            admin_gate,
-            self.soap.listeners,
-            self._web(readiness, Metrics(sources, counting.metrics)),
-        )
-
-    def _web(self, readiness: Readiness, metrics: Metrics) -> Web:
-        subscriptions, producer = self.subscriptions, self.producer
-        identification = self.peers.identification
-        dispatchers = self.delivery.dispatchers
-        return Web(
-            http=self.http,
-            base=self.peers.base,
-            identification=identification,
-            soap=self.soap.endpoint,
-            events=EventEndpoint(
-                self.soap.service,
-                self.parsing,
-                limits=self.limits,
-                settings=self.http,
-                identification=identification,
-                admit_body=self.storage.intake.check_body,
-            ),
-            relays=self.relays.relays,
-            relay_tokens=self.relays.tokens,
-            topics=TopicCatalogue(
-                self.store,
-                producer.topics,
-                self.protection.topics if self.protection else None,
-            ),
-            readiness=readiness,
-            metrics=metrics,
-            subscriptions=self.table,
-            lifecycle=subscriptions.lifecycle,
-            renewal=subscriptions.renewal,
-            replication=subscriptions.replication,
-            feeds=subscriptions.feeds,
-            removal=self.mailboxes.removal,
-            reports=subscriptions.reports,
-            management=subscriptions.management,
-            explainer=subscriptions.explainer(
-                self.settings, producer, self.peers.policy, self.sharing
-            ),
-            dead_letters=self.dead_letters.letters,
-            spool=self.publishing.spool,
-            failures=dispatchers.scheduler.troubles.counts,
-            tracing=subscriptions.tracing,
-            mailboxes=self.boxes,
-            sources=self.sources.sources,
-            channels=self.channels.channels,
-            links=self.channels.links,
-            sequences=self.sequences.sequences if self.sequences else None,
-            subscriber_sequences=subscriptions.sequences,
-            service=self.soap.service,
-            web_hooks=subscriptions.web_hooks,
-            parsing=self.parsing,
-            streams=Streams(
-                self.boxes,
-                self.parsing,
-                replica=self.sharing.replica,
-                draining=self.state.is_draining,
-                visited=subscriptions.feeds.keep_alive_by_reading,
-            ),
-            making=PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many mailboxes."),
-            draining=self.state.is_draining,
-        )
+        site = Site(rooms, self.asking, readiness, Metrics(sources, counting.metrics))
+        return Serving(self.limits, gate, admin_gate, self.soap.listeners, site)
 
 
 def _node_settings(settings: Settings) -> DiscoverySettings:

@@ -227,10 +227,10 @@ def _handle_signals(asked: _StopAsked, tls: ssl.SSLContext | None, settings: Set
 def _servers(gateway: Application, tls: ssl.SSLContext | None, *, apart: bool) -> list[_Server]:
     """The server of the public listener, and, where the administration is *apart*, that of its."""
     # The administration is not on the public listener merely because nobody listens for it apart.
-    app = make_app(gateway.serving.web, public=True, administration=gateway.settings.admin is None)
+    app = make_app(gateway.serving.site, public=True, administration=gateway.settings.admin is None)
     servers = [_server(app, gateway, gateway.serving.gate, tls)]
     if apart:
-        app = make_app(gateway.serving.web, public=False, administration=True)
+        app = make_app(gateway.serving.site, public=False, administration=True)
         servers.append(_server(app, gateway, gateway.serving.admin_gate, tls))
     return servers
 

@@ -9,7 +9,8 @@ from gateway.http import ConnectionGate, HttpLimits, HttpSettings
 from gateway.mailboxes.room import MailboxRoom
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
-from gateway.rooms import Room, Routes
+from gateway.rooms import Room
+from gateway.routes import Routes
 from gateway.security.identify import Identification
 from gateway.security.intake import Intake
 from gateway.security.resource_addresses import ResourceKind

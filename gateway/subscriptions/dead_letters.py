@@ -348,7 +348,7 @@ class DeadLetters:
         """Count what owners keep, and keep dead letters within their bounds, for ever."""
         seen = -1
         while True:
-            if self._store.may_be_shared or self._store.commits != seen:
+            if self._sharing.shared or self._store.commits != seen:
                 counted = True
                 with contextlib.suppress(Refused):
                     if self._owner_bytes is not None:

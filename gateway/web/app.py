@@ -10,6 +10,8 @@ on loopback and no other is asked for
 """
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -19,17 +21,18 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Reason, Refused
-from gateway.channels.relay import relay_routes
 from gateway.egress import AddressRefused
 from gateway.http import AliasMiddleware, HostMiddleware
+from gateway.rooms import Room
+from gateway.routes import BoundRouter, Routes
 from gateway.security.resource_addresses import MESSENGER_PREFIX, MESSENGER_SERVICES
 from gateway.soap.http import describe_soap, soap_routes
-from gateway.web import api, health, mailboxes, xregistry
-from gateway.web.events import consents, describe_events, event_routes, subscriptions
+from gateway.web.dependencies import ASKING, Asking
+from gateway.web.events import describe_events
+from gateway.web.health import health_router, metrics_router
+from gateway.web.metrics import Metrics
 from gateway.web.pages import docs_routes
-from gateway.web.parts import Web
 from gateway.web.refusals import headers_of, status_of
-from gateway.web.schemas import schema_routes
 from gateway.web.validation import refuse_invalid
 
 API_BODY = 2**20
@@ -47,12 +50,35 @@ ADMINISTRATION_ELSEWHERE = "administration-elsewhere"
 """The reason in an answer to those who look for the administration at the public listener."""
 
 
-def make_app(web: Web, *, public: bool, administration: bool) -> ASGIApp:
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the applications of all listeners have.
+
+    Attributes:
+        rooms: They bring the routes; the first to be asked are those of the last room.
+        readiness: The state that ``/readyz`` shows.
+    """
+
+    rooms: Sequence[Room]
+    asking: Asking
+    readiness: Callable[[], Mapping[str, Any]]
+    metrics: Metrics
+
+    def routes(self, *, public: bool, administration: bool) -> Routes:
+        """The routes of the rooms for these listeners."""
+        for room in reversed(self.rooms):
+            if administration:
+                yield from room.administration_routes()
+            if public:
+                yield from room.public_routes()
+
+
+def make_app(site: Site, *, public: bool, administration: bool) -> ASGIApp:
     """The application of a listener: for peers, for operators, or for both."""
-    app = _make(web, public=public, administration=administration)
+    app = _make(site, public=public, administration=administration)
     if administration and not public:
         # Operators read there how all of it is asked.
-        app.described = _make(web, public=True, administration=True)
+        app.described = _make(site, public=True, administration=True)
     return app
 
 
@@ -78,38 +104,28 @@ class _Application(FastAPI):
         return JSONResponse(await asyncio.to_thread(self.openapi))
 
 
-def _make(web: Web, *, public: bool, administration: bool) -> _Application:
-    # SOAP in front: nearly all that comes is for it.
-    routes = _elsewhere_routes()
-    if public:
-        routes = [
-            *soap_routes(web.soap), *event_routes(web.events), *relay_routes(web.relays),
-            *schema_routes(),
-        ]  # fmt: skip
+def _make(site: Site, *, public: bool, administration: bool) -> _Application:
+    routes = list(site.routes(public=public, administration=administration))
+    bound = [one for one in routes if isinstance(one, BoundRouter)]
     app = _Application(
         title="Dragoman",
         summary="WS-Eventing, WS-Notification and CloudEvents in front of a message system.",
         docs_url=None,
         redoc_url=None,
         openapi_url=None,  # Its route would make the description on the event loop.
-        routes=routes,
+        routes=[one for one in routes if isinstance(one, BaseRoute)],
         # It asks for its providers on each request, which costs 7 us; ours are in /metrics.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    app.state.web = web
-    routers = [health.router]
+    app.state.given = dict(ASKING.of(site.asking))
+    for one in bound:
+        app.state.given.update(one.given)
+    routers = [health_router(site.readiness), *(one.router for one in bound)]
     if administration:
-        routers += [api.router, xregistry.router, health.metrics_router]
+        routers.append(metrics_router(site.metrics))
         app.router.routes.extend(docs_routes())
         app.router.routes.append(Route("/openapi.json", app.describe, include_in_schema=False))
-    else:
-        elsewhere = _Elsewhere(
-            "Administration is on a listener of its own; see admin_host and admin_port.",
-            ADMINISTRATION_ELSEWHERE,
-        )
-        app.router.routes.extend(Route(path, elsewhere) for path in ADMINISTRATION)
-    if public:
-        routers += [mailboxes.router, subscriptions.router, consents.router]
+    app.router.routes.extend(_elsewhere_routes(public=public, administration=administration))
     for router in routers:
         app.include_router(router, max_body_size=API_BODY)
     app.add_exception_handler(RequestValidationError, refuse_invalid)
@@ -119,14 +135,15 @@ def _make(web: Web, *, public: bool, administration: bool) -> _Application:
     async def root() -> RedirectResponse:
         return RedirectResponse("/docs" if administration else "/soap?wsdl")
 
-    if web.http.messenger_prefixes:
+    http = site.asking.http
+    if http.messenger_prefixes:
         app.add_middleware(
             AliasMiddleware,
-            prefixes=web.http.messenger_prefixes,
+            prefixes=http.messenger_prefixes,
             prefix=MESSENGER_PREFIX,
             names=MESSENGER_SERVICES,
         )
-    app.add_middleware(HostMiddleware, settings=web.http)
+    app.add_middleware(HostMiddleware, settings=http)
     _build_routes(app)
     return app
 
@@ -139,10 +156,21 @@ def _build_routes(app: FastAPI) -> None:
         route.matches(dict(nowhere))
 
 
-def _elsewhere_routes() -> list[BaseRoute]:
-    """The paths of the public listener, where the administration's is asked for them."""
-    elsewhere = _Elsewhere("SOAP, events and mailboxes are on another listener; see host and port.")
-    return [*soap_routes(elsewhere), *(Route(path, elsewhere) for path in PUBLIC)]
+def _elsewhere_routes(*, public: bool, administration: bool) -> list[BaseRoute]:
+    """The paths of the other listener, where they are asked for at this one."""
+    routes: list[BaseRoute] = []
+    if not public:
+        elsewhere = _Elsewhere(
+            "SOAP, events and mailboxes are on another listener; see host and port."
+        )
+        routes += [*soap_routes(elsewhere), *(Route(path, elsewhere) for path in PUBLIC)]
+    if not administration:
+        elsewhere = _Elsewhere(
+            "Administration is on a listener of its own; see admin_host and admin_port.",
+            ADMINISTRATION_ELSEWHERE,
+        )
+        routes += (Route(path, elsewhere) for path in ADMINISTRATION)
+    return routes
 
 
 class _Elsewhere:

@@ -3,7 +3,7 @@
 The key of a mailbox allows everything with it, at whichever address it was made.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
@@ -17,16 +17,25 @@ from gateway.exchange import Inbound
 from gateway.http import client_certificate, public_base, until_gone, was_delivered
 from gateway.mailboxes.leases import AT_A_TIME, LONGEST_WAIT, Batch
 from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.mailboxes.removal import MailboxRemoval
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.model.moments import moment_of
+from gateway.parsing import Parsing
+from gateway.routes import Dependency
 from gateway.security.authorise import authorise
 from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
+from gateway.security.quotas import PrincipalRate
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.read import read_inbound
-from gateway.subscriptions.mailbox_feeds import KEPT_ALIVE
+from gateway.soap.service import SoapService
+from gateway.subscriptions.mailbox_feeds import KEPT_ALIVE, MailboxFeeds
+from gateway.subscriptions.renewal import Renewal as LeaseRenewal
+from gateway.subscriptions.replication import Replication
+from gateway.subscriptions.table import SubscriptionTable
+from gateway.web.dependencies import Asking, refuse_when_stopping
+from gateway.web.mailbox_streams import Streams
 from gateway.web.parameters import Prefix, Text
-from gateway.web.parts import Parts, Web, principal_of, refuse_when_stopping
 from gateway.web.proofs import Proving
 from gateway.web.validation import JsonRoute
 from gateway.web.views.mailbox_messages import MessageView, mailbox_message_views
@@ -133,20 +142,39 @@ class Affected(BaseModel):
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class MailboxParts:
+    """What the routes of mailboxes work with; `making` limits how many a stranger makes."""
+
+    asking: Asking
+    mailboxes: Mailboxes
+    removal: MailboxRemoval
+    table: SubscriptionTable
+    renewal: LeaseRenewal
+    replication: Replication
+    feeds: MailboxFeeds
+    parsing: Parsing
+    service: SoapService
+    streams: Streams
+    making: PrincipalRate
+
+
 router = APIRouter(
     prefix="/mailboxes",
     tags=["mailboxes"],
     dependencies=[Depends(refuse_when_stopping)],
     route_class=JsonRoute,
 )
+PARTS = Dependency[MailboxParts]()
+Given = Annotated[MailboxParts, Depends(PARTS)]
 
 
-async def _named(key: str, request: Request, web: Parts) -> Mailbox:
+async def _named(key: str, request: Request, parts: Given) -> Mailbox:
     resource = ResourceAddress(ResourceKind.MAILBOX, key.lower())
-    authorise(principal_of(web, request), None, resource)
-    mailbox = await web.mailboxes.find(key.lower())
+    authorise(parts.asking.principal(request), None, resource)
+    mailbox = await parts.mailboxes.find(key.lower())
     if mailbox.kind is MailboxKind.SUBSCRIPTION:  # Another gateway may have made it.
-        await web.replication.refresh()
+        await parts.replication.refresh()
     return mailbox
 
 
@@ -155,36 +183,38 @@ Named = Annotated[Mailbox, Depends(_named)]
 
 
 @router.post("", status_code=201)
-async def make_mailbox(wanted: Wanted, request: Request, web: Parts) -> Made:
+async def make_mailbox(wanted: Wanted, request: Request, parts: Given) -> Made:
     """Make a mailbox; with a topic or an XPath, subscribed to what passes them; with `all`, to
     everything."""
-    principal = principal_of(web, request)
-    base = public_base(request.scope, web.http)
+    principal = parts.asking.principal(request)
+    base = public_base(request.scope, parts.asking.http)
     if wanted.all and wanted.topic is not None:
         raise HTTPException(422, "all: true has no topic beside it: leave out one of the two.")
     if wanted.subscribes:
-        shown = client_certificate(request.scope, web.http)
-        mailbox = await _make_subscribed(web, wanted, principal, base, shown, await request.body())
+        shown = client_certificate(request.scope, parts.asking.http)
+        mailbox = await _make_subscribed(
+            parts, wanted, principal, base, shown, await request.body()
+        )
     elif wanted.namespaces or wanted.expires is not None:
         raise HTTPException(422, "namespaces and expires go with a topic, an xpath or all.")
     else:
         authorise(principal, None, None)
-        web.making.take(principal)
-        mailbox = await web.mailboxes.make(MailboxKind.MAILBOX, principal)
+        parts.making.take(principal)
+        mailbox = await parts.mailboxes.make(MailboxKind.MAILBOX, principal)
     at = ResourceKind.MAILBOX.address(base, mailbox.key)
     return Made(
         key=mailbox.key,
         id=mailbox.id,
         address=at,
         events=f"{at}/events",
-        expires=_end_of_subscription(web, mailbox),
+        expires=_end_of_subscription(parts, mailbox),
     )
 
 
 @router.get("/{key}")
-async def show_mailbox_by_key(mailbox: Named, web: Parts) -> Status:
+async def show_mailbox_by_key(mailbox: Named, parts: Given) -> Status:
     """What lies in a mailbox."""
-    size = await web.mailboxes.size(mailbox)
+    size = await parts.mailboxes.size(mailbox)
     return Status(
         id=mailbox.id,
         messages=size.messages,
@@ -193,37 +223,37 @@ async def show_mailbox_by_key(mailbox: Named, web: Parts) -> Status:
         dropped=size.dropped,
         created=moment_of(size.created),
         used=moment_of(size.used),
-        expires=_end_of_subscription(web, mailbox),
+        expires=_end_of_subscription(parts, mailbox),
     )
 
 
 @router.delete("/{key}", status_code=204)
-async def delete_mailbox_by_key(mailbox: Named, web: Parts) -> None:
+async def delete_mailbox_by_key(mailbox: Named, parts: Given) -> None:
     """Forget a mailbox with all that lies in it, and end what fills it."""
-    await web.removal.remove(mailbox)
+    await parts.removal.remove(mailbox)
 
 
 @router.post("/{key}/renew")
-async def renew_mailbox(mailbox: Named, renewal: Renewal, request: Request, web: Parts) -> Status:
+async def renew_mailbox(mailbox: Named, renewal: Renewal, request: Request, parts: Given) -> Status:
     """Move the end of the mailbox's subscription."""
-    entry = web.subscriptions.made_with(mailbox)
+    entry = parts.table.made_with(mailbox)
     if entry is None:
         raise HTTPException(409, "No subscription was made with this mailbox.")
     text = _expiry(renewal.expires)
     asked = parse_expiry(text) if text is not None else UNSPECIFIED
-    principal = principal_of(web, request)
-    await web.renewal.renew(entry, asked, principal, now=datetime.now(UTC))
-    return await show_mailbox_by_key(mailbox, web)
+    principal = parts.asking.principal(request)
+    await parts.renewal.renew(entry, asked, principal, now=datetime.now(UTC))
+    return await show_mailbox_by_key(mailbox, parts)
 
 
 @router.post("/{key}/receive")
 async def receive(
-    mailbox: Named, wanted: Receive, request: Request, background: BackgroundTasks, web: Parts
+    mailbox: Named, wanted: Receive, request: Request, background: BackgroundTasks, parts: Given
 ) -> Leased:
     """Take the oldest messages; if there are none, wait for one. They come again, to whoever
     asks next, unless they are acknowledged in time."""
-    await web.feeds.keep_alive_by_reading(mailbox, wanted.wait + KEPT_ALIVE)
-    batch = await web.mailboxes.leases.take(
+    await parts.feeds.keep_alive_by_reading(mailbox, wanted.wait + KEPT_ALIVE)
+    batch = await parts.mailboxes.leases.take(
         mailbox,
         most=wanted.max,
         octets=OCTETS,
@@ -232,12 +262,12 @@ async def receive(
         gone=partial(until_gone, request.receive),
     )
     try:
-        messages = await mailbox_message_views(batch.messages, web.parsing, owner=mailbox.owner)
+        messages = await mailbox_message_views(batch.messages, parts.parsing, owner=mailbox.owner)
     except BaseException:
-        await web.mailboxes.leases.handed_over(batch, False)
+        await parts.mailboxes.leases.handed_over(batch, False)
         raise
     if messages:
-        background.add_task(_release_if_lost, web.mailboxes, batch, request.scope, wanted.lease)
+        background.add_task(_release_if_lost, parts.mailboxes, batch, request.scope, wanted.lease)
     return Leased(
         lease=batch.lease,
         until=moment_of(batch.until),
@@ -247,22 +277,22 @@ async def receive(
 
 
 @router.post("/{key}/acknowledge")
-async def acknowledge(mailbox: Named, under: Under, web: Parts) -> Affected:
+async def acknowledge(mailbox: Named, under: Under, parts: Given) -> Affected:
     """Remove messages: they are dealt with."""
-    return _affected(await web.mailboxes.leases.acknowledge(mailbox, under.lease, under.ids))
+    return _affected(await parts.mailboxes.leases.acknowledge(mailbox, under.lease, under.ids))
 
 
 @router.post("/{key}/release")
-async def release(mailbox: Named, under: Under, web: Parts) -> Affected:
+async def release(mailbox: Named, under: Under, parts: Given) -> Affected:
     """Give messages back: they are the oldest again."""
-    return _affected(await web.mailboxes.leases.release(mailbox, under.lease, under.ids))
+    return _affected(await parts.mailboxes.leases.release(mailbox, under.lease, under.ids))
 
 
 @router.post("/{key}/extend")
-async def extend_lease(mailbox: Named, under: Longer, web: Parts) -> Affected:
+async def extend_lease(mailbox: Named, under: Longer, parts: Given) -> Affected:
     """Let a lease end so many seconds from now."""
     return _affected(
-        await web.mailboxes.leases.extend(mailbox, under.lease, under.seconds, under.ids)
+        await parts.mailboxes.leases.extend(mailbox, under.lease, under.seconds, under.ids)
     )
 
 
@@ -273,23 +303,23 @@ async def extend_lease(mailbox: Named, under: Longer, web: Parts) -> Affected:
 )
 async def stream(
     mailbox: Named,
-    web: Parts,
+    parts: Given,
     last_event_id: Annotated[str | None, Query()] = None,
     resumed: Annotated[str | None, Header(alias="Last-Event-ID")] = None,
 ) -> Response:
     """The messages as Server-Sent Events: `data` is one message, as `receive` gives it. A
     stream that begins ends the one before it."""
     after = _position(resumed)
-    return web.streams.open(mailbox, _position(last_event_id) if after is None else after)
+    return parts.streams.open(mailbox, _position(last_event_id) if after is None else after)
 
 
-def _end_of_subscription(web: Web, mailbox: Mailbox) -> datetime | None:
-    entry = web.subscriptions.made_with(mailbox)
+def _end_of_subscription(parts: MailboxParts, mailbox: Mailbox) -> datetime | None:
+    entry = parts.table.made_with(mailbox)
     return entry.subscription.lease.expires if entry else None
 
 
 async def _make_subscribed(
-    web: Web,
+    parts: MailboxParts,
     wanted: Wanted,
     principal: Principal,
     base: str,
@@ -320,17 +350,17 @@ async def _make_subscribed(
         proof=wanted.proof(content),
     )
     try:
-        incoming = await read_inbound(inbound, web.parsing)
+        incoming = await read_inbound(inbound, parts.parsing)
     except Rejected as rejected:
         raise rejected.refused from rejected
     request = incoming.request
     if not isinstance(request, Subscribe):  # pragma: no cover
         raise TypeError(request)
     pulling = SubscribePulling(request.filter, request.expires)
-    subscribed = await web.service.execute(inbound, replace(incoming, request=pulling))
+    subscribed = await parts.service.execute(inbound, replace(incoming, request=pulling))
     if not isinstance(subscribed, Subscribed):  # pragma: no cover
         raise TypeError(subscribed)
-    return await web.mailboxes.find(subscribed.subscription.key)
+    return await parts.mailboxes.find(subscribed.subscription.key)
 
 
 def _expiry(said: float | str | None) -> str | None:

@@ -2,6 +2,7 @@
 (https://github.com/xregistry/spec, release candidate 4, the last that there was)."""
 
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -9,10 +10,10 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
-from gateway.web.catalogue import KnownTopic
+from gateway.routes import Dependency
+from gateway.web.catalogue import KnownTopic, TopicCatalogue
 from gateway.web.catalogue.asyncapi import title_of
 from gateway.web.parameters import PAGE
-from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute, explain
 
 
@@ -33,7 +34,17 @@ class RegistryRoute(JsonRoute):
         return in_its_form
 
 
+@dataclass(frozen=True, slots=True)
+class RegistryParts:
+    """What the routes of the registry work with."""
+
+    base: str
+    topics: TopicCatalogue
+
+
 router = APIRouter(prefix="/xregistry", tags=["topics"], route_class=RegistryRoute)
+PARTS = Dependency[RegistryParts]()
+Given = Annotated[RegistryParts, Depends(PARTS)]
 
 LARGEST_PAGE = 500
 """Endpoints of one answer, however many were asked for."""
@@ -54,9 +65,9 @@ Root = Annotated[str, Depends(_find_root)]
 
 
 @router.get("")
-async def registry(web: Parts, root: Root) -> dict[str, Any]:
+async def registry(parts: Given, root: Root) -> dict[str, Any]:
     """The registry."""
-    extent = await web.topics.extent()
+    extent = await parts.topics.extent()
     return {
         "specversion": SPECVERSION,
         "registryid": "dragoman",
@@ -64,7 +75,7 @@ async def registry(web: Parts, root: Root) -> dict[str, Any]:
         "xid": "/",
         "epoch": extent.epoch,
         "name": "Topics at Dragoman",
-        "createdat": _text(web.topics.started),
+        "createdat": _text(parts.topics.started),
         "modifiedat": _text(extent.changed),
         "endpointsurl": f"{root}/endpoints",
         "endpointscount": extent.count,
@@ -87,7 +98,7 @@ async def capabilities(_: Root) -> dict[str, Any]:
 
 @router.get("/endpoints")
 async def endpoints(
-    web: Parts,
+    parts: Given,
     root: Root,
     response: Response,
     after: Annotated[str, Query(pattern="^[0-9a-t-]{0,64}$")] = "",
@@ -95,24 +106,24 @@ async def endpoints(
 ) -> dict[str, Any]:
     """Topics in the order of their ids, *limit* of them at most; the header ``Link`` has the next
     page."""
-    page = await web.topics.page(after, min(limit, LARGEST_PAGE))
+    page = await parts.topics.page(after, min(limit, LARGEST_PAGE))
     if page.next is not None:
         url = f"{root}/endpoints?limit={limit}&after={page.next}"
         response.headers["Link"] += f", <{url}>;rel=next"
-    return {topic.id: _endpoint(topic, root, web.base) for topic in page.topics}
+    return {topic.id: _endpoint(topic, root, parts.base) for topic in page.topics}
 
 
 @router.get("/endpoints/{id}", response_model=None)
-async def endpoint(id: str, web: Parts, root: Root) -> dict[str, Any] | JSONResponse:
+async def endpoint(id: str, parts: Given, root: Root) -> dict[str, Any] | JSONResponse:
     """One topic."""
-    topic = await web.topics.one(id)
-    return _not_found(f"/endpoints/{id}") if topic is None else _endpoint(topic, root, web.base)
+    topic = await parts.topics.one(id)
+    return _not_found(f"/endpoints/{id}") if topic is None else _endpoint(topic, root, parts.base)
 
 
 @router.get("/endpoints/{id}/messages", response_model=None)
-async def messages(id: str, web: Parts, _: Root) -> dict[str, Any] | JSONResponse:
+async def messages(id: str, parts: Given, _: Root) -> dict[str, Any] | JSONResponse:
     """None: nobody says what messages of a topic look like."""
-    return _not_found(f"/endpoints/{id}") if await web.topics.one(id) is None else {}
+    return _not_found(f"/endpoints/{id}") if await parts.topics.one(id) is None else {}
 
 
 # Errors, as "Error Processing" of the core specification and of its HTTP binding has them.

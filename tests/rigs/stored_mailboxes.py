@@ -24,7 +24,8 @@ class Clock:
 async def boxes(
     store: Store, *, clock: Callable[[], float] = time.time, **quotas: object
 ) -> Mailboxes:
-    mailboxes = Mailboxes(store, MailboxQuotas(**quotas), clock=clock)  # type: ignore[arg-type]
+    made = MailboxQuotas(**quotas)  # type: ignore[arg-type]
+    mailboxes = Mailboxes(store, made, shared=store.may_be_shared, clock=clock)
     await mailboxes.start()
     return mailboxes
 

@@ -1,16 +1,37 @@
 """``/api/v1/channels``: channels with names, each a place of its own."""
 
-from fastapi import APIRouter
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
+from gateway.channels.channels import Channels
+from gateway.channels.links import Links
 from gateway.model.channels import Channel, Selection
+from gateway.routes import Dependency
+from gateway.subscriptions.management import SubscriptionManagement
+from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of
-from gateway.web.parts import Parts, Web
 from gateway.web.validation import JsonRoute
 from gateway.web.views.channels import ChannelView, channel_view
 from mediation.grid_events import EXAMPLE_FIELDS
 
+
+@dataclass(frozen=True, slots=True)
+class ChannelParts:
+    """What the routes of channels work with."""
+
+    base: str
+    channels: Channels
+    links: Links
+    table: SubscriptionTable
+    management: SubscriptionManagement
+
+
 router = APIRouter(prefix="/channels", tags=["channels"], route_class=JsonRoute)
+PARTS = Dependency[ChannelParts]()
+Given = Annotated[ChannelParts, Depends(PARTS)]
 _FIELDS = ", ".join(EXAMPLE_FIELDS)
 
 
@@ -43,46 +64,46 @@ class ChannelPage(BaseModel, extra="forbid"):
 
 @router.get("")
 async def list_channels(
-    web: Parts,
+    parts: Given,
     after: After = "",
     limit: Limit = PAGE,
 ) -> ChannelPage:
     """Channels in the order of their names."""
-    views = (_view(web, one) for one in await web.channels.learn() if one.name > after)
+    views = (_view(parts, one) for one in await parts.channels.learn() if one.name > after)
     page, next_ = page_of(views, limit, lambda view: view.name)
     return ChannelPage(channels=page, next=next_)
 
 
 @router.post("", status_code=201)
-async def add_channel(asked: ChannelRequest, web: Parts) -> ChannelView:
+async def add_channel(asked: ChannelRequest, parts: Given) -> ChannelView:
     """Make a channel."""
-    return _view(web, await web.channels.add(asked.name, asked.selection))
+    return _view(parts, await parts.channels.add(asked.name, asked.selection))
 
 
 @router.get("/{name}")
-async def show_channel(name: str, web: Parts) -> ChannelView:
+async def show_channel(name: str, parts: Given) -> ChannelView:
     """One channel."""
-    return _view(web, await web.channels.named(name))
+    return _view(parts, await parts.channels.named(name))
 
 
 @router.put("/{name}")
-async def change_channel(name: str, asked: SelectionRequest, web: Parts) -> ChannelView:
+async def change_channel(name: str, asked: SelectionRequest, parts: Given) -> ChannelView:
     """Have a channel take something else from now on."""
-    return _view(web, await web.channels.change(name, asked.selection))
+    return _view(parts, await parts.channels.change(name, asked.selection))
 
 
 @router.delete("/{name}", status_code=204)
-async def remove_channel(name: str, web: Parts) -> None:
+async def remove_channel(name: str, parts: Given) -> None:
     """Delete a channel. The subscriptions at it end, which is told where that can be, and its links
     are cut."""
-    await web.channels.check_own(name)
+    await parts.channels.check_own(name)
     # Itself last: who finds it gone has nothing left to do.
-    await web.links.leave(name)
-    await web.management.end_at(name)
-    await web.channels.remove(name)
-    await web.management.end_at(name)  # That came meanwhile.
+    await parts.links.leave(name)
+    await parts.management.end_at(name)
+    await parts.channels.remove(name)
+    await parts.management.end_at(name)  # That came meanwhile.
 
 
-def _view(web: Web, channel: Channel) -> ChannelView:
-    number = web.subscriptions.number_at(channel.name)
-    return channel_view(channel, web.base, subscriptions=number)
+def _view(parts: ChannelParts, channel: Channel) -> ChannelView:
+    number = parts.table.number_at(channel.name)
+    return channel_view(channel, parts.base, subscriptions=number)

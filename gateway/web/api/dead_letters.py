@@ -2,16 +2,16 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, Depends, HTTPException, Path, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
 from gateway.model.deaths import DeathReason
 from gateway.model.moments import seconds_of
+from gateway.routes import Dependency
 from gateway.store.dead_letters import Selection
 from gateway.subscriptions import dead_letters
-from gateway.subscriptions.dead_letters import covers
+from gateway.subscriptions.dead_letters import DeadLetters, covers
 from gateway.web.parameters import PAGE
-from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from gateway.web.views.dead_letters import (
     DeadLetterDetail,
@@ -25,6 +25,8 @@ SHOWN = 16 * 2**10
 LARGEST = 2**63 - 1
 """The largest number that a store takes."""
 router = APIRouter(prefix="/deadletters", tags=["dead letters"], route_class=JsonRoute)
+LETTERS = Dependency[DeadLetters]()
+Given = Annotated[DeadLetters, Depends(LETTERS)]
 
 
 class DeadLetterPage(BaseModel, extra="forbid"):
@@ -137,12 +139,12 @@ class Affected(BaseModel, extra="forbid"):
 
 @router.get("")
 async def list_dead_letters(
-    web: Parts,
+    letters: Given,
     listing: Annotated[Listing, Query()],
 ) -> DeadLetterPage:
     """Dead letters in the order in which they died: all, or those of a selection, as `redrive` and
     `purge` take it. A page of a selection may be short, or empty, and still have a `next`."""
-    listed, following = await web.dead_letters.selected(
+    listed, following = await letters.selected(
         listing.selection(), after=listing.after, limit=listing.limit
     )
     return DeadLetterPage(
@@ -152,23 +154,23 @@ async def list_dead_letters(
 
 @router.get("/{number}")
 async def show_dead_letter(
-    web: Parts,
+    letters: Given,
     number: Annotated[int, Path(ge=0, le=LARGEST)],
     limit: Annotated[int, Query(ge=0, le=2**31 - 1)] = SHOWN,
 ) -> DeadLetterDetail:
     """One dead letter, with the first `limit` bytes of its payload and of its envelope."""
-    letter = await web.dead_letters.show(number)
+    letter = await letters.show(number)
     if letter is None:
         raise HTTPException(404, "There is no such dead letter.")
     return dead_letter_detail(letter, limit)
 
 
 @router.post("/redrive")
-async def redrive(chosen: Chosen, web: Parts) -> Affected:
+async def redrive(chosen: Chosen, letters: Given) -> Affected:
     """Deliver dead letters again, with the same message ids, put them back into their mailboxes,
     or publish them, where their topics could not be read; those of subscriptions and mailboxes that
     have ended, and what still cannot be read, stay where they are."""
-    selection, letters = chosen.selection(), web.dead_letters
+    selection = chosen.selection()
     if chosen.dry_run:
         work = letters.count(selection, redrivable=True, limit=chosen.limit, after=chosen.after)
     else:
@@ -177,9 +179,9 @@ async def redrive(chosen: Chosen, web: Parts) -> Affected:
 
 
 @router.post("/purge")
-async def purge(chosen: Chosen, web: Parts) -> Affected:
+async def purge(chosen: Chosen, letters: Given) -> Affected:
     """Forget dead letters; they stay counted."""
-    selection, letters = chosen.selection(), web.dead_letters
+    selection = chosen.selection()
     if chosen.dry_run:
         work = letters.count(selection, redrivable=False, limit=chosen.limit, after=chosen.after)
     else:

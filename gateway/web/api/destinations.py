@@ -2,16 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel
 
-from gateway.delivery.failures import KEPT
+from gateway.delivery.failures import KEPT, FailureCounts
+from gateway.routes import Dependency
 from gateway.web.parameters import PAGE
-from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from gateway.web.views.destinations import DestinationView, destination_view
 
 router = APIRouter(prefix="/destinations", tags=["subscriptions"], route_class=JsonRoute)
+FAILURES = Dependency[FailureCounts]()
+Given = Annotated[FailureCounts, Depends(FAILURES)]
 
 
 class DestinationPage(BaseModel, extra="forbid"):
@@ -20,8 +22,8 @@ class DestinationPage(BaseModel, extra="forbid"):
 
 @router.get("")
 async def list_failing_destinations(
-    web: Parts, limit: Annotated[int, Query(ge=1, le=KEPT)] = PAGE
+    failures: Given, limit: Annotated[int, Query(ge=1, le=KEPT)] = PAGE
 ) -> DestinationPage:
     """Destinations to which attempts failed, that with the most failures first. This gateway's
     own attempts count, since its start, for the thousand destinations that failed last."""
-    return DestinationPage(destinations=[*map(destination_view, web.failures.most(limit))])
+    return DestinationPage(destinations=[*map(destination_view, failures.most(limit))])

@@ -5,11 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
-from gateway.channels.links import LEASE, Link
+from gateway.channels.links import LEASE, Link, Links
+from gateway.routes import Dependency
 from gateway.sources.sources import Entry
 from gateway.web.api.sources import LeaseText, lease_seconds
 from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of
-from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from gateway.web.views.links import LinkView, link_view
 from mediation.client import LEASED, SPECS
@@ -17,6 +17,8 @@ from mediation.grid_events import CHANNEL, EXAMPLE_FIELDS
 from mediation.model.versions import Version
 
 router = APIRouter(prefix="/links", tags=["channels"], route_class=JsonRoute)
+LINKS = Dependency[Links]()
+Given = Annotated[Links, Depends(LINKS)]
 _SPECS = ", ".join(version.value for version in (*LEASED, *SPECS))
 _FIELDS = ", ".join(EXAMPLE_FIELDS)
 
@@ -48,8 +50,8 @@ class LinkPage(BaseModel, extra="forbid"):
     next: str | None = Field(None, description="Pass it as `after` for the next page.")
 
 
-async def _named(id: str, web: Parts) -> Entry:
-    entry = web.links.by_id(id)
+async def _named(id: str, links: Given) -> Entry:
+    entry = links.by_id(id)
     if entry is None:
         raise HTTPException(404, "There is no such link.")
     return entry
@@ -60,18 +62,18 @@ Named = Annotated[Entry, Depends(_named)]
 
 @router.get("")
 async def list_links(
-    web: Parts,
+    links: Given,
     after: After = "",
     limit: Limit = PAGE,
 ) -> LinkPage:
     """Links in the order of their ids."""
-    views = (link_view(one) for one in web.links.links if one.id > after)
+    views = (link_view(one) for one in links.links if one.id > after)
     page, next_ = page_of(views, limit, lambda view: view.id)
     return LinkPage(links=page, next=next_)
 
 
 @router.post("", status_code=201)
-async def add_link(asked: LinkRequest, web: Parts) -> LinkView:
+async def add_link(asked: LinkRequest, links: Given) -> LinkView:
     """Subscribe a channel at another one, now and for as long as the link is there. Whether that
     is granted is what `state` says, soon."""
     offered = {version.value: version for version in (*LEASED, *SPECS)}
@@ -90,7 +92,7 @@ async def add_link(asked: LinkRequest, web: Parts) -> LinkView:
         asked.profile,
         asked.binding or None,
     )
-    return link_view(await web.links.link(link))
+    return link_view(await links.link(link))
 
 
 @router.get("/{id}")
@@ -100,7 +102,7 @@ async def show_link(entry: Named) -> LinkView:
 
 
 @router.delete("/{id}", status_code=204)
-async def remove_link(entry: Named, web: Parts) -> None:
+async def remove_link(entry: Named, links: Given) -> None:
     """Remove a link: the other channel is asked for the shortest lease, for it knows no other end,
     or is told; then the link is gone."""
-    await web.links.unlink(entry)
+    await links.unlink(entry)

@@ -1,17 +1,31 @@
 """``/api/v1/mailboxes``: which there are, how much lies in them, and their end."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, Field
 
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.mailboxes.removal import MailboxRemoval
 from gateway.model.mailboxes import Mailbox, MailboxSize
+from gateway.routes import Dependency
 from gateway.web.parameters import PAGE, After, Limit, page_of
-from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from gateway.web.views.mailboxes import MailboxView, mailbox_view
 
+
+@dataclass(frozen=True, slots=True)
+class MailboxParts:
+    """What the routes of operators about mailboxes work with."""
+
+    mailboxes: Mailboxes
+    removal: MailboxRemoval
+
+
 router = APIRouter(prefix="/mailboxes", tags=["administration of mailboxes"], route_class=JsonRoute)
+PARTS = Dependency[MailboxParts]()
+Given = Annotated[MailboxParts, Depends(PARTS)]
 
 
 class MailboxPage(BaseModel, extra="forbid"):
@@ -19,8 +33,8 @@ class MailboxPage(BaseModel, extra="forbid"):
     next: str | None = Field(None, description="Pass it as `after` for the next page.")
 
 
-async def _named(id: str, web: Parts) -> tuple[Mailbox, MailboxSize]:
-    found = await web.mailboxes.find_by_id(id)
+async def _named(id: str, parts: Given) -> tuple[Mailbox, MailboxSize]:
+    found = await parts.mailboxes.find_by_id(id)
     if found is None:
         raise HTTPException(404, "There is no such mailbox.")
     return found
@@ -31,12 +45,12 @@ Named = Annotated[tuple[Mailbox, MailboxSize], Depends(_named)]
 
 @router.get("")
 async def list_mailboxes(
-    web: Parts,
+    parts: Given,
     after: After = "",
     limit: Limit = PAGE,
 ) -> MailboxPage:
     """Mailboxes in the order of their ids."""
-    views = (mailbox_view(*one) for one in await web.mailboxes.listed(after, limit + 1))
+    views = (mailbox_view(*one) for one in await parts.mailboxes.listed(after, limit + 1))
     page, next_ = page_of(views, limit, lambda view: view.id)
     return MailboxPage(mailboxes=page, next=next_)
 
@@ -48,7 +62,7 @@ async def show_mailbox(named: Named) -> MailboxView:
 
 
 @router.delete("/{id}", status_code=204)
-async def delete_mailbox(named: Named, web: Parts) -> None:
+async def delete_mailbox(named: Named, parts: Given) -> None:
     """Forget a mailbox with all that lies in it, and end what fills it."""
     mailbox, _ = named
-    await web.removal.remove(mailbox)
+    await parts.removal.remove(mailbox)

@@ -2,14 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Path
+from fastapi import APIRouter, Depends, HTTPException, Path
 from pydantic import BaseModel
 
-from gateway.web.parts import Parts
+from gateway.routes import Dependency
+from gateway.subscriptions.tracing import MessageTracing
 from gateway.web.validation import JsonRoute
 from gateway.web.views.messages import MessageView, message_view
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=JsonRoute)
+TRACING = Dependency[MessageTracing]()
+Given = Annotated[MessageTracing, Depends(TRACING)]
 
 
 class MessagesView(BaseModel, extra="forbid"):
@@ -18,11 +21,11 @@ class MessagesView(BaseModel, extra="forbid"):
 
 @router.get("/{id:path}")
 async def trace_message(
-    web: Parts, id: Annotated[str, Path(min_length=1, max_length=2048)]
+    tracing: Given, id: Annotated[str, Path(min_length=1, max_length=2048)]
 ) -> MessagesView:
     """What became of a message: by the id of its publisher, of one of its notifications, or the one
     that a consumer was told."""
-    found = await web.tracing.trace(id)
+    found = await tracing.trace(id)
     if not found:
         raise HTTPException(
             404,

@@ -8,12 +8,12 @@ from pydantic import BaseModel, Field
 
 from filters import Refused
 from gateway.model.sources import Wanted
+from gateway.routes import Dependency
 from gateway.sources.asked_for import OPERATOR, NewSource
 from gateway.sources.profiles import PROFILES
 from gateway.sources.requests import MODES
-from gateway.sources.sources import Entry
+from gateway.sources.sources import Entry, Sources
 from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of
-from gateway.web.parts import Parts, Web
 from gateway.web.validation import JsonRoute
 from gateway.web.views.sources import SourceView, source_view
 from mediation.client import SPECS
@@ -22,6 +22,8 @@ from mediation.model.expiry import parse_expiry
 from mediation.model.versions import Version
 
 router = APIRouter(prefix="/sources", tags=["sources"], route_class=JsonRoute)
+SOURCES = Dependency[Sources]()
+Given = Annotated[Sources, Depends(SOURCES)]
 _SPECS = ", ".join(version.value for version in SPECS)
 _PROFILES = ", ".join(PROFILES)
 _MODES = ", ".join(mode.value for mode in MODES)
@@ -63,8 +65,8 @@ class SourcePage(BaseModel, extra="forbid"):
     next: str | None = Field(None, description="Pass it as `after` for the next page.")
 
 
-async def _named(id: str, web: Parts) -> Entry:
-    entry = web.sources.by_id(id)
+async def _named(id: str, sources: Given) -> Entry:
+    entry = sources.by_id(id)
     if entry is None:
         raise HTTPException(404, "There is no such source.")
     return entry
@@ -75,19 +77,19 @@ Named = Annotated[Entry, Depends(_named)]
 
 @router.get("")
 async def list_sources(
-    web: Parts,
+    sources: Given,
     after: After = "",
     limit: Limit = PAGE,
 ) -> SourcePage:
     """Sources in the order of their ids."""
-    entries = sorted(web.sources.entries, key=lambda entry: entry.id)
-    views = (_view(web, entry) for entry in entries if entry.id > after)
+    entries = sorted(sources.entries, key=lambda entry: entry.id)
+    views = (_view(sources, entry) for entry in entries if entry.id > after)
     page, next_ = page_of(views, limit, lambda view: view.id)
     return SourcePage(sources=page, next=next_)
 
 
 @router.post("", status_code=201)
-async def add_source(asked: SourceRequest, web: Parts) -> SourceView:
+async def add_source(asked: SourceRequest, sources: Given) -> SourceView:
     """Subscribe at a producer, now and for as long as the source is there. Whether the producer
     grants it is what `state` says, soon."""
     new = NewSource(
@@ -105,19 +107,19 @@ async def add_source(asked: SourceRequest, web: Parts) -> SourceView:
         mode=_mode(asked.mode),
         existing=asked.existing,
     )
-    return _view(web, await web.sources.add(new, OPERATOR))
+    return _view(sources, await sources.add(new, OPERATOR))
 
 
 @router.get("/{id}")
-async def show_source(entry: Named, web: Parts) -> SourceView:
+async def show_source(entry: Named, sources: Given) -> SourceView:
     """One source."""
-    return _view(web, entry)
+    return _view(sources, entry)
 
 
 @router.delete("/{id}", status_code=204)
-async def remove_source(entry: Named, web: Parts) -> None:
+async def remove_source(entry: Named, sources: Given) -> None:
     """Remove a source; its producer is told, and then it is gone."""
-    await web.sources.want(entry.id, Wanted.REMOVED)
+    await sources.want(entry.id, Wanted.REMOVED)
 
 
 def _version(name: str) -> Version:
@@ -148,6 +150,6 @@ def lease_seconds(lease: float | str) -> float:
     return (duration.after(start) - start) / timedelta(seconds=1)
 
 
-def _view(web: Web, entry: Entry) -> SourceView:
-    events, last = web.sources.counts(entry)
+def _view(sources: Sources, entry: Entry) -> SourceView:
+    events, last = sources.counts(entry)
     return source_view(entry, events=events, last_event=last)

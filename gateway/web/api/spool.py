@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, Depends, HTTPException, Path, Query
 from pydantic import BaseModel, Field
 
+from gateway.publishing.spool import Spool
+from gateway.routes import Dependency
 from gateway.web.api.dead_letters import LARGEST, SHOWN
 from gateway.web.parameters import PAGE
-from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from gateway.web.views.spool import (
     SpoolMessage,
@@ -18,6 +19,8 @@ from gateway.web.views.spool import (
 )
 
 router = APIRouter(prefix="/spool", tags=["spool"], route_class=JsonRoute)
+SPOOL = Dependency[Spool]()
+Given = Annotated[Spool, Depends(SPOOL)]
 
 
 class SpoolPage(BaseModel, extra="forbid"):
@@ -53,14 +56,14 @@ class SpoolChanged(BaseModel, extra="forbid"):
 
 @router.get("")
 async def list_spool(
-    web: Parts,
+    spool: Given,
     state: SpoolState | None = None,
     after: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
 ) -> SpoolPage:
     """Messages of the spool, in the order in which they came."""
     refused = None if state is None else state is SpoolState.REFUSED
-    listed = await web.spool.listed(refused, after=after, limit=limit)
+    listed = await spool.listed(refused, after=after, limit=limit)
     more = len(listed) == limit
     return SpoolPage(
         messages=[spool_message(entry) for entry in listed],
@@ -70,12 +73,12 @@ async def list_spool(
 
 @router.get("/{number}")
 async def show_spooled(
-    web: Parts,
+    spool: Given,
     number: Annotated[int, Path(ge=0, le=LARGEST)],
     limit: Annotated[int, Query(ge=0, le=2**31 - 1)] = SHOWN,
 ) -> SpoolMessageDetail:
     """One message of the spool, with the first `limit` bytes of it."""
-    found = await web.spool.show(number)
+    found = await spool.show(number)
     if found is None:
         raise HTTPException(404, "There is no such message in the spool.")
     entry, body = found
@@ -83,13 +86,13 @@ async def show_spooled(
 
 
 @router.post("/retry")
-async def retry_refused(chosen: SpoolChoice, web: Parts) -> SpoolChanged:
+async def retry_refused(chosen: SpoolChoice, spool: Given) -> SpoolChanged:
     """Publish messages that are refused once more; what is refused again is set aside again."""
-    return SpoolChanged(number=await web.spool.retry(chosen.chosen()))
+    return SpoolChanged(number=await spool.retry(chosen.chosen()))
 
 
 @router.post("/discard")
-async def discard_spooled(chosen: SpoolChoice, web: Parts) -> SpoolChanged:
+async def discard_spooled(chosen: SpoolChoice, spool: Given) -> SpoolChanged:
     """Forget messages for ever: those named by number, also where they wait, or all that are
     refused."""
-    return SpoolChanged(number=await web.spool.discard(chosen.chosen()))
+    return SpoolChanged(number=await spool.discard(chosen.chosen()))

@@ -1,18 +1,24 @@
 """``/api/v1/subscriptions``: which there are, how they fare, why, and their end; and new ones of
 consumers of CloudEvents."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from pydantic import BaseModel, Field
 
 from gateway.delivery import Entry
-from gateway.http import HttpLimits, client_address, client_certificate
-from gateway.subscriptions.explaining import Message
+from gateway.http import HttpLimits, client_certificate
+from gateway.routes import Dependency
+from gateway.soap.service import SoapService
+from gateway.subscriptions.explaining import Explainer, Message
+from gateway.subscriptions.lifecycle import Lifecycle
+from gateway.subscriptions.management import SubscriptionManagement
+from gateway.subscriptions.reports import SubscriptionReports
+from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.api.selecting import Chosen, Deleted, Listing
+from gateway.web.dependencies import Asking, refuse_when_stopping
 from gateway.web.events.subscriptions import Create, make
-from gateway.web.parts import Parts, refuse_when_stopping
 from gateway.web.validation import JsonRoute
 from gateway.web.views.subscriptions import (
     StepView,
@@ -25,7 +31,25 @@ from mediation.model.messages import End
 
 EXPLAIN_BODY = 2 * HttpLimits().envelope + 2**16
 """Bytes of a request with a message that a gateway takes, whose quotes JSON escapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionParts:
+    """What the routes of operators about subscriptions work with."""
+
+    base: str
+    asking: Asking
+    service: SoapService
+    table: SubscriptionTable
+    lifecycle: Lifecycle
+    reports: SubscriptionReports
+    management: SubscriptionManagement
+    explainer: Explainer
+
+
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], route_class=JsonRoute)
+PARTS = Dependency[SubscriptionParts]()
+Given = Annotated[SubscriptionParts, Depends(PARTS)]
 
 
 class Asked(BaseModel, extra="forbid"):
@@ -49,8 +73,8 @@ def _not_found() -> HTTPException:
     return HTTPException(404, "There is no such subscription.")
 
 
-async def _named(id: str, web: Parts) -> Entry:
-    entry = web.subscriptions.by_id(id)
+async def _named(id: str, parts: Given) -> Entry:
+    entry = parts.table.by_id(id)
     if entry is None:
         raise _not_found()
     return entry
@@ -60,35 +84,35 @@ Named = Annotated[Entry, Depends(_named)]
 
 
 @router.get("")
-async def list_subscriptions(web: Parts, listing: Annotated[Listing, Query()]) -> Page:
+async def list_subscriptions(parts: Given, listing: Annotated[Listing, Query()]) -> Page:
     """Subscriptions in the order of their ids: all, or those of a selection. A page of a selection
     may be short, or empty, and still have a `next`."""
-    found, following = await web.management.page(
+    found, following = await parts.management.page(
         listing.selection(), after=listing.after, limit=listing.limit
     )
     return Page(subscriptions=list(map(subscription_view, found)), next=following)
 
 
 @router.post("", status_code=201, dependencies=[Depends(refuse_when_stopping)])
-async def create_subscription(wanted: Create, request: Request, web: Parts) -> SubscriptionView:
+async def create_subscription(wanted: Create, request: Request, parts: Given) -> SubscriptionView:
     """Subscribe a consumer of CloudEvents, in the words of `POST /events/subscriptions`. Its
     `manager` is the public address at which it is shown, extended and ended; who has it, may."""
-    principal = web.identification.identify(client_address(request.scope, web.http))
+    principal = parts.asking.principal(request)
     # Who may ask here may make any number.
-    shown = client_certificate(request.scope, web.http)
+    shown = client_certificate(request.scope, parts.asking.http)
     principal, content = replace(principal, trusted=True), await request.body()
-    made = await make(web, wanted, principal, web.base, shown, content)
-    for report in await web.reports.of([made.id]):
+    made = await make(parts.service, wanted, principal, parts.base, shown, content)
+    for report in await parts.reports.of([made.id]):
         return subscription_view(report).model_copy(update={"manager": manager_address(made)})
     raise _not_found()
 
 
 @router.delete("")
-async def delete_subscriptions(web: Parts, chosen: Annotated[Chosen, Query()]) -> Deleted:
+async def delete_subscriptions(parts: Given, chosen: Annotated[Chosen, Query()]) -> Deleted:
     """End some subscriptions, chosen in one of three ways: by `id`, as often as you like; by some
     of `topic`, `consumer`, `spec`, `state` and `owner`, all of which must hold; or with `all=true`.
     Nothing said never means all. Subscribers are told, where they asked for that."""
-    found = await web.management.delete(
+    found = await parts.management.delete(
         chosen.chosen(),
         after=chosen.after,
         limit=chosen.limit,
@@ -99,15 +123,15 @@ async def delete_subscriptions(web: Parts, chosen: Annotated[Chosen, Query()]) -
 
 
 @router.get("/{id}")
-async def show_subscription(entry: Named, web: Parts) -> SubscriptionView:
+async def show_subscription(entry: Named, parts: Given) -> SubscriptionView:
     """One subscription, with what became of its deliveries."""
-    for report in await web.reports.of([entry.id]):
+    for report in await parts.reports.of([entry.id]):
         return subscription_view(report)
     raise _not_found()
 
 
 @router.post("/{id}/explain", max_body_size=EXPLAIN_BODY)
-async def explain(entry: Named, asked: Asked, web: Parts) -> list[StepView]:
+async def explain(entry: Named, asked: Asked, parts: Given) -> list[StepView]:
     """Why a subscription gets messages or does not, step by step; with a `payload`, whether it
     would get that."""
     if asked.payload is None and asked.topic is not None:
@@ -116,12 +140,12 @@ async def explain(entry: Named, asked: Asked, web: Parts) -> list[StepView]:
     if asked.payload is not None:
         namespaces = tuple(sorted((asked.namespaces or {}).items()))
         message = Message(asked.payload.encode(), asked.topic, namespaces)
-    return [step_view(step) for step in await web.explainer.explain(entry, message)]
+    return [step_view(step) for step in await parts.explainer.explain(entry, message)]
 
 
 @router.delete("/{id}", status_code=204)
-async def delete_subscription(entry: Named, web: Parts) -> None:
+async def delete_subscription(entry: Named, parts: Given) -> None:
     """End a subscription; its subscriber is told, where it asked for that."""
-    await web.lifecycle.end(
+    await parts.lifecycle.end(
         entry, why=End.CANCELLING, reason="The subscription was ended by an operator."
     )

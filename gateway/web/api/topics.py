@@ -1,18 +1,31 @@
 """``/api/v1/topics``: the topics that are known here, and whose they are."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from gateway.routes import Dependency
+from gateway.web.catalogue import TopicCatalogue
 from gateway.web.catalogue.asyncapi import asyncapi_document
 from gateway.web.parameters import PAGE
-from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from gateway.web.views.topics import TopicView, topic_view
 
+
+@dataclass(frozen=True, slots=True)
+class TopicParts:
+    """What the routes of topics work with."""
+
+    base: str
+    topics: TopicCatalogue
+
+
 router = APIRouter(prefix="/topics", tags=["topics"], route_class=JsonRoute)
+PARTS = Dependency[TopicParts]()
+Given = Annotated[TopicParts, Depends(PARTS)]
 
 ASYNCAPI_TYPE = "application/vnd.aai.asyncapi+json;version=3.0.0"
 
@@ -24,7 +37,7 @@ class TopicPage(BaseModel, extra="forbid"):
 
 @router.get("", response_model=TopicPage)
 async def list_topics(
-    web: Parts,
+    parts: Given,
     after: Annotated[str, Query(pattern="^[0-9a-t-]{0,64}$")] = "",
     limit: Annotated[int, Query(ge=1, le=500)] = PAGE,
     format: Annotated[
@@ -34,16 +47,16 @@ async def list_topics(
 ) -> Any:
     """Topics in the order of their ids: those that are advertised, then those of topic sets and
     those that were published on."""
-    page = await web.topics.page(after, limit)
+    page = await parts.topics.page(after, limit)
     if format == "asyncapi":
-        return JSONResponse(asyncapi_document(page, web.base), media_type=ASYNCAPI_TYPE)
+        return JSONResponse(asyncapi_document(page, parts.base), media_type=ASYNCAPI_TYPE)
     return TopicPage(topics=[topic_view(topic) for topic in page.topics], next=page.next)
 
 
 @router.get("/{id}")
-async def show_topic(id: str, web: Parts) -> TopicView:
+async def show_topic(id: str, parts: Given) -> TopicView:
     """One topic."""
-    topic = await web.topics.one(id)
+    topic = await parts.topics.one(id)
     if topic is None:
         raise HTTPException(404, "There is no such topic.")
     return topic_view(topic)

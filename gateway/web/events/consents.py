@@ -2,14 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, HTTPException
+from fastapi import APIRouter, Depends, Header, HTTPException
 from pydantic import BaseModel
 
+from gateway.routes import Dependency
 from gateway.subscriptions.consents import PATH
-from gateway.web.parts import Parts
+from gateway.subscriptions.webhooks import WebHooks
 
 Text = Annotated[str | None, Header(max_length=256)]
 router = APIRouter(prefix=PATH, tags=["CloudEvents"])
+WEB_HOOKS = Dependency[WebHooks]()
+Given = Annotated[WebHooks, Depends(WEB_HOOKS)]
 
 
 class Agreed(BaseModel):
@@ -20,11 +23,11 @@ class Agreed(BaseModel):
 @router.post("/{key}")
 async def agree(
     key: str,
-    web: Parts,
+    web_hooks: Given,
     webhook_allowed_rate: Text = None,
     webhook_allowed_origin: Text = None,
 ) -> Agreed:
     """Agree to get events (`WebHook-Request-Callback`), `WebHook-Allowed-Rate` a minute at most."""
-    if not web.web_hooks.agree(key.lower(), webhook_allowed_rate, webhook_allowed_origin):
+    if not web_hooks.agree(key.lower(), webhook_allowed_rate, webhook_allowed_origin):
         raise HTTPException(404, "There is nothing to agree to, or it was too long ago.")
     return Agreed(detail="Agreed. The subscription can be made now, within a day.")

@@ -5,7 +5,7 @@ Its ``id`` is the key of a subscription: who has it may do everything with it.
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -17,12 +17,16 @@ from filters.dialects import ATTRIBUTE_FILTERS, XPATH_1_0
 from gateway.delivery.batching import MOST_ELEMENTS
 from gateway.exchange import Inbound, Result
 from gateway.http import client_certificate, public_base
+from gateway.routes import Dependency
 from gateway.security.keys import public_id
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import key_in
+from gateway.soap.service import SoapService
 from gateway.subscriptions.lifecycle import SubscriptionUnknown
+from gateway.subscriptions.replication import Replication
+from gateway.subscriptions.table import SubscriptionTable
+from gateway.web.dependencies import Asking, refuse_when_stopping
 from gateway.web.parameters import Prefix
-from gateway.web.parts import Parts, Web, principal_of, refuse_when_stopping
 from gateway.web.proofs import Proving
 from gateway.web.validation import JsonRoute
 from gateway.web.views.subscriptions import EVENT_SUBSCRIPTIONS, manager_address
@@ -167,30 +171,42 @@ class View(BaseModel):
     config: ConfigView
 
 
+@dataclass(frozen=True, slots=True)
+class EventSubscriptionParts:
+    """What the routes of subscriptions to CloudEvents work with."""
+
+    asking: Asking
+    service: SoapService
+    table: SubscriptionTable
+    replication: Replication
+
+
 router = APIRouter(
     prefix=EVENT_SUBSCRIPTIONS,
     tags=["CloudEvents"],
     dependencies=[Depends(refuse_when_stopping)],
     route_class=JsonRoute,
 )
+PARTS = Dependency[EventSubscriptionParts]()
+Given = Annotated[EventSubscriptionParts, Depends(PARTS)]
 
 
 @router.post("", status_code=201, response_model_exclude_none=True)
 async def create_event_subscription(
-    wanted: Create, request: Request, response: Response, web: Parts
+    wanted: Create, request: Request, response: Response, parts: Given
 ) -> View:
     """Subscribe. The sink is asked whether it agrees (OPTIONS, `WebHook-Request-Origin`)."""
-    base = public_base(request.scope, web.http)
-    shown = client_certificate(request.scope, web.http)
+    base = public_base(request.scope, parts.asking.http)
+    shown = client_certificate(request.scope, parts.asking.http)
     subscription = await make(
-        web, wanted, principal_of(web, request), base, shown, await request.body()
+        parts.service, wanted, parts.asking.principal(request), base, shown, await request.body()
     )
     response.headers["Location"] = manager_address(subscription)
     return _view(subscription)
 
 
 async def make(
-    web: Web,
+    service: SoapService,
     wanted: Create,
     principal: Principal,
     base: str,
@@ -225,36 +241,38 @@ async def make(
     context = Context(
         EventForm(said.mode), version=Version.CLOUDEVENTS, operation=Operation.SUBSCRIBE
     )
-    return _subscribed(await web.service.execute(inbound, Incoming(context, subscribe)))
+    return _subscribed(await service.execute(inbound, Incoming(context, subscribe)))
 
 
 @router.get("/{key}", response_model_exclude_none=True)
-async def show_event_subscription(key: str, request: Request, web: Parts) -> View:
+async def show_event_subscription(key: str, request: Request, parts: Given) -> View:
     """A subscription as it is now."""
-    await _check(web, key)
-    return _view(await _execute(web, request, GetStatus(), Operation.GET_STATUS))
+    await _check(parts, key)
+    return _view(await _execute(parts, request, GetStatus(), Operation.GET_STATUS))
 
 
 @router.put("/{key}", response_model_exclude_none=True)
-async def extend_event_subscription(key: str, wanted: Extend, request: Request, web: Parts) -> View:
+async def extend_event_subscription(
+    key: str, wanted: Extend, request: Request, parts: Given
+) -> View:
     """Move the end of a subscription's lease. The whole subscription may be sent, as it was shown,
     with another `config.expires`, or the same."""
-    await _check(web, key)
-    now = _view(await _execute(web, request, GetStatus(), Operation.GET_STATUS))
+    await _check(parts, key)
+    now = _view(await _execute(parts, request, GetStatus(), Operation.GET_STATUS))
     shown = now.model_dump(mode="json", exclude_none=True)
     said = wanted.model_dump(mode="json", exclude_unset=True)
     if said == shown:
         return now
     _check_unchanged(said, shown)
     renew = Renew(_expiry(wanted.config.expires))
-    return _view(await _execute(web, request, renew, Operation.RENEW))
+    return _view(await _execute(parts, request, renew, Operation.RENEW))
 
 
 @router.delete("/{key}", status_code=204)
-async def delete_event_subscription(key: str, request: Request, web: Parts) -> None:
+async def delete_event_subscription(key: str, request: Request, parts: Given) -> None:
     """Unsubscribe."""
-    await _check(web, key)
-    await web.service.execute(*_asked(web, request, Unsubscribe(), Operation.UNSUBSCRIBE))
+    await _check(parts, key)
+    await parts.service.execute(*_asked(parts, request, Unsubscribe(), Operation.UNSUBSCRIBE))
 
 
 _METHODS = {"": "POST, OPTIONS", "/{key}": "GET, PUT, DELETE, OPTIONS"}
@@ -299,11 +317,11 @@ def _check_unchanged(said: Mapping[str, Any], shown: Mapping[str, Any], within: 
         )
 
 
-async def _check(web: Web, key: str) -> None:
+async def _check(parts: EventSubscriptionParts, key: str) -> None:
     """Refuse what is no bare key, and the key of a subscription in SOAP, to which this would
     otherwise lead as the address of its manager does."""
-    await web.replication.refresh()
-    entry = web.subscriptions.by_id(public_id(key.lower()))
+    await parts.replication.refresh()
+    entry = parts.table.by_id(public_id(key.lower()))
     if (
         key_in(key) != key.lower()
         or entry is None
@@ -312,8 +330,10 @@ async def _check(web: Web, key: str) -> None:
         raise SubscriptionUnknown
 
 
-async def _execute(web: Web, request: Request, asked: Asked, operation: Operation) -> Subscription:
-    return _subscribed(await web.service.execute(*_asked(web, request, asked, operation)))
+async def _execute(
+    parts: EventSubscriptionParts, request: Request, asked: Asked, operation: Operation
+) -> Subscription:
+    return _subscribed(await parts.service.execute(*_asked(parts, request, asked, operation)))
 
 
 def _subscribed(result: Result) -> Subscription:
@@ -323,12 +343,12 @@ def _subscribed(result: Result) -> Subscription:
 
 
 def _asked(
-    web: Web, request: Request, asked: Asked, operation: Operation
+    parts: EventSubscriptionParts, request: Request, asked: Asked, operation: Operation
 ) -> tuple[Inbound, Incoming]:
     inbound = Inbound(
         octets=b"",
-        principal=principal_of(web, request),
-        base=public_base(request.scope, web.http),
+        principal=parts.asking.principal(request),
+        base=public_base(request.scope, parts.asking.http),
         path=request.url.path,
     )
     context = Context(EventForm.STRUCTURED, version=Version.CLOUDEVENTS, operation=operation)

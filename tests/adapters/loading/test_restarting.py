@@ -141,10 +141,10 @@ async def test_the_gateway_goes_on(tmp_path: Path, scheme: str) -> None:
         await run.subscribe(speaker, speaker.wse_subscribe(consumer.url))
         await run.publish(EVENT.format(1))
         assert await consumer.have(1, SECONDS) == ["1"]
-        assert "broker" not in run.gateway.serving.web.readiness()
+        assert "broker" not in run.gateway.serving.site.readiness()
         Frail.interrupt()
-        await until(lambda: "broker" in run.gateway.serving.web.readiness(), SECONDS)
-        broker = run.gateway.serving.web.readiness()["broker"]
+        await until(lambda: "broker" in run.gateway.serving.site.readiness(), SECONDS)
+        broker = run.gateway.serving.site.readiness()["broker"]
         assert not broker["connected"]
         assert broker["last_error"].startswith("Connection")
         assert "s3cr" not in broker["last_error"]
@@ -154,7 +154,7 @@ async def test_the_gateway_goes_on(tmp_path: Path, scheme: str) -> None:
         assert refused.status == 503
         Frail.resume()
         await until(
-            lambda: bool(run.gateway.serving.web.readiness()["broker"]["connected"]), SECONDS
+            lambda: bool(run.gateway.serving.site.readiness()["broker"]["connected"]), SECONDS
         )
         await run.publish(EVENT.format(3))
         assert await consumer.have(2, SECONDS) == ["1", "3"]

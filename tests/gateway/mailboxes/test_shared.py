@@ -41,7 +41,9 @@ async def both(url: str) -> AsyncIterator[Both]:
         for store in stores:
             await store.start()
             stack.push_async_callback(store.close)
-        first, second = (Mailboxes(store, MailboxQuotas(idle=0.2, age=0.2)) for store in stores)
+        first, second = (
+            Mailboxes(store, MailboxQuotas(idle=0.2, age=0.2), shared=True) for store in stores
+        )
         await first.start()
         await second.start()
         yield first, second

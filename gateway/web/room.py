@@ -1,0 +1,173 @@
+"""The rooms of the web: CloudEvents and mailboxes over HTTP, and the JSON administration."""
+
+from gateway.channels.room import ChannelRoom, RelayRoom
+from gateway.delivery.room import DeliveryRoom
+from gateway.http import HttpLimits
+from gateway.mailboxes.room import MailboxRoom
+from gateway.parsing import Parsing
+from gateway.publishing.room import PublishingRoom
+from gateway.rooms import Room
+from gateway.routes import BoundRouter, Routes
+from gateway.security.intake import Intake
+from gateway.security.quotas import PrincipalRate
+from gateway.sequences.room import SequenceRoom
+from gateway.soap.service import SoapService
+from gateway.sources.room import SourceRoom
+from gateway.subscriptions.creation import SUBSCRIBES, SUBSCRIBES_AT_ONCE
+from gateway.subscriptions.explaining import Explainer
+from gateway.subscriptions.room import DeadLetterRoom, SubscriptionRoom
+from gateway.web import api, mailboxes, xregistry
+from gateway.web.api import channels as channel_routes
+from gateway.web.api import dead_letters as dead_letter_routes
+from gateway.web.api import destinations, links, messages, spool
+from gateway.web.api import mailboxes as mailbox_routes
+from gateway.web.api import relays as relay_routes
+from gateway.web.api import sequences as sequence_routes
+from gateway.web.api import sources as source_routes
+from gateway.web.api import subscriptions as subscription_routes
+from gateway.web.api import topics as topic_routes
+from gateway.web.catalogue import TopicCatalogue
+from gateway.web.dependencies import Asking
+from gateway.web.events import EventEndpoint, consents, event_routes
+from gateway.web.events import subscriptions as event_subscriptions
+from gateway.web.mailbox_streams import Streams
+from gateway.web.schemas import schema_routes
+
+
+class EventRoom(Room):
+    """CloudEvents over HTTP: events in, subscriptions, consents."""
+
+    def __init__(
+        self,
+        asking: Asking,
+        service: SoapService,
+        parsing: Parsing,
+        intake: Intake,
+        subscriptions: SubscriptionRoom,
+        limits: HttpLimits,
+    ) -> None:
+        self._web_hooks = subscriptions.web_hooks
+        self._endpoint = EventEndpoint(
+            service,
+            parsing,
+            limits=limits,
+            settings=asking.http,
+            identification=asking.identification,
+            admit_body=intake.check_body,
+        )
+        self._parts = event_subscriptions.EventSubscriptionParts(
+            asking, service, subscriptions.table, subscriptions.replication
+        )
+
+    def public_routes(self) -> Routes:
+        yield from event_routes(self._endpoint)
+        yield from schema_routes()
+        yield BoundRouter(event_subscriptions.router, event_subscriptions.PARTS.of(self._parts))
+        yield BoundRouter(consents.router, consents.WEB_HOOKS.of(self._web_hooks))
+
+
+class JsonMailboxRoom(Room):
+    """Mailboxes for programs that speak no SOAP."""
+
+    def __init__(
+        self,
+        asking: Asking,
+        service: SoapService,
+        parsing: Parsing,
+        room: MailboxRoom,
+        subscriptions: SubscriptionRoom,
+        replica: str,
+    ) -> None:
+        self._parts = mailboxes.MailboxParts(
+            asking=asking,
+            mailboxes=room.mailboxes,
+            removal=room.removal,
+            table=subscriptions.table,
+            renewal=subscriptions.renewal,
+            replication=subscriptions.replication,
+            feeds=subscriptions.feeds,
+            parsing=parsing,
+            service=service,
+            streams=Streams(
+                room.mailboxes,
+                parsing,
+                replica=replica,
+                draining=asking.draining,
+                visited=subscriptions.feeds.keep_alive_by_reading,
+            ),
+            making=PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many mailboxes."),
+        )
+
+    def public_routes(self) -> Routes:
+        return (BoundRouter(mailboxes.router, mailboxes.PARTS.of(self._parts)),)
+
+
+class AdministrationRoom(Room):
+    """The JSON administration, and the topics as a registry.
+
+    Args:
+        base: The gateway's public URL, for those who may ask at another listener than the public
+            one.
+    """
+
+    def __init__(
+        self,
+        asking: Asking,
+        service: SoapService,
+        subscriptions: SubscriptionRoom,
+        boxes: MailboxRoom,
+        sources: SourceRoom,
+        channels: ChannelRoom,
+        relays: RelayRoom,
+        sequences: SequenceRoom | None,
+        dead_letters: DeadLetterRoom,
+        publishing: PublishingRoom,
+        delivery: DeliveryRoom,
+        topics: TopicCatalogue,
+        explainer: Explainer,
+        *,
+        base: str,
+    ) -> None:
+        table, lifecycle = subscriptions.table, subscriptions.lifecycle
+        management = subscriptions.management
+        self._registry = xregistry.PARTS.of(xregistry.RegistryParts(base, topics))
+        self._given = {
+            **subscription_routes.PARTS.of(
+                subscription_routes.SubscriptionParts(
+                    base,
+                    asking,
+                    service,
+                    table,
+                    lifecycle,
+                    subscriptions.reports,
+                    management,
+                    explainer,
+                )
+            ),
+            **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),
+            **source_routes.SOURCES.of(sources.sources),
+            **channel_routes.PARTS.of(
+                channel_routes.ChannelParts(
+                    base, channels.channels, channels.links, table, management
+                )
+            ),
+            **links.LINKS.of(channels.links),
+            **relay_routes.PARTS.of(relay_routes.RelayParts(base, relays.tokens)),
+            **sequence_routes.PARTS.of(
+                sequence_routes.SequenceParts(
+                    sequences.sequences if sequences else None,
+                    subscriptions.sequences,
+                    table,
+                    lifecycle,
+                )
+            ),
+            **dead_letter_routes.LETTERS.of(dead_letters.letters),
+            **spool.SPOOL.of(publishing.spool),
+            **destinations.FAILURES.of(delivery.dispatchers.scheduler.troubles.counts),
+            **messages.TRACING.of(subscriptions.tracing),
+            **topic_routes.PARTS.of(topic_routes.TopicParts(base, topics)),
+        }
+
+    def administration_routes(self) -> Routes:
+        yield BoundRouter(api.router, self._given)
+        yield BoundRouter(xregistry.router, self._registry)
