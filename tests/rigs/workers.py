@@ -1,6 +1,6 @@
 """What each test needs from outside Python, on which worker it runs, in what order, and which runs.
 
-`make test` runs on one worker more than there are cores (pytest-xdist). All tests of a file are a
+`make test` runs on two workers a core (pytest-xdist). All tests of a file are a
 group, which one worker runs, so that a module's fixtures are made once. Brokers and PostgreSQL are
 shared by all workers (`tests.rigs.servers`). What cannot be shared, a broker that is stopped and a
 Spark, takes seconds to start: all its tests are one group, too.
@@ -52,11 +52,11 @@ QUICK = 3.0
 def count() -> int:
     """How many workers run the tests.
 
-    A test of a gateway waits for half of its time: for the disk, a server, a process, a deadline.
-    One worker more than there are cores keeps all cores busy; two more would also be in the way of
-    tests that have deadlines.
+    A test of a gateway waits for more than half of its time: for the disk, a server, a process, a
+    deadline. Two workers a core keep all cores busy; more would be in the way of tests that have
+    deadlines.
     """
-    return len(os.sched_getaffinity(0)) + 1
+    return 2 * len(os.sched_getaffinity(0))
 
 
 def mark(items: list[pytest.Item]) -> None:

@@ -161,6 +161,7 @@ async def test_one_is_killed(environment: dict[str, str], tmp_path: Path) -> Non
         await a.start()
 
 
+@pytest.mark.nightly
 async def test_one_is_frozen(environment: dict[str, str], tmp_path: Path) -> None:
     """Others take its work; when it goes on it leaves their messages alone."""
     async with consumers() as sinks, replicas(tmp_path, environment) as (a, b):

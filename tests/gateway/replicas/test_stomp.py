@@ -45,6 +45,7 @@ async def holder(*those: GatewayProcess) -> GatewayProcess:
     return found[0]
 
 
+@pytest.mark.nightly
 async def test_the_holder_dies_in_traffic(
     broker: ActiveMQ, cluster: PostgreSQL, tmp_path: Path
 ) -> None:
