@@ -124,7 +124,7 @@ class Channels:
             QuotaExceeded: There are too many.
         """
         if not NAME.fullmatch(name):
-            text = f"{quoted(name)} is no name of a channel: 1 to 64 of a-z, 0-9 and . _ -"
+            text = f"{quoted(name)} is not a channel name: use 1 to 64 of a-z, 0-9 and . _ -"
             raise Refused(Reason.MESSAGE_INVALID, text)
         await self._refresh()
         if name in self._open:

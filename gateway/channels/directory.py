@@ -332,7 +332,7 @@ def _levels(name: str) -> list[str]:
     except Refused:
         raise
     except Exception as error:
-        raise Refused(Reason.MESSAGE_INVALID, f"{name!r} is no distinguished name.") from error
+        raise Refused(Reason.MESSAGE_INVALID, f"{name!r} is not a distinguished name.") from error
     levels: list[list[str]] = [[]]
     for attribute, value, separator in parts:
         levels[-1].append(f"{attribute}={value}")
