@@ -7,7 +7,7 @@ come in. `filters.queries.selectors` is a door too: the conditions alone, over a
 
 from filters.queries.budget import SecondsLeft, Spent, seconds, unlimited
 from filters.queries.catalogue import Catalogue, Found, Search
-from filters.queries.described import ANYTHING, Conditions, Described
+from filters.queries.descriptions import ANYTHING, Conditions, Described
 from filters.queries.query import Query, compile_query, query_dialects
 from filters.queries.selector_syntax import Value
 from filters.queries.trees import document_text

@@ -1,4 +1,4 @@
-"""How long a query may take."""
+"""The time that a query may take."""
 
 from collections.abc import Callable
 from math import inf

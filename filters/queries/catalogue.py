@@ -1,4 +1,4 @@
-"""Many described things, and the answers to queries about them.
+"""A catalogue of many described things, which answers queries.
 
 Words and properties have inverted indexes (`filters.queries.postings`), documents have signatures
 (`filters.queries.trees`), texts are searched many at once (`filters.queries.regular`). All of them
@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from filters.matching.fallback.cost import DocumentSize
 from filters.queries.budget import SecondsLeft, unlimited
 from filters.queries.deciding import Clock, Decided, TimeIsOver, decided, in_parts, searched
-from filters.queries.described import ANYTHING, Conditions, Described
+from filters.queries.descriptions import ANYTHING, Conditions, Described
 from filters.queries.postings import Postings, Properties, in_all
 from filters.queries.query import Query
 from filters.queries.selector_candidates import candidates
@@ -282,7 +282,7 @@ class Search(Generic[Key]):
 
     @property
     def found(self) -> Found[Key]:
-        """What was found so far."""
+        """The keys that were found so far."""
         complete = self._complete and self._is_over
         return Found(tuple(self._keys), more=self._more, complete=complete)
 

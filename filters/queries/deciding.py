@@ -65,7 +65,7 @@ def searched(chunk: Chunk[Key], query: Query, clock: Clock) -> Iterator[list[Row
 
 
 class Length:
-    """How many bytes of text are searched in one go: so many as take some milliseconds. A regular
+    """The bytes of text that are searched in one go: as many as take some milliseconds. A regular
     expression may need a hundred times as long for a byte as another one."""
 
     def __init__(self) -> None:

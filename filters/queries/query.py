@@ -5,7 +5,7 @@ from math import inf
 from typing import TypeAlias
 
 from filters.dialects import QUERY_REGEX, QUERY_SQL, QUERY_STRING, QUERY_XQUERY, XPATH_1_0
-from filters.queries.described import Described
+from filters.queries.descriptions import Described
 from filters.queries.regular import RegularQuery, is_installed
 from filters.queries.selectors import Selector, parse_selector
 from filters.queries.trees import TreeQuery

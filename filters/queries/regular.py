@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from filters.extras import how_to_install
-from filters.queries.described import Described
+from filters.queries.descriptions import Described
 from filters.reasons import FilterError, Reason
 
 try:
@@ -25,7 +25,7 @@ MAX_MEMORY = 2**20
 MAX_SAID = 160
 
 _OF_WHOLE_TEXTS = re.compile(r"\\[AzZQEC]|\(\?[A-Za-z]*-?[A-Za-z]*m")
-"""What means something else within a line than within a text, or may."""
+"""Syntax that may mean something else within a line than within a text."""
 
 
 def is_installed() -> bool:

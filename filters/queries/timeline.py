@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from filters.matching.fallback.cost import DocumentSize
-from filters.queries.described import Described
+from filters.queries.descriptions import Described
 from filters.queries.regular import as_lines
 
 Key = TypeVar("Key")

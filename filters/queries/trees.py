@@ -43,7 +43,7 @@ ANY_NUMBER = ((1 << NUMBER_BITS) - 1) << NAME_BITS
 EVERYTHING = (1 << (NAME_BITS + NUMBER_BITS)) - 1
 _TEXTS = etree.XPath("//text()", smart_strings=False)
 _PIECES = (b"<!--", b"<![CDATA[", b"<?")
-"""What may part a text in two, of which each is a value: rare, and not worth telling apart."""
+"""Markup that may part a text into two values: rare, and not worth telling apart."""
 
 
 class TreeQuery:
@@ -60,7 +60,7 @@ class TreeQuery:
         self._cheap: DocumentSize | None = None
         """The last size that it was cheap for: things of one kind come one after the other."""
         self.masks = required(plan(parse_text(text, ())))
-        """What the signature of a document must have: all bits of one of these. None is none."""
+        """A document's signature must have all bits of one of these."""
 
     def holds(self, documents: Sequence[bytes], size: DocumentSize | None = None) -> bool | None:
         """Return True if it is true of one of *documents*; None where it is too expensive to find
@@ -107,7 +107,7 @@ def document_text(documents: Sequence[bytes]) -> str:
 
 
 class Summary(NamedTuple):
-    """What is kept of documents, so that most queries need not read them.
+    """A summary of documents, so that most queries need not read them.
 
     Attributes:
         signature: The bits of all documents together.

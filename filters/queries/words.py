@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from filters.queries.described import Described
+from filters.queries.descriptions import Described
 from filters.reasons import FilterError, Reason
 
 MAX_CHARACTERS = 1024
@@ -86,5 +86,5 @@ def _occurs(phrase: str, text: str) -> bool:
 
 
 def _inside_word(text: str, at: int) -> bool:
-    """Whether the place *at* has a part of one word on either side."""
+    """Return True if the place *at* has a part of one word on either side."""
     return 0 < at < len(text) and _WORD.fullmatch(text, at - 1, at + 1) is not None

@@ -119,7 +119,7 @@ def _truth(value: Any) -> bool:
 
 
 def _is_static(said: str) -> bool:
-    """Whether an error is of the query itself (the codes of XQuery 3.1, appendix G)."""
+    """Return True if an error is of the query itself (codes of XQuery 3.1, appendix G)."""
     return "XPST" in said or "XQST" in said or said.lstrip().startswith("Static error")
 
 

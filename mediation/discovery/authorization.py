@@ -1,4 +1,4 @@
-"""Who may publish on a protected topic, and who may subscribe to it.
+"""Check the right to publish on a protected topic, or to subscribe to it.
 
 A topic is protected when somebody advertised it. Its creator may do both; others what a Delegation
 of the creator gives them, until it ends. A Possession, made for one request alone, proves that the
@@ -94,7 +94,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether access is allowed, to whom, and for how long.
+    """The answer to an access request: allowed or not, to whom, and for how long.
 
     Attributes:
         denial: Why it is denied; None: it is allowed.

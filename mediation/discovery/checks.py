@@ -1,4 +1,4 @@
-"""What has to hold of a message before anybody acts on it.
+"""Check a message before anybody acts on it.
 
 `receive` is for messages, `check_advertisement` for advertisements wherever they come from, and
 `check_created` for the answer to a request for a topic. What a stranger can make us do grows in
@@ -47,7 +47,7 @@ from mediation.discovery.values import (
 from mediation.discovery.writing import canonical_document
 
 MAX_AHEAD = timedelta(seconds=60)
-"""How far another's clock may be ahead of ours."""
+"""The most that the clock of a sender may be ahead of ours."""
 MAX_LIFE = timedelta(minutes=10)
 """The longest time from Issued to Expires of a message."""
 MAX_SEEN = 100_000
@@ -67,7 +67,7 @@ class ReplayWindow:
         self._most = most
         self._seen: dict[tuple[str, str], datetime] = {}
         self._swept: datetime | None = None
-        """When those that are over were last looked for: a full window is not searched for each."""
+        """The time of the last purge: a full window is not searched for each message."""
 
     def admit(self, sender: str, id: str, *, expires: datetime, now: datetime) -> None:
         """Remember a message.
@@ -135,7 +135,7 @@ _SENDERS: Mapping[type, frozenset[Role | None]] = {
     TopicDiscoveryResponse: frozenset({Role.NODE, Role.ENTITY}),
     Refusal: frozenset({Role.NODE}),
 }
-"""Who may send a message; strangers have no role."""
+"""The role of the sender of each message; strangers have no role."""
 _ADDRESSED = (
     NodeDiscoveryResponse,
     TopicCreationRequest,
@@ -305,7 +305,7 @@ def _check_current(advertisement: AnyAdvertisement, now: datetime) -> None:
 
 
 class Standing(Enum):
-    """What an advertisement is beside the known one of its topic."""
+    """The relation of an advertisement to the known one of its topic."""
 
     NEWER = "newer"
     """It takes the other's place."""
@@ -324,7 +324,7 @@ def standing(known: CheckedAdvertisement, new: CheckedAdvertisement) -> Standing
 
 
 def _claim(advertisement: AnyAdvertisement) -> tuple[UUID, str, object]:
-    """Whose a topic is, and its synopsis, or what it is hidden in."""
+    """Return the creator of a topic and its synopsis, which may be encrypted."""
     claim = (
         advertisement.data
         if isinstance(advertisement, EncryptedAdvertisement)

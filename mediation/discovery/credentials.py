@@ -67,14 +67,14 @@ def read_credentials(key: bytes, certificates: bytes, password: bytes | None = N
 
 
 def serves(key: object) -> bool:
-    """Whether a public *key* is of a kind and size that signs."""
+    """Return True if a public *key* is of a kind and size that signs."""
     if isinstance(key, rsa.RSAPublicKey):
         return key.key_size >= SMALLEST_RSA
     return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _CURVES)
 
 
 def usage_of(certificate: x509.Certificate) -> x509.KeyUsage | None:
-    """What the key of *certificate* may be used for; None: it does not say, or not readably."""
+    """Return the key usage of *certificate*; None if it has none, or one that cannot be read."""
     try:
         return certificate.extensions.get_extension_for_class(x509.KeyUsage).value
     except (

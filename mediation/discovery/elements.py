@@ -7,21 +7,6 @@ from lxml import etree
 
 from mediation import names
 from mediation.discovery.errors import Fault, Malformed
-from mediation.discovery.parts import (
-    Children,
-    boolean,
-    canonical,
-    choice,
-    duration,
-    identifier,
-    instant,
-    is_token,
-    read_if,
-    text,
-    uri,
-    uuid,
-    word_of,
-)
 from mediation.discovery.values import (
     MAX_DESCRIPTORS,
     MAX_MESSAGE,
@@ -53,6 +38,21 @@ from mediation.discovery.values import (
     TopicDiscoveryRequest,
     TopicDiscoveryResponse,
     TopicWithdrawal,
+)
+from mediation.discovery.xml_fields import (
+    Children,
+    boolean,
+    canonical,
+    choice,
+    duration,
+    identifier,
+    instant,
+    is_token,
+    read_if,
+    text,
+    uri,
+    uuid,
+    word_of,
 )
 from mediation.soap.envelopes import local_name, namespace_of
 

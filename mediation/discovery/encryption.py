@@ -24,13 +24,13 @@ from filters.documents import parse_own
 from mediation import names
 from mediation.discovery.credentials import SMALLEST_RSA, Credentials, usage_of
 from mediation.discovery.errors import DecryptionFailed, Malformed
-from mediation.discovery.parts import Children, attribute, canonical, text
 from mediation.discovery.values import (
     MAX_RESPONSE,
     Creator,
     EncryptedAdvertisement,
     TopicAdvertisement,
 )
+from mediation.discovery.xml_fields import Children, attribute, canonical, text
 from mediation.discovery.xml_signature import decode_base64
 from mediation.soap.envelopes import xml_text
 
@@ -43,12 +43,12 @@ _BEGINNING = re.compile(rb"\s*(?:<\?xml[^>]*\?>)?\s*<(?:[^\s<>:/]+:)?EncryptedDa
 
 
 def is_encrypted(octets: bytes) -> bool:
-    """Whether *octets* begin as an encrypted message does."""
+    """Return True if *octets* begin as an encrypted message does."""
     return _BEGINNING.match(octets) is not None
 
 
 def can_receive(certificate: x509.Certificate) -> bool:
-    """Whether messages can be encrypted for the holder of *certificate*: its key is RSA, large
+    """Return True if messages can be encrypted for *certificate*: its key is RSA, large
     enough, and certified for the encipherment of keys."""
     key = certificate.public_key()
     usage = usage_of(certificate)

@@ -1,4 +1,4 @@
-"""What can be wrong with a message of topic discovery."""
+"""Errors in messages of topic discovery."""
 
 from enum import Enum
 

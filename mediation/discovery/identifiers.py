@@ -1,4 +1,4 @@
-"""Who entities and nodes are: identifiers that only the holder of a key can claim.
+"""Identifiers of entities and nodes, which only the holder of a key can claim.
 
 An identifier begins with ``e-`` (entity) or ``tdn-`` (node); what follows is the beginning of the
 SHA-256 of the key's SubjectPublicKeyInfo, so that it outlives the certificate. Who has no key is
@@ -19,14 +19,14 @@ _DIGITS = 32
 
 
 class Role(Enum):
-    """What a key is of. The value begins its identifiers."""
+    """The owner of a key: a node or an entity. The value begins its identifiers."""
 
     ENTITY = "e-"
     NODE = "tdn-"
 
 
 STRANGER = "x-"
-"""How the identifier of somebody without a key begins."""
+"""The beginning of the identifier of an entity without a key."""
 
 
 def identifier_of(certificate: Certificate, role: Role) -> str:
@@ -42,12 +42,12 @@ def stranger(random: UUID) -> str:
 
 
 def is_stranger(identifier: str) -> bool:
-    """Whether *identifier* is of somebody without a key."""
+    """Return True if *identifier* is of an entity without a key."""
     return identifier.startswith(STRANGER)
 
 
 def role_of(identifier: str) -> Role | None:
-    """What the holder of *identifier* says it is; None: somebody without a key."""
+    """Return the role that *identifier* begins with; None for an entity without a key."""
     return next((role for role in Role if identifier.startswith(role.value)), None)
 
 

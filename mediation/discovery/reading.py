@@ -22,7 +22,6 @@ from filters.documents import parse_own
 from mediation import names
 from mediation.discovery.elements import CARRIERS, ELEMENTS
 from mediation.discovery.errors import Malformed
-from mediation.discovery.parts import canonical, uuid
 from mediation.discovery.values import (
     ID_PREFIXES,
     MAX_RESPONSE,
@@ -30,6 +29,7 @@ from mediation.discovery.values import (
     EncryptedAdvertisement,
     TopicAdvertisement,
 )
+from mediation.discovery.xml_fields import canonical, uuid
 from mediation.discovery.xml_signature import XmlSignature, cut_signature
 from mediation.soap.envelopes import local_name
 
@@ -149,7 +149,7 @@ _IDS = etree.XPath(
 )
 
 _LIKE_IDS = (b'ID="', b'Id="', b'id="')
-"""What attributes of such names have in canonical form."""
+"""The text before the values of such attributes in canonical form."""
 
 
 def _whole(signed: bytes) -> etree._Element:
@@ -175,7 +175,7 @@ def _whole(signed: bytes) -> etree._Element:
 
 
 def _may_have_id(owner: etree._Element, value: str) -> bool:
-    """Whether *owner* is signed, as far up as its document goes."""
+    """Return True if *owner* is signed, as far up as its document goes."""
     known = ELEMENTS.get(owner.tag)
     if known is None or not known.prefix or owner.get("ID") != value:
         return False

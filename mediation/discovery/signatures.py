@@ -1,4 +1,4 @@
-"""Who signed a message: digest, signature, certificates up to an anchor, identifier.
+"""Verify signatures: digest, signature, certificates up to an anchor, identifier.
 
 There are two sets of anchors, for nodes and for entities, that have nothing in common: else any
 entity could sign advertisements as a node. That the identifier of a key is the one that a message
@@ -99,7 +99,7 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Who signed: the identifier that its key gives, and its certificate."""
+    """The signer of a message: the identifier that its key gives, and its certificate."""
 
     identifier: str
     role: Role
@@ -199,7 +199,7 @@ class Verifier:
         return chain
 
     def _is_anchor_of_others(self, certificate: x509.Certificate, role: Role) -> bool:
-        """Whether *certificate*, or another with its key, is an anchor of any role but *role*."""
+        """Return True if *certificate*, or another with its key, is an anchor of another role."""
         others = [self.trust.anchors(each) for each in Role if each is not role]
         return any(
             fingerprint_of(certificate) in each.fingerprints
@@ -263,7 +263,7 @@ def _key_of(certificate: x509.Certificate) -> bytes:
 
 
 def _issued(one: x509.Certificate, other: x509.Certificate) -> bool:
-    """Whether *one* certified *other*."""
+    """Return True if *one* certified *other*."""
     try:
         other.verify_directly_issued_by(one)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):

@@ -23,16 +23,16 @@ from filters.extras import how_to_install
 from mediation import names
 from mediation.discovery.credentials import Credentials
 from mediation.discovery.errors import Crowded
-from mediation.discovery.parts import attribute, canonical
 from mediation.discovery.values import MAX_MESSAGE, MAX_RESPONSE, Signable, TopicDiscoveryResponse
 from mediation.discovery.writing import write
+from mediation.discovery.xml_fields import attribute, canonical
 
 if TYPE_CHECKING:
     from signxml.signer import XMLSigner
 
 
 def can_sign() -> bool:
-    """Whether signxml is installed."""
+    """Return True if signxml is installed."""
     return importlib.util.find_spec("signxml") is not None
 
 

@@ -22,16 +22,16 @@ from filters import Step, Topic, dialects
 from filters.documents import parse_own
 from mediation import names
 from mediation.discovery.errors import SynopsisRefused
-from mediation.discovery.parts import canonical, is_token, urn
 from mediation.discovery.values import MAX_TOKEN, Property, Synopsis, SynopsisType
 from mediation.discovery.writing import canonical_document
+from mediation.discovery.xml_fields import canonical, is_token, urn
 
 MAX_LEVELS = 16
 """The most levels of a path, with the UUID's."""
 MAX_SYNOPSIS = 16 * 2**10
 """The most bytes of a placeholder."""
 TOKEN = "{uuid}"
-"""What stands for the level of the UUID in the placeholder of a path."""
+"""The level for the UUID in the placeholder of a path."""
 UUID_NAME = "uuid"
 """The tag, and the property, that holds the UUID."""
 _TOPIC_ID = f"{{{names.TDN}}}TopicId"
@@ -142,7 +142,7 @@ _PLACERS: Mapping[SynopsisType, Callable[[Synopsis, UUID], Synopsis]] = {
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to subscribe to for a topic: a topic of the messaging system, or else a content filter.
+    """The subscription for a topic: a topic of the messaging system, or else a content filter.
 
     Attributes:
         dialect: The dialect of *expression*, a URI; None where there is a topic.
@@ -154,7 +154,7 @@ class Selection:
 
 
 def selection_of(synopsis: Synopsis, topic_id: UUID) -> Selection:
-    """What to subscribe to for the topic of a finished *synopsis*.
+    """Return the subscription for the topic of a finished *synopsis*.
 
     Raises:
         SynopsisRefused: It does not have the UUID where a node puts it.

@@ -30,7 +30,7 @@ DEFAULT_RESULTS = 100
 MAX_TOKEN = 80
 """The most characters of the name of a property, and of a level of a path."""
 ID_PREFIXES = ("m-", "adv-", "sadv-", "dlg-", "pos-")
-"""How the ID of a signed element begins. No other attribute may look like one."""
+"""The beginnings of IDs of signed elements. No other attribute may begin so."""
 
 
 class Purpose(Enum):
@@ -44,7 +44,7 @@ class Right(Enum):
 
 
 class Scope(Enum):
-    """Who is to answer a query: nodes, or the creators of topics themselves."""
+    """The receivers of a query: nodes, or the creators of topics themselves."""
 
     NODES = "nodes"
     ENTITIES = "entities"
@@ -98,7 +98,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Descriptors:
-    """What describes a topic to people and queries. A document is one element, in exclusive
+    """The description of a topic, for people and queries. A document is one element, in exclusive
     canonical form once it was read."""
 
     paths: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ class Descriptors:
 
 @dataclass(frozen=True, slots=True)
 class Synopsis:
-    """What an event of a topic is marked with.
+    """The mark of a topic's events.
 
     Attributes:
         text: Of a path, an integer, or tags.
@@ -128,7 +128,7 @@ class Synopsis:
 
 @dataclass(frozen=True, slots=True)
 class Creator:
-    """Who makes a topic: the identifier that its key gives, and what it calls itself."""
+    """The creator of a topic: the identifier that its key gives, and its name."""
 
     entity_id: str
     name: str | None = None
@@ -183,7 +183,7 @@ class SignedTopicAdvertisement:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What every message says of itself. ``to`` is there where it is meant for one alone."""
+    """The head of every message. ``to`` names the receiver of a message for one alone."""
 
     message_id: UUID
     sender: str
@@ -347,8 +347,8 @@ class Possession:
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """What a request for a protected topic brings: a signed Possession, unless a client certificate
-    of TLS stands for it, and a signed Delegation unless the topic is its sender's own."""
+    """The proof of a request for a protected topic: a signed Possession, unless a client
+    certificate of TLS stands for it, and a signed Delegation unless the topic is the sender's."""
 
     possession: bytes | None
     delegation: bytes | None = None
@@ -364,12 +364,12 @@ Message: TypeAlias = (
     | TopicDiscoveryResponse
     | Refusal
 )
-"""What has a head."""
+"""Elements with a head."""
 AnyAdvertisement: TypeAlias = TopicAdvertisement | EncryptedAdvertisement
 Signable: TypeAlias = (
     Message | AnyAdvertisement | SignedTopicAdvertisement | Delegation | Possession
 )
-"""What is signed: it has an ID."""
+"""Elements that are signed; they have an ID."""
 Element: TypeAlias = Signable | Authorization
 """Everything that can be the outermost element of a document of topic discovery."""
 

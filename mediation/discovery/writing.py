@@ -8,14 +8,6 @@ from typing import Any
 
 from filters.documents import parse_own
 from mediation import names
-from mediation.discovery.parts import (
-    attribute,
-    canonical,
-    duration_text,
-    instant_text,
-    leaf,
-    urn,
-)
 from mediation.discovery.values import (
     MAX_RESULTS,
     Authorization,
@@ -42,6 +34,14 @@ from mediation.discovery.values import (
     TopicDiscoveryRequest,
     TopicDiscoveryResponse,
     TopicWithdrawal,
+)
+from mediation.discovery.xml_fields import (
+    attribute,
+    canonical,
+    duration_text,
+    instant_text,
+    leaf,
+    urn,
 )
 
 

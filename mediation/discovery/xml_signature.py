@@ -30,7 +30,7 @@ from lxml import etree
 
 from mediation import names
 from mediation.discovery.errors import Malformed, SignatureRefused
-from mediation.discovery.parts import Children, canonical, text
+from mediation.discovery.xml_fields import Children, canonical, text
 
 MAX_CERTIFICATES = 8
 """The most certificates that a signature brings."""
@@ -47,7 +47,7 @@ class Method(Enum):
 
 @dataclass(frozen=True, slots=True)
 class XmlSignature:
-    """What a signature says; nothing of it is true yet.
+    """The content of a signature, before it is verified.
 
     Attributes:
         signed_info: In canonical form: what the key signed.

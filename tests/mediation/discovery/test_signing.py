@@ -18,8 +18,8 @@ from mediation.discovery import (
     write,
 )
 from mediation.discovery.errors import Malformed, SignatureRefused
-from mediation.discovery.parts import canonical
 from mediation.discovery.signing import _sign, sign, sign_canonical
+from mediation.discovery.xml_fields import canonical
 from mediation.discovery.xml_signature import SIGNATURE, _read, _read_plain
 from tests.rigs import discovery, discovery_strategies
 from tests.rigs.discovery import NOW, TOPIC_ID

@@ -1,5 +1,5 @@
-"""The parts that elements of topic discovery are made of: read strictly, as the schema has them,
-and written in exclusive canonical form."""
+"""Read the fields of elements strictly, as the schema has them, and write them in exclusive
+canonical form."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -77,7 +77,7 @@ class Children:
         return child
 
     def many(self, name: str) -> list[etree._Element]:
-        """Take all of that *name* that come next."""
+        """Take all children of that *name* that come next."""
         found = []
         while (child := self.maybe(name)) is not None:
             found.append(child)
@@ -145,7 +145,7 @@ def identifier(element: etree._Element) -> str:
 
 
 def is_identifier(word: str) -> bool:
-    """Whether *word* can be the identifier of an entity or a node."""
+    """Return True if *word* can be the identifier of an entity or a node."""
     return _IDENTIFIER.fullmatch(word) is not None
 
 
@@ -196,7 +196,7 @@ def uri(element: etree._Element) -> str:
 
 
 def is_token(word: str) -> bool:
-    """Whether *word* is the name of a property, or a level of a path: an NCName, not too long."""
+    """Return True if *word* is an NCName that is short enough for a property or a path level."""
     return len(word) <= MAX_TOKEN and _TOKEN.fullmatch(word) is not None
 
 

@@ -1,4 +1,4 @@
-"""Described things: what somebody says of a thing so that others can find it."""
+"""Descriptions of things, by which others find them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from filters.queries.selector_syntax import Value
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What is said of one thing. Not changed once it is made, its properties neither.
+    """The description of one thing. Neither it nor its properties are changed later.
 
     Args:
         created: Aware.
@@ -17,7 +17,7 @@ class Described:
         documents: XML in UTF-8 that `filters.parse_document` has passed, or that is our own.
         document_text: The text in *documents*, as `filters.queries.document_text` makes it, where
             it is to be searched.
-        synopsis_path: What messages about it are marked with, where that is a path.
+        synopsis_path: The mark of messages about it, where that is a path.
     """
 
     created: datetime
@@ -32,8 +32,8 @@ class Described:
     synopsis_path: str | None = None
 
     def described_texts(self) -> Iterator[str]:
-        """Return what words are looked for in: paths, texts, keywords, texts of properties, and
-        the text of documents."""
+        """Return the texts in which words are looked for: paths, texts, keywords, texts of
+        properties, and the text of documents."""
         yield from self.paths
         yield from self.texts
         yield from self.keywords
@@ -44,8 +44,8 @@ class Described:
             yield self.document_text
 
     def searched_texts(self) -> Iterator[str]:
-        """Return what a regular expression is tried with, one by one: what words are looked for
-        in, and the path of the synopsis."""
+        """Return the texts that a regular expression is tried with: those of words, and the path
+        of the synopsis."""
         yield from self.described_texts()
         if self.synopsis_path is not None:
             yield self.synopsis_path
