@@ -4,7 +4,8 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from copy import copy
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from adapters.broker.connection_state import ConnectionState
 from adapters.broker.outages import Outages
@@ -37,6 +38,11 @@ class Lost(Exception):
     """
 
     by_peer = False
+
+    def anew(self) -> Self:
+        """The same for one more caller to raise: a shared exception gathers the frames of all who
+        raise it, and keeps them alive."""
+        return copy(self)
 
 
 class Reconnect(Exception):

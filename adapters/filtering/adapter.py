@@ -86,6 +86,7 @@ class XPathFilterAdapter:
         producer: Callable[[Collection[View]], Awaitable[Mapping[View, bytes]]] | None = None,
     ) -> None:
         self._adapter = adapter
+        self._unreadable = adapter.capabilities.unreadable
         self._once = once
         self._producer = producer
         self._settled = settled
@@ -274,8 +275,7 @@ class XPathFilterAdapter:
 
     def _fault_of(self, delivery: Delivery) -> str:
         """Return why the message of *delivery* could not be read, "" if it could."""
-        unreadable = self._adapter.capabilities.unreadable
-        return "" if unreadable is None else unreadable(delivery)
+        return "" if self._unreadable is None else self._unreadable(delivery)
 
     async def _match(self, notification: Notification, selected: Interest | None) -> Matching[str]:
         """Match *notification*. A failure counts as no match and is logged: else one message would

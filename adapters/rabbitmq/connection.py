@@ -280,7 +280,7 @@ class Connection:
             [opened, channel.closed], timeout=ANSWER, return_when=asyncio.FIRST_COMPLETED
         )
         if channel.closed.done():
-            raise channel.closed.result()
+            raise channel.closed.result().anew()
         if not opened.done():
             raise Lost(f"the broker opened no channel within {ANSWER:.0f} s")
         return channel

@@ -148,7 +148,7 @@ class Connection(asyncio.Protocol):
         receipt = f"r{self._number}"
         answer: asyncio.Future[None] = self._loop.create_future()
         if self.closed.done():
-            answer.set_exception(self.closed.result())
+            answer.set_exception(self.closed.result().anew())
         else:
             self._asked[receipt] = answer
         return receipt, answer
@@ -331,7 +331,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         for answer in (self._connected, *self._asked.values()):
             if not answer.done():
-                answer.set_exception(lost)
+                answer.set_exception(lost.anew())
                 answer.exception()  # Marks it as retrieved: there may be no waiter.
         self._asked.clear()
 

@@ -143,7 +143,7 @@ class Consuming:
             self.established = True
             ready()
             await asyncio.wait([connection.closed])
-        raise connection.closed.result()
+        raise connection.closed.result().anew()
 
     async def serve_partition(
         self, partition: int, connection: Connection, ready: Callable[[], None]
@@ -153,7 +153,7 @@ class Consuming:
             await session.subscriptions.consume(partition)
             ready()
             await asyncio.wait([connection.closed])
-        raise connection.closed.result()
+        raise connection.closed.result().anew()
 
     def deliveries(self) -> AsyncIterator[PrefetchedDelivery]:
         """As `Adapter.deliveries`."""

@@ -3,10 +3,11 @@
 import asyncio
 import re
 from typing import Annotated
+from urllib.parse import unquote, urlsplit
 
 import typer
 
-from filters import Refused, parse_document
+from filters import DEFAULT_TOPIC, Refused, parse_document
 from gateway.cli.documents import read_document
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import (
@@ -98,14 +99,32 @@ def publish(
                 message_id = await client.publish(payload, topic=topic)
                 if not reliable:
                     await client.finish()
+                used = _topic_used(gateway, version, payload, topic)
                 if output is Form.JSON:
-                    json_line({"file": name, "topic": topic, "message_id": message_id})
+                    json_line({"file": name, "topic": used, "message_id": message_id})
                 else:
-                    line(f"published {_shown(name)}{f' to {topic}' if topic else ''}")
+                    line(f"published {_shown(name)}{f' to {used}' if used else ''}")
             if reliable:
                 await client.finish()
 
     asyncio.run(run())
+
+
+def _topic_used(gateway: str, version: Version, payload: bytes, topic: str | None) -> str | None:
+    """The topic that a gateway publishes *payload* on; None at an endpoint of somebody else, which
+    may think of any where the command names none."""
+    if version is Version.GRID_EVENTS:
+        from gateway.client.grid_events.client import event_of
+
+        own = event_of(payload, topic).topic
+        return None if own is None else str(own)
+    path = urlsplit(gateway).path
+    if topic or path.startswith(_TOPIC_PATHS):
+        return topic or unquote(path.partition("/topic/")[2])
+    return str(DEFAULT_TOPIC) if path.rstrip("/") in ("", "/soap", "/events") else None
+
+
+_TOPIC_PATHS = ("/soap/topic/", "/events/topic/")
 
 
 def _check_reliable(gateway: str, version: Version) -> None:

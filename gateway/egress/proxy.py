@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from gateway.egress.addresses import Target
 from gateway.model.hosts import host_and_port
 
-MAX_HEAD = 8 * 1024
+MAX_HEAD = 96 * 1024
 """Octets of the answer to CONNECT."""
 DEFAULT_PORT = 3128
 _URL = re.compile(
@@ -21,7 +21,11 @@ _URL = re.compile(
         (?::(?P<port>[0-9]{1,5}))?/?""",
     re.VERBOSE,
 )
-_STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
+_STATUS = re.compile(rb"HTTP/1\.[0-9] +([0-9]{3})[ \t\r\n]")
+_END = re.compile(rb"\r?\n\r?\n")
+"""The end of a head, with or without the CR of its lines, as in the answers of consumers."""
+_INTERIM = 8
+"""Interim answers (1xx) before the final one."""
 
 
 class TunnelRefused(OSError):
@@ -70,15 +74,32 @@ class Proxy:
             lines.append(f"Proxy-Authorization: {self.authorization}")
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(sock, "\r\n".join([*lines, "", ""]).encode("ascii"))
-        head = b""
-        while b"\r\n\r\n" not in head:
-            piece = await loop.sock_recv(sock, MAX_HEAD - len(head))
-            head += piece
-            if not piece or len(head) >= MAX_HEAD:
-                raise TunnelRefused("the proxy answers nothing that can be read")
-        status = _STATUS.match(head)
-        if status is None or not status[1].startswith(b"2"):
-            raise TunnelRefused(f"the proxy answers {status[1].decode() if status else 'no HTTP'}")
-        if not head.endswith(b"\r\n\r\n"):
+        came = b""
+        for _ in range(_INTERIM + 1):
+            status, came = await _read_answer(sock, came)
+            if not status.startswith("1"):
+                break
+        if not status.startswith("2"):
+            raise TunnelRefused(f"the proxy answers {status}")
+        if came:
             # Nobody speaks before we do: these octets are the proxy's own, and none of the peer's.
             raise TunnelRefused("the proxy says more than it was asked")
+
+
+async def _read_answer(sock: socket.socket, came: bytes) -> tuple[str, bytes]:
+    """Read the head of an answer, which begins with what *came*: its status, and what stands behind
+    it.
+
+    Raises:
+        TunnelRefused: It cannot be read.
+    """
+    loop = asyncio.get_running_loop()
+    while (end := _END.search(came)) is None:
+        piece = await loop.sock_recv(sock, MAX_HEAD - len(came))
+        came += piece
+        if not piece or len(came) >= MAX_HEAD:
+            raise TunnelRefused("the proxy answers nothing that can be read")
+    status = _STATUS.match(came)
+    if status is None:
+        raise TunnelRefused("the proxy answers no HTTP")
+    return status[1].decode(), came[end.end() :]

@@ -41,10 +41,7 @@ class GridClient(Speaker):
             Refused: *payload* is not one acceptable XML element (a `ValueError` with line and
                 column where it is not well-formed).
         """
-        payload, id_ = xml_payload(body_element(payload), None), fresh_id()
-        now = datetime.now(UTC)
-        notification = Notification(id_, SOURCE, payload, now, read_topic(topic))
-        event = read_payload(payload) or made_event(notification, SOURCE)
+        event, id_ = event_of(body_element(payload), topic), fresh_id()
         await call(self._caller, port_at(self._address), *write_handle_event(event))
         return id_
 
@@ -114,3 +111,10 @@ def _example(topic: str) -> Event | None:
         return None
     path = ".".join(step.name for step in one.steps)
     return Event(one.steps[0].namespace, path)
+
+
+def event_of(payload: bytes, topic: str | None) -> Event:
+    """The event that *payload* is, or that it becomes as a message on *topic*."""
+    payload = xml_payload(payload, None)
+    notification = Notification(fresh_id(), SOURCE, payload, datetime.now(UTC), read_topic(topic))
+    return read_payload(payload) or made_event(notification, SOURCE)

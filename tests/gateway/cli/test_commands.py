@@ -83,6 +83,20 @@ def only_line(text: str) -> str:
 # Listening and publishing.
 
 
+@pytest.mark.parametrize("spec", ["wsn-1.3", "grid-events", "cloudevents"])
+def test_the_topic_that_is_used_without_one_is_said(
+    gateway: RunningGateway, folder: Path, spec: str
+) -> None:
+    topic = {"grid-events": "{urn:w}Warning"}.get(spec, "wseTopic")
+    payload = b"<Warning xmlns='urn:w'/>"
+    with listen(
+        gateway, "--topic", topic, "--spec", "wsn-1.3", "--count", "1", cwd=folder
+    ) as heard:
+        done = publish(gateway, "--spec", spec, cwd=folder, payload=payload)
+        assert only_line(done.stdout) == f"published standard input to {topic}"
+        assert heard.end() == 0
+
+
 @pytest.mark.parametrize(("from_", "to"), PAIRS)
 def test_what_one_publishes_the_other_prints(
     gateway: RunningGateway, folder: Path, from_: str, to: str

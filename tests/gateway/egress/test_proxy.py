@@ -43,6 +43,7 @@ from tests.rigs.scripted_peers import (
 from tests.rigs.soap_tcp import message as message_of
 from tests.rigs.soap_tcp import until
 
+OPENED = b"HTTP/1.1 200 Connection established\r\nVia: 1.1 small\r\n\r\n"
 ANSWERED = b"HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -53,7 +54,8 @@ class SmallProxy:
         seen: The first line of each request to the proxy itself.
     """
 
-    def __init__(self, user: str = "") -> None:
+    def __init__(self, user: str = "", opened: bytes = OPENED) -> None:
+        self._opened = opened
         self._user = b"Basic " + b64encode(user.encode()) if user else b""
         self.seen: list[bytes] = []
         self.heads: list[bytes] = []
@@ -79,7 +81,7 @@ class SmallProxy:
                 continue
             try:
                 if method == b"CONNECT":
-                    writer.write(b"HTTP/1.1 200 Connection established\r\nVia: 1.1 small\r\n\r\n")
+                    writer.write(self._opened)
                 else:
                     path = b"/" + url.split(b"/", 3)[3]
                     back.write(head.replace(url, path, 1))
@@ -240,8 +242,18 @@ class TestTunnel:
             peer.transport.abort()
             dialer.close()
 
-    async def test_via_goes_through_a_tunnel(self) -> None:
-        small = SmallProxy()
+    @pytest.mark.parametrize(
+        "opened",
+        [
+            pytest.param(OPENED, id="plain"),
+            pytest.param(b"HTTP/1.0 200\nVia: small\n\n", id="bare LF, no reason"),
+            pytest.param(b"HTTP/1.1 102 Wait\r\n\r\n" + OPENED, id="interim"),
+            pytest.param(b"HTTP/1.1  200 OK\r\n folded\r\nno field\r\n\r\n", id="odd lines"),
+            pytest.param(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 9000 + b"\r\n\r\n", id="long"),
+        ],
+    )
+    async def test_via_goes_through_a_tunnel(self, opened: bytes) -> None:
+        small = SmallProxy(opened=opened)
         async with consuming(keeping) as consumer, consuming(small) as proxy:
             row = {"address": "*", "via": f"http://via.example:{consumer.port}"}
             async with sending(proxy.port, row) as transport:
@@ -259,7 +271,7 @@ class TestTunnel:
             pytest.param(b"HTTP/1.1 2000 OK\r\n\r\n", FailureKind.CONNECT, id="no status"),
             pytest.param(b"HTTP/1.1 200 OK\r\n\r\nmore", FailureKind.CONNECT, id="octets after it"),
             pytest.param(
-                b"HTTP/1.1 200 OK\r\nX: " + b"x" * 9000 + b"\r\n\r\n",
+                b"HTTP/1.1 200 OK\r\nX: " + b"x" * 98_400 + b"\r\n\r\n",
                 FailureKind.CONNECT,
                 id="a long head",
             ),
