@@ -1,8 +1,8 @@
 """Peculiarities of peers: one readable table of who does what, and what is done about it.
 
-A peculiarity is recognised in what a peer sends, by its Subscribe, or named by an operator for a
-consumer (``profile`` of ``consumers`` in the settings). The data of the rows is read by the rooms
-above, which know no peers.
+A peculiarity is recognised in what a peer sends, by its Subscribe, or named by an operator: for a
+consumer (``profile`` of ``consumers`` in the settings) or for a producer (``profile`` of a source).
+The data of the rows is read by the rooms above, which know no peers.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from filters import Topic, dialects, parse_clark
 from filters.topics import IHE
 from mediation import names
 from mediation.model.messages import Packaging, Subscription
-from mediation.model.versions import Soap, Wsa
+from mediation.model.versions import Soap, Version, Wsa
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -24,11 +24,37 @@ class Sending:
 
     Attributes:
         http: The version of HTTP that is spoken to it.
-        attachments: What they go to it in.
+        attachments: The packaging in which attachments go to it.
     """
 
     http: str | None = None
     attachments: Packaging | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """How a producer is asked, at which the gateway subscribes.
+
+    Attributes:
+        text: The help of `dragoman sources add` for it.
+        soap: The version of SOAP; None: the one that clients of the specification speak.
+        addressing: Whether requests have headers of WS-Addressing.
+        pauses: Whether its subscriptions can be paused.
+        checks: Whether its subscriptions can be asked how they are, otherwise than by Renew.
+        wsa: The version of WS-Addressing; None: the one that clients of the specification speak.
+        version: The only specification that it goes with; None: any.
+        management: Whether it is a service of WS-Management, with resources, delivery modes,
+            heartbeats and bookmarks.
+    """
+
+    text: str
+    soap: Soap | None = None
+    addressing: bool = True
+    pauses: bool = True
+    checks: bool = True
+    wsa: Wsa | None = None
+    version: Version | None = None
+    management: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +104,7 @@ class Profile:
             each character that XML forbids is read as U+FFFD.
         fits: Whether a subscription was made so; None where that is not what tells.
         sending: For a consumer that an operator gives this profile.
+        producer: For a source that an operator gives this profile.
     """
 
     name: str
@@ -97,11 +124,12 @@ class Profile:
     mended: frozenset[str] = frozenset()
     fits: Callable[[Subscription], bool] | None = None
     sending: Sending | None = None
+    producer: Producer | None = None
 
     @property
     def how(self) -> str:
         """How it is found."""
-        if self.sending is not None:
+        if self.sending is not None or self.producer is not None:
             return "set"
         return "by the message" if self.fits is None else "by its Subscribe"
 
@@ -357,12 +385,81 @@ _ROWS = (
         "SOAP Messages with Attachments, W3C Note of 11 December 2000",
         sending=Sending(attachments=Packaging.NONE),
     ),
+    Profile(
+        "soap-1.1",
+        "producers that know SOAP 1.1 alone",
+        "read no request in SOAP 1.2",
+        "they are asked in SOAP 1.1",
+        "Simple Object Access Protocol (SOAP) 1.1, W3C Note of 8 May 2000",
+        producer=Producer("as its specification says, in SOAP 1.1", soap=Soap.V1_1),
+    ),
+    Profile(
+        "cxf",
+        "Apache CXF's WS-Notification, Red Hat A-MQ",
+        "read no addressing headers, and can neither be paused nor asked how a subscription is",
+        "they are sent none, and asked by Renew alone",
+        "apache/cxf, services/wsn: WsnBrokerTest.java",
+        producer=Producer(
+            "Apache CXF, Red Hat A-MQ, without addressing headers, pausing and asking",
+            soap=Soap.V1_1,
+            addressing=False,
+            pauses=False,
+            checks=False,
+        ),
+    ),
+    Profile(
+        "dpws",
+        "devices of DPWS 1.1 and SDC",
+        "speak WS-Eventing 2004/08 with WS-Addressing 1.0, and cannot be paused",
+        "they are asked so",
+        "Devices Profile for Web Services 1.1, OASIS Standard; Draegerwerk/sdc11073",
+        producer=Producer(
+            "devices of DPWS 1.1 and SDC, with WS-Addressing 1.0, for wse-2004-08",
+            soap=Soap.V1_2,
+            pauses=False,
+            wsa=Wsa.V2005_08,
+        ),
+    ),
+    Profile(
+        "dpws-1.0",
+        "devices of DPWS 1.0, as Windows has them (WSD)",
+        "speak WS-Eventing 2004/08 with WS-Addressing of 2004/08 in SOAP 1.2, and cannot be paused",
+        "they are asked so",
+        "Devices Profile for Web Services, February 2006",
+        producer=Producer(
+            "devices of DPWS 1.0 (WSD), for wse-2004-08",
+            soap=Soap.V1_2,
+            pauses=False,
+            wsa=Wsa.V2004_08,
+        ),
+    ),
+    Profile(
+        "wsman",
+        "services of WS-Management",
+        "have resources, delivery modes, heartbeats and bookmarks, and discourage GetStatus",
+        "they are subscribed at with these; heartbeats say how a subscription is",
+        "Web Services for Management, DMTF DSP0226",
+        producer=Producer(
+            "services of WS-Management, for wse-2004-08",
+            soap=Soap.V1_2,
+            pauses=False,
+            checks=False,
+            wsa=Wsa.V2004_08,
+            version=Version.WSE_2004_08,
+            management=True,
+        ),
+    ),
 )
 
 PROFILES: Mapping[str, Profile] = {row.name: row for row in _ROWS}
 """All rows, by name."""
 SENDING: Mapping[str, Sending] = {row.name: row.sending for row in _ROWS if row.sending is not None}
 """The profiles that an operator can give to a consumer."""
+PRODUCERS: Mapping[str, Producer] = {
+    "standard": Producer("as its specification says"),
+    **{row.name: row.producer for row in _ROWS if row.producer is not None},
+}
+"""The profiles that an operator can give to a source, and ``standard``, without a peculiarity."""
 
 WSN_1_3_SPELLINGS = frozenset({names.WSN_1_3}).union(*(row.namespaces for row in _ROWS))
 """The namespace of WS-BaseNotification 1.3, in every spelling."""

@@ -64,6 +64,8 @@ class FilterSet(Generic[Key]):
         lasting: Views whose documents are the same for many events: what was found in the last one
             is kept, and holds until another comes.
         engine: ``native`` or ``reference``; by default what `filters.engine` says.
+        checked: Documents have passed `parse_document`; else it checks them here, and what it
+            refuses matches no expression.
         share_of: Whose time the filter of a key takes: those of one share have a part of what is
             evaluated on the spot together; None is bound by the time of all alone.
     """
@@ -75,6 +77,7 @@ class FilterSet(Generic[Key]):
         payload_paths: PayloadPaths | None = None,
         lasting: Collection[View] = (),
         engine: str | None = None,
+        checked: bool = True,
         share_of: Callable[[Key], Hashable] | None = None,
     ) -> None:
         self._compilers = compilers
@@ -89,7 +92,7 @@ class FilterSet(Generic[Key]):
         self._groups: dict[tuple[Expression, ...], Group[Key]] = {}
         self._topics: TopicIndex[Group[Key]] = TopicIndex()
         self._contents: dict[View, Contents[Key]] = {}
-        self._reader = Reader()
+        self._reader = Reader(checked=checked)
         self._verifier = Verifier()
 
     def __len__(self) -> int:
@@ -140,7 +143,10 @@ class FilterSet(Generic[Key]):
         What costs too much to be evaluated on the spot is evaluated in another process, and does
         not match if it exceeds its budget there.
         """
-        matching = self.begin(event)
+        return self.finish(self.begin(event))
+
+    def finish(self, matching: Matching[Key]) -> list[Key]:
+        """Evaluate what *matching* deferred; the keys of all filters that match."""
         keys = matching.keys
         if matching.deferred:
             questions = [(one.expressions, one.documents) for one in matching.deferred]
@@ -169,10 +175,19 @@ class FilterSet(Generic[Key]):
                 self._look_in_lasting(evaluation, event, view)
                 continue
             root = self._read(event, view)
+            matching.read[view] = root is not None
             if root is not None:
                 evaluation.look(view, root)
         evaluation.settle(groups, matching)
         return matching
+
+    def reads(self, document: bytes) -> bool:
+        """Return whether *document* can be read."""
+        try:
+            self._reader.read(document)
+        except (Refused, etree.XMLSyntaxError, ValueError):
+            return False
+        return True
 
     def lasting_views(self) -> Collection[View]:
         """The lasting views that some filter needs."""

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lxml import etree
 
-from filters.documents import parse_own
+from filters.documents import parse_document, parse_own
 from filters.matching.engines.choice import make_names
 
 LEARNT = 20_000
@@ -20,9 +20,14 @@ OCTETS = 16 * 2**20
 
 
 class Reader:
-    """Parses what `parse_document` has passed before."""
+    """Parses documents.
 
-    def __init__(self) -> None:
+    Args:
+        checked: `parse_document` has passed them before; else it checks them here.
+    """
+
+    def __init__(self, *, checked: bool = True) -> None:
+        self._parse = parse_own if checked else parse_document
         self._names = make_names()
         self._crowded = False
         self._threads: ThreadPoolExecutor | None = None
@@ -34,10 +39,11 @@ class Reader:
 
         Raises:
             lxml.etree.XMLSyntaxError: It is not well-formed.
+            FilterError: As `parse_document`, where it was not checked before.
         """
         if self._crowded:
             return self._read_elsewhere(octets)
-        root = parse_own(octets)
+        root = self._parse(octets)
         self._crowded = self._names.meet(root, LEARNT) >= LEARNT
         return root
 
@@ -51,7 +57,7 @@ class Reader:
         if self._documents >= DOCUMENTS or self._octets >= OCTETS:
             self._threads = None
         try:
-            return threads.submit(parse_own, octets).result()
+            return threads.submit(self._parse, octets).result()
         finally:
             if self._threads is None:
                 threads.shutdown(wait=False)

@@ -6,7 +6,9 @@ worker process keeps the set that it built last, by a hash of the definitions.
 
 import hashlib
 import json
+import pickle
 import re
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ from filters.reasons import FilterError
 from filters.topics.topics import Step
 
 MAX_LINE = 64 * 1024
-"""Octets of one definition."""
+"""Bytes of one definition."""
 MAX_DEFINITIONS = 5_000_000
 KEPT = 2
 """Built sets that one worker process keeps."""
@@ -140,6 +142,22 @@ def read_definitions(path: Path, *, engine: str | None = None) -> Definitions:
     return Definitions(tuple(rows.values()), engine)
 
 
+class Portable:
+    """Definitions on their way to workers: small, and unpacked only where they are not known.
+
+    Neither a broadcast nor a context is needed, which sessions of Spark Connect have not.
+    """
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.digest = definitions.digest
+        self._packed = zlib.compress(pickle.dumps(definitions), 1)
+
+    def load(self) -> Definitions:
+        """The definitions."""
+        loaded: Definitions = pickle.loads(zlib.decompress(self._packed))  # noqa: S301  # Ours.
+        return loaded
+
+
 def _row(line: bytes) -> Definition:
     if len(line) >= MAX_LINE:
         raise ValueError("the line is too long")
@@ -147,8 +165,26 @@ def _row(line: bytes) -> Definition:
         values: Any = json.loads(line)
     except ValueError:
         raise ValueError("not JSON") from None
-    if not isinstance(values, dict) or values.get("id") in (None, ""):
-        raise ValueError("not an object with an id")
+    if not isinstance(values, dict):
+        raise ValueError("not an object")
+    return definition_of(values)
+
+
+def definition_of(values: Mapping[str, Any], where: str = "") -> Definition:
+    """The filter of a row with ``id``, ``xpath``, ``topic`` and ``namespaces``.
+
+    Raises:
+        DefinitionError: It is not valid; the text begins with *where*.
+    """
+    try:
+        return _definition_of(values)
+    except (ValueError, TypeError) as error:
+        raise DefinitionError(f"{where}: {error}" if where else str(error)) from error
+
+
+def _definition_of(values: Mapping[str, Any]) -> Definition:
+    if values.get("id") in (None, ""):
+        raise ValueError("there is no id")
     namespaces = values.get("namespaces") or {}
     texts = (values.get("xpath"), values.get("topic"))
     if not all(text is None or isinstance(text, str) for text in texts):
@@ -162,29 +198,34 @@ def _row(line: bytes) -> Definition:
 
 # In the worker.
 
-_built: OrderedDict[str, FilterSet[str]] = OrderedDict()
+_built: OrderedDict[tuple[str, bool], FilterSet[str]] = OrderedDict()
 _builds = 0
 
 
-def filter_set(digest: str, load: Callable[[], Definitions]) -> FilterSet[str]:
+def filter_set(
+    digest: str, load: Callable[[], Definitions], *, checked: bool = True
+) -> FilterSet[str]:
     """The set of the definitions with *digest*, its keys their ids.
 
     Definitions are loaded, and the set is built, when a process first wants it.
+
+    Args:
+        checked: As for `FilterSet`.
     """
     global _builds
-    kept = _built.get(digest)
+    kept = _built.get((digest, checked))
     if kept is None:
         _builds += 1
         while len(_built) >= KEPT:
             _built.popitem(last=False)
-        kept = _built[digest] = build(load())
-    _built.move_to_end(digest)
+        kept = _built[digest, checked] = build(load(), checked=checked)
+    _built.move_to_end((digest, checked))
     return kept
 
 
-def build(definitions: Definitions) -> FilterSet[str]:
+def build(definitions: Definitions, *, checked: bool = True) -> FilterSet[str]:
     """A new set, its keys the ids of *definitions*."""
-    made: FilterSet[str] = FilterSet(engine=definitions.engine)
+    made: FilterSet[str] = FilterSet(engine=definitions.engine, checked=checked)
     for row in definitions.rows:
         made.add(row.id, row.filter)
     return made

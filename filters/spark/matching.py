@@ -13,7 +13,7 @@ from typing import Any
 from filters.archive import SCHEMA, DamagedFile, directory, read
 from filters.events import Event
 from filters.spark.arrow import arrow_schema
-from filters.spark.definitions import Definitions, filter_set
+from filters.spark.definitions import Definitions, Portable, filter_set
 from filters.spark.paths import escape_pattern, local_path
 from filters.topics.topics import DEFAULT_TOPIC, Topic, parse_clark
 
@@ -86,13 +86,12 @@ def matched(rows: Any, definitions: Definitions) -> Any:
 
     Args:
         rows: As `notifications` gives them.
-        definitions: Broadcast: every worker gets them once, and builds the set once.
+        definitions: Every worker process builds the set once.
     """
-    digest = definitions.digest
-    shared = rows.sparkSession.sparkContext.broadcast(definitions)
+    portable = Portable(definitions)
 
     def match_all(batches: Iterable[Any]) -> Iterator[Any]:
-        filters = filter_set(digest, lambda: shared.value)
+        filters = filter_set(portable.digest, portable.load)
 
         def match() -> Iterator[dict[str, Any]]:
             for batch in batches:

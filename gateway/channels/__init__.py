@@ -1,6 +1,6 @@
 """Channels: those of the gateway with names, and how all are reached, found and chained.
 
-channels         channels with names; `selecting` says what passes the filter of one
+channels         channels with names; `channel_filters` says what passes the filter of one
 operations       what is asked at the address of one
 links            our channels as subscribers at others
 relay            the way to a listener behind a firewall

@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 
 from filters import Reason, Refused, quoted
-from gateway.channels.selecting import Evaluate, Selector
+from gateway.channels.channel_filters import Evaluate, Selector
 from gateway.model.channels import CHANNEL_PROPERTY, Channel, Selection
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.parsing import Parsing
@@ -124,7 +124,7 @@ class Channels:
             QuotaExceeded: There are too many.
         """
         if not NAME.fullmatch(name):
-            text = f"{quoted(name)} is no name of a channel: 1 to 64 of a-z, 0-9 and . _ -"
+            text = f"{quoted(name)} is not a channel name: 1 to 64 of a-z, 0-9 and . _ -"
             raise Refused(Reason.MESSAGE_INVALID, text)
         await self._refresh()
         if name in self._open:

@@ -152,7 +152,7 @@ class Directory:
         """The children of the channel *name*: those of the same name one level lower, by name.
 
         Raises:
-            Refused: They are not known, or *name* is no name of a channel.
+            Refused: They are not known, or *name* is not a channel name.
         """
         found = [one for one in await self.tree(container_of(name)) if is_child(one.name, name)]
         return sorted(found, key=lambda one: one.name.lower())
@@ -296,7 +296,7 @@ def parent_of(name: str) -> str | None:
     there is no higher level.
 
     Raises:
-        Refused: *name* is no distinguished name of two parts at least.
+        Refused: *name* is not a distinguished name of two parts at least.
     """
     rdns = _levels(name)
     return None if len(rdns) == 2 else ",".join((rdns[0], *rdns[2:]))
@@ -306,7 +306,7 @@ def container_of(name: str) -> str:
     """The entry that the channel *name* is in, and that its children are below.
 
     Raises:
-        Refused: *name* is no distinguished name of two parts at least.
+        Refused: *name* is not a distinguished name of two parts at least.
     """
     return ",".join(_levels(name)[1:])
 
@@ -332,7 +332,7 @@ def _levels(name: str) -> list[str]:
     except Refused:
         raise
     except Exception as error:
-        raise Refused(Reason.MESSAGE_INVALID, f"{name!r} is no distinguished name.") from error
+        raise Refused(Reason.MESSAGE_INVALID, f"{name!r} is not a distinguished name.") from error
     levels: list[list[str]] = [[]]
     for attribute, value, separator in parts:
         levels[-1].append(f"{attribute}={value}")

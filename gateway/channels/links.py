@@ -4,8 +4,9 @@
     of operators        they are there until they are removed
     of the directory    to the channel's parent or its children there, while they are where they are
 
-A link is a source (`gateway.sources`), which is kept, renewed and told that it is not wanted any
-more as all of them are.
+A link is a source (`gateway.sources`). Its lease is renewed as that of every source:
+`gateway.sources.states` says when, `gateway.sources.keeper` sees that it is due, and
+`gateway.sources.exchanges.Exchanges.renew` asks for it.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from gateway.delivery import WorkSharing
 from gateway.egress import AddressRefused
 from gateway.model.sources import Source, Wanted
 from gateway.security.resource_addresses import shown
-from gateway.sources.asked_for import OPERATOR, NewSource
+from gateway.sources.new_sources import OPERATOR, NewSource
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.store import StoreUnavailable
 from mediation.client import LEASED

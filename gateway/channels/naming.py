@@ -56,7 +56,7 @@ class Naming:
             go up.
 
     Raises:
-        Refused: *name* is no name of an entry.
+        Refused: *name* is not the name of an entry.
     """
 
     def __init__(

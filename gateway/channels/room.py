@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from gateway.channels.channel_filters import Evaluate
 from gateway.channels.channels import Channels
 from gateway.channels.directory import Directory, DirectoryOptions
 from gateway.channels.links import Link, Links
@@ -9,7 +10,6 @@ from gateway.channels.naming import Direction, Naming
 from gateway.channels.operations import ChannelOperations
 from gateway.channels.relay import Relays, relay_routes
 from gateway.channels.relay_tokens import RelayTokens
-from gateway.channels.selecting import Evaluate
 from gateway.delivery import WorkSharing
 from gateway.egress import AddressPolicy, Transport
 from gateway.exchange import Handlers

@@ -39,7 +39,7 @@ def show(given: SettingsOptions, output: OutputOption = Form.TEXT) -> None:
       dragoman config show
       dragoman config show --port 9000 --output json | jq '.[] | select(.source != "default")'
     """
-    from gateway.settings.in_force import in_force, shown
+    from gateway.settings.effective import in_force, shown
     from gateway.settings.settings import read_settings
 
     found = list(in_force(read_settings(**given), given))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.discovered import Discovering, listen_to_found
+from gateway.cli.discovered_topics import Discovering, listen_to_found
 from gateway.cli.entities import (
     FilesOptions,
     IssuerOption,

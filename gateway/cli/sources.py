@@ -17,12 +17,12 @@ from gateway.cli.options import (
 )
 from gateway.cli.resources import SOURCES, add_delete, add_list, add_show, make_one, read_lease
 from gateway.client import Record
-from gateway.sources.asked_for import LEAST_SILENCE
-from gateway.sources.profiles import PROFILES
+from gateway.sources.new_sources import LEAST_SILENCE
 from gateway.sources.requests import MODES
 from mediation.client import SPECS
 from mediation.model.delivery_modes import Mode
 from mediation.model.versions import Version
+from mediation.profiles import PRODUCERS
 
 sources = group("sources", "Subscribe the gateway itself at producers, and see how that stands.")
 sources.callback()(help_alone)
@@ -37,7 +37,7 @@ SpecOption = Annotated[
     ),
 ]
 _MODES = ", ".join(mode.value for mode in MODES)
-_KINDS = "; ".join(f"{name}: {kind.text}" for name, kind in PROFILES.items())
+_KINDS = "; ".join(f"{name}: {kind.text}" for name, kind in PRODUCERS.items())
 
 
 def add_(

@@ -1,7 +1,6 @@
 """Sending to addresses that strangers name: which ones, how, and at what cost at most."""
 
 from gateway.egress.addresses import AddressRefused, IPAddress, Target, parse_target
-from gateway.egress.by_scheme import TransportByScheme
 from gateway.egress.causes import status_words
 from gateway.egress.client_limits import ClientLimits
 from gateway.egress.dialing import Dialer
@@ -23,6 +22,7 @@ from gateway.egress.options import Consumer, ConsumerOptions, Options
 from gateway.egress.policy import AddressPolicy, is_forbidden
 from gateway.egress.proxy import Proxy
 from gateway.egress.resolver import Resolver, SystemResolver
+from gateway.egress.scheme_transports import TransportByScheme
 from gateway.egress.schemes import Schemes
 from gateway.egress.transport import (
     TRANSPORT_API_VERSION,

@@ -49,7 +49,7 @@ _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\#]")
 
 
-ILL_FORMED = "This is no address that can be sent to."
+ILL_FORMED = "This is not an address that can be sent to."
 POLICY = "The policy of this gateway does not allow to send to this address."
 
 
@@ -155,7 +155,9 @@ def parse_target(url: str, *, default_ports: Mapping[str, int] = DEFAULT_PORTS) 
 
 
 def _ill_formed(url: str, why: str) -> AddressRefused:
-    return AddressRefused(url[:MAX_ADDRESS_OCTETS], text=f"This is no address to send to: {why}.")
+    return AddressRefused(
+        url[:MAX_ADDRESS_OCTETS], text=f"This is not an address to send to: {why}."
+    )
 
 
 def _named(character: str) -> str:
@@ -237,7 +239,7 @@ def _ascii_label(label: str) -> str:
 def _port(text: str, url: str) -> int:
     port = int(text) if _PORT.fullmatch(text) else 0
     if not 1 <= port <= 65535:
-        raise _ill_formed(url, "its port is no number from 1 to 65535")
+        raise _ill_formed(url, "its port is not a number from 1 to 65535")
     return port
 
 

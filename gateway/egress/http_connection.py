@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if status == 101 or not (100 <= status <= 599 or status in _KNOWN_SHORT):
-            raise ValueError("the number is no status of an answer")
+            raise ValueError("the number is not a status of an answer")
         if 100 <= status < 200:
             return
         self._status = status

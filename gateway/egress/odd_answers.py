@@ -148,7 +148,7 @@ class OddAnswer:
             return False
         match = _CHUNK.fullmatch(line)
         if match is None:
-            raise self._malformed(f"{_shown(line)} is no size of a chunk", "body")
+            raise self._malformed(f"{_shown(line)} is not the size of a chunk", "body")
         self._left = int(match[1], 16)
         self._read = self._read_chunk
         self.whole = not self._left  # What may follow are trailers, which nobody reads.
@@ -197,7 +197,7 @@ class OddAnswer:
             return None
         for one in lengths:
             if _LENGTH.fullmatch(one) is None:
-                raise self._malformed(f"{_shown(one)} is no length")
+                raise self._malformed(f"{_shown(one)} is not a length")
         numbers = sorted({int(one) for one in lengths})
         if len(numbers) > 1:
             raise self._malformed(f"two lengths, {numbers[0]} and {numbers[1]}")

@@ -39,7 +39,7 @@ def _is_via(value: str) -> str:
     try:
         target = parse_target(value)
     except AddressRefused as exc:
-        raise ValueError(f"{value!r} is no address that can be sent to") from exc
+        raise ValueError(f"{value!r} is not an address that can be sent to") from exc
     if target.path != "/":
         raise ValueError(f"{value!r} must be scheme://host:port alone")
     return value
@@ -47,7 +47,7 @@ def _is_via(value: str) -> str:
 
 def _is_profile(value: str) -> str:
     if value not in SENDING:
-        raise ValueError(f"{value!r} is no profile of consumers; there are {', '.join(SENDING)}")
+        raise ValueError(f"{value!r} is not a profile of consumers; there are {', '.join(SENDING)}")
     return value
 
 

@@ -1,8 +1,8 @@
 """The HTTP server's hard shell: what strangers may send, how fast, and from how many sides."""
 
+from gateway.http.acknowledged_bytes import until_gone, was_delivered
 from gateway.http.aliases import AliasMiddleware
 from gateway.http.body import read_body
-from gateway.http.delivered import until_gone, was_delivered
 from gateway.http.forwarded import (
     HttpSettings,
     client_address,

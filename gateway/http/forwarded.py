@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from starlette.types import Scope
 
-from gateway.http.delivered import CONNECTION, Connection
+from gateway.http.acknowledged_bytes import CONNECTION, Connection
 from gateway.model.hosts import host_in_url
 from gateway.security.networks import Networks
 

@@ -33,13 +33,13 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from gateway.http.delivered import CONNECTION
+from gateway.http.acknowledged_bytes import CONNECTION
 from gateway.http.gate import ConnectionGate
 from gateway.http.handshakes import Handshaking
 from gateway.http.head_checks import HeadRefused, check_head, unreadable
+from gateway.http.http_1_0 import unchunked
 from gateway.http.limits import HttpLimits
 from gateway.http.lingering import LingeringTransport
-from gateway.http.unchunked import unchunked
 
 _BARE_LINES = re.compile(rb"[A-Z]{1,10} [^ \r\n]+ HTTP/1\.0\n")
 """The request line of HTTP/1.0, which begins a connection, with a bare line feed at its end."""

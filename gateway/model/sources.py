@@ -53,7 +53,7 @@ class Source:
         lease: Seconds that are asked for.
         publish_on: The topic of events that come without one; None leaves them without.
         silence: Seconds without a sign of life after which the producer is asked; 0 never asks.
-        profile: The name of a row of `gateway.sources.profiles.PROFILES`.
+        profile: The name of a row of `mediation.profiles.PRODUCERS`.
         registration: The id of the registration that added it; None: an operator.
         created: A POSIX time, as all times here.
         reference: The producer, where it is more than an address.

@@ -180,7 +180,7 @@ class LinkRow(BaseModel):
 
     @property
     def selection(self) -> Selection:
-        """What is wanted."""
+        """The filter of this row."""
         return Selection(_pairs(self.example), self.xpath, _pairs(self.namespaces))
 
 

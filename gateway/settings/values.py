@@ -133,7 +133,9 @@ def is_base(value: str) -> str:
 
 def _is_endpoint_path(value: str) -> str:
     if not is_endpoint(value) and not value.startswith(TOPIC_PATHS):
-        raise ValueError(f"{value!r} is no path of the SOAP endpoint, such as /soap/topic/orders")
+        raise ValueError(
+            f"{value!r} is not a path of the SOAP endpoint, such as /soap/topic/orders"
+        )
     return value.removesuffix("/")
 
 

@@ -48,8 +48,8 @@ class ReliableStep(Protocol):
     def __call__(self, inbound: Inbound, incoming: Incoming, proceed: Proceed) -> Awaitable[Reply]:
         """The reply to *incoming*."""
 
-    def hushes(self, principal: Principal, refused: Refused) -> bool:
-        """Whether *principal* is not told what is *refused*: it was told just now."""
+    def suppresses(self, principal: Principal, refused: Refused) -> bool:
+        """Whether to drop this refusal, because *principal* got the same one a moment ago."""
 
     def refused(
         self, inbound: Inbound, context: Context, refused: Refused, reply: Reply
@@ -63,7 +63,7 @@ class PassOn:
     def __call__(self, inbound: Inbound, incoming: Incoming, proceed: Proceed) -> Awaitable[Reply]:
         return proceed(inbound, incoming)  # Not awaited here: a coroutine less for each event.
 
-    def hushes(self, principal: Principal, refused: Refused) -> bool:
+    def suppresses(self, principal: Principal, refused: Refused) -> bool:
         return False
 
     async def refused(
@@ -174,9 +174,8 @@ class SequenceStep:
             return reply
         return _with(told, reply)
 
-    def hushes(self, principal: Principal, refused: Refused) -> bool:
-        """Who guesses identifiers of sequences is told now and then that it names none, and learns
-        little."""
+    def suppresses(self, principal: Principal, refused: Refused) -> bool:
+        # A stranger that guesses identifiers of sequences learns little: it is told now and then.
         if isinstance(refused, RmRefused) and refused.fault.name is FaultName.UNKNOWN_SEQUENCE:
             try:
                 self._unknown.take(principal)

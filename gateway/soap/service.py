@@ -133,7 +133,7 @@ class SoapService:
     ) -> Reply:
         """The reply to *inbound*, which is *refused*: what its sequence makes of it, too."""
         context = context or Context(inbound.hint)
-        if context.reliable is not None and self._reliable.hushes(inbound.principal, refused):
+        if context.reliable is not None and self._reliable.suppresses(inbound.principal, refused):
             return ACCEPTED[context.soap]
         rules = self._rules(inbound.path)
         reply = self._answers.refuse(

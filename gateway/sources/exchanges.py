@@ -28,7 +28,6 @@ from gateway.model.sources import Source
 from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
 from gateway.sources.admission import Admission, Visit
-from gateway.sources.profiles import PROFILES
 from gateway.sources.requests import (
     PULL_WAIT,
     Written,
@@ -63,6 +62,7 @@ from mediation.model.messages import EndpointReference
 from mediation.model.specification import Leasing
 from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSA_NONE, WSEN
 from mediation.packaging.mime import charset_in
+from mediation.profiles import PRODUCERS
 from mediation.soap.addressing import is_anonymous
 from mediation.soap.envelopes import http_headers
 
@@ -190,7 +190,7 @@ class Exchanges:
 
     async def check(self, source: Source, manager: EndpointReference) -> None:
         """Ask whether the subscription is still there."""
-        if not PROFILES[source.profile].checks or leasing_in(source.spec) is not None:
+        if not PRODUCERS[source.profile].checks or leasing_in(source.spec) is not None:
             raise ProducerRefused("It cannot be asked.")
         manager, url = manager_at(manager, source.url)
         written = write_get_status(spec_to(source, manager), manager, message_id=message_urn())
@@ -198,7 +198,7 @@ class Exchanges:
 
     async def pause(self, source: Source, manager: EndpointReference) -> None:
         """Have the producer send nothing for a while."""
-        if not PROFILES[source.profile].pauses or leasing_in(source.spec) is not None:
+        if not PRODUCERS[source.profile].pauses or leasing_in(source.spec) is not None:
             raise ProducerRefused("It cannot pause.")
         manager, url = manager_at(manager, source.url)
         try:

@@ -16,6 +16,7 @@ import random
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -31,7 +32,6 @@ from gateway.sources.exchanges import (
     ProducerRefused,
     ProducerUnreachable,
 )
-from gateway.sources.profiles import PROFILES
 from gateway.sources.pulling import Pulling
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.states import (
@@ -55,6 +55,7 @@ from gateway.store.replicas import Fenced
 from mediation.client import leasing_in
 from mediation.eventing.management import EARLIEST_BOOKMARK
 from mediation.model.messages import EndpointReference
+from mediation.profiles import PRODUCERS
 
 ROUND = 1.0
 """Seconds from one round to the next, at most."""
@@ -67,6 +68,7 @@ ERROR_RETRY = 5.0
 """Seconds for which a source is left alone after an error of ours."""
 DISMISSALS = 64
 """Unsubscribes under way that nobody waits for."""
+Work = Callable[[], Coroutine[Any, Any, None]]
 _log = structlog.get_logger("dragoman.sources")
 
 
@@ -142,7 +144,7 @@ class Keeper:
             share = self._sharing.share_of(entry.id)
             if share is entry.share or entry.exchanging:
                 continue
-            entry.share = None
+            self._sources.lose_share(entry)
             if share is not None:
                 taken[entry.id] = share
         if not taken:
@@ -151,7 +153,7 @@ class Keeper:
         for id_, share in taken.items():
             found = self._sources.by_id(id_)
             if found is not None:
-                found.share = share
+                self._sources.take_share(found, share)
                 self._sources.stand(found, recovered(found.standing, self._clock()))
 
     def _round(self) -> float:
@@ -172,8 +174,7 @@ class Keeper:
             self._pulling.follow(entry, share, self._pull_failed)
             taken = step(entry.standing, Tick(), self._moment(entry))
             if taken.command is not None:
-                entry.exchanging = True
-                self._spawn(self._follow(entry, share, taken))
+                self._exchange_with(entry, partial(self._follow, entry, share, taken))
                 continue
             self._sources.stand(entry, taken.standing)
             due = taken.standing.due
@@ -189,39 +190,33 @@ class Keeper:
 
     def _tell_of(self, entry: Entry, share: PartitionShare, event: Event) -> None:
         """Have *entry* stand as it does after *event*, of which nothing follows at once."""
-        entry.exchanging = True
-        self._spawn(self._stand_after(entry, share, event))
+        self._exchange_with(entry, partial(self._stand_after, entry, share, event))
 
-    async def _stand_after(self, entry: Entry, share: PartitionShare, event: Event) -> None:
+    def _exchange_with(self, entry: Entry, work: Work) -> None:
+        """Begin *work*, an exchange with the producer of *entry*, in a task of its own."""
+        self._sources.begin_exchange(entry)
+        self._spawn(self._exchanging(entry, work))
+
+    async def _exchanging(self, entry: Entry, work: Work) -> None:
         try:
-            after = step(entry.standing, event, self._moment(entry)).standing
-            await self._stand(entry, share, after)
+            await work()
         except (Fenced, SourceUnknown):
-            entry.share = None
-        except StoreUnavailable:  # It is still in the store.
+            self._sources.lose_share(entry)
+        except StoreUnavailable:  # The store says where to begin anew.
             await asyncio.sleep(STORE_RETRY)
         except Exception:
             _log.exception("source.error", source=entry.id)
             await asyncio.sleep(ERROR_RETRY)
         finally:
-            entry.exchanging = False
-            self._sources.changed.set()
+            self._sources.end_exchange(entry)
+
+    async def _stand_after(self, entry: Entry, share: PartitionShare, event: Event) -> None:
+        await self._stand(entry, share, step(entry.standing, event, self._moment(entry)).standing)
 
     async def _follow(self, entry: Entry, share: PartitionShare, taken: Step) -> None:
         """Carry out the command of *taken*, and those that follow from it."""
-        try:
-            while taken.command is not None:
-                taken = await self._carry_out(entry, share, taken)
-        except (Fenced, SourceUnknown):
-            entry.share = None
-        except StoreUnavailable:  # What was under way is begun anew.
-            await asyncio.sleep(STORE_RETRY)
-        except Exception:
-            _log.exception("source.error", source=entry.id)
-            await asyncio.sleep(ERROR_RETRY)
-        finally:
-            entry.exchanging = False
-            self._sources.changed.set()
+        while taken.command is not None:
+            taken = await self._carry_out(entry, share, taken)
 
     async def _carry_out(self, entry: Entry, share: PartitionShare, taken: Step) -> Step:
         standing, command = taken.standing, taken.command
@@ -297,7 +292,7 @@ class Keeper:
         """Subscribe, behind the last bookmark if there is one that the producer still knows; else
         with all that it has kept, if that is wanted and it has any."""
         source = entry.source
-        if PROFILES[source.profile].management:
+        if PRODUCERS[source.profile].management:
             bookmark = await self._sources.bookmarks.last(source)
             if bookmark is not None:
                 try:
@@ -365,7 +360,7 @@ class Keeper:
         # Each of several gateways has its own address, and takes what is sent to any of them.
         location = "" if self._sharing.shared else self._exchanges.location(source)
         now, chance = self._clock(), self._chance()
-        return Moment(entry.row.wanted, timing, now, chance, entry.heard, location)
+        return Moment(entry.row.wanted, timing, now, chance, entry.last_event, location)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -13,7 +13,6 @@ from gateway.publishing.operations import Select
 from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import addressed
-from gateway.sources.profiles import PROFILES
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.states import LONGEST_ERROR
 from gateway.sources.topics import default_topic
@@ -28,6 +27,7 @@ from mediation.model.requests import (
     Publish,
     Published,
 )
+from mediation.profiles import PRODUCERS
 
 Publishing = Callable[
     [Publish, Incoming, Inbound, Select | None], Awaitable[Published | Acknowledged | None]
@@ -86,10 +86,10 @@ class SourceOperations:
         if events or request.set_aside:
             answer = await self._publish_from(entry, request, events, incoming, inbound)
         else:
-            self._sources.heard(entry, 0)  # A heartbeat.
+            self._sources.count_events(entry, 0)  # A heartbeat.
         managed = incoming.context.managed
         mark = managed.bookmark if managed is not None else None
-        if mark is not None and PROFILES[entry.source.profile].management:
+        if mark is not None and PRODUCERS[entry.source.profile].management:
             await self._sources.bookmarks.keep(entry.source, mark)
         # Behind the events: a key that has ended may be unknown when they come again.
         for told in endings:
@@ -164,7 +164,7 @@ class SourceOperations:
             replace(inbound, principal=principal),
             select,
         )
-        self._sources.heard(entry, len(events))
+        self._sources.count_events(entry, len(events))
         return answer
 
     async def end(self, request: EndOfSubscription, incoming: Incoming, inbound: Inbound) -> None:

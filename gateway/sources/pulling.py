@@ -116,7 +116,7 @@ class Pulling:
                     await asyncio.sleep(self._delay(entry))
                     continue
                 self._failures.pop(entry.id, None)
-                self._sources.heard(entry, 0)
+                self._sources.count_events(entry, 0)
                 if not await self._settled(entry, share, key, pulled, context):
                     return
                 context = pulled.context or context

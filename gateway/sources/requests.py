@@ -11,7 +11,6 @@ from gateway.model.moments import moment_of
 from gateway.model.sources import Source
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import ResourceKind
-from gateway.sources.profiles import Profile
 from mediation.client import LEASED, SPECS, expiry_text, leasing_in, write_pull, write_subscribe
 from mediation.grid_events import channel_reference
 from mediation.model.delivery_modes import Mode, SourceOptions
@@ -19,6 +18,7 @@ from mediation.model.messages import EndpointReference
 from mediation.model.specification import LeaseOptions
 from mediation.model.versions import Spec, Version, Wsa
 from mediation.names import WSMAN_EVENTS, WSMAN_PULL, WSMAN_PUSH_WITH_ACK
+from mediation.profiles import Producer
 
 TIMEOUT = 20.0
 """Seconds that a service of WS-Management may work on a request."""
@@ -38,7 +38,7 @@ Written = tuple[str, bytes]
 """The action of a request, and its envelope."""
 
 
-def spoken(version: Version, profile: Profile) -> Spec:
+def spoken(version: Version, profile: Producer) -> Spec:
     """The versions in which a producer of *profile* is spoken to."""
     if version in LEASED:
         return LEASED[version]

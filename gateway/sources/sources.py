@@ -23,8 +23,8 @@ from gateway.observing.samples import Sample, counter, gauges
 from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded
 from gateway.security.resource_addresses import shown
-from gateway.sources.asked_for import NewSource, source_of
 from gateway.sources.bookmarks import HeldBookmarks, known_as
+from gateway.sources.new_sources import NewSource, source_of
 from gateway.store import Store, StoreUnavailable, bookmarks
 from gateway.store import sources as rows
 
@@ -56,18 +56,19 @@ class TooManySources(QuotaExceeded):
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A source as this gateway knows it; `Sources` writes what the store has, the keeper the rest.
+    """A source as this gateway knows it; `Sources` alone writes to it.
 
     Attributes:
         share: The share under which this gateway keeps it; None: another one does.
         exchanging: Whether an exchange with the producer is under way.
-        heard: When the last event came, here or to another gateway.
+        last_event: When the last event came, here or to another gateway.
+        read_at: When it was last known to be as in the store.
     """
 
     row: SourceRow
     share: PartitionShare | None = None
     exchanging: bool = False
-    heard: float | None = None
+    last_event: float | None = None
     read_at: float = 0.0
 
     @property
@@ -276,19 +277,38 @@ class Sources:
         await self.read([entry.id])
         self.changed.set()
 
-    def heard(self, entry: Entry, events: int) -> None:
+    def count_events(self, entry: Entry, events: int) -> None:
         """Note that *events* of a source came."""
         now = self._clock()
         number, _ = self._came.get(entry.id, (0, now))
         self._came[entry.id] = number + events, now
-        entry.heard = now
+        entry.last_event = now
         self.events += events
 
     def counts(self, entry: Entry) -> tuple[int, float | None]:
         """The number of events of a source, and when the last one came."""
         number, _ = self._came.get(entry.id, (0, 0.0))
         being_written, _ = self._being_written.get(entry.id, (0, 0.0))
-        return entry.row.events + being_written + number, entry.heard
+        return entry.row.events + being_written + number, entry.last_event
+
+    # The keeper.
+
+    def take_share(self, entry: Entry, share: PartitionShare) -> None:
+        """Keep a source at this gateway, under *share*."""
+        entry.share = share
+
+    def lose_share(self, entry: Entry) -> None:
+        """Leave a source to the gateway that keeps it now."""
+        entry.share = None
+
+    def begin_exchange(self, entry: Entry) -> None:
+        """Note that an exchange with the producer is under way: no other one begins."""
+        entry.exchanging = True
+
+    def end_exchange(self, entry: Entry) -> None:
+        """Note that the exchange is over, and have the keeper look at the source."""
+        entry.exchanging = False
+        self.changed.set()
 
     # The store.
 
@@ -392,7 +412,7 @@ class Sources:
         """Know *row*. How a source stands that is kept here is known better in memory."""
         entry = self._entries.get(row.source.id)
         if entry is None:
-            entry = self._entries[row.source.id] = Entry(row, heard=row.last_event)
+            entry = self._entries[row.source.id] = Entry(row, last_event=row.last_event)
         elif row.revision >= entry.row.revision:
             kept = entry.standing if entry.share is not None else row.standing
             self.stand(entry, kept)
@@ -411,8 +431,8 @@ class Sources:
     def _put(self, entry: Entry, **changes: object) -> None:
         entry.row = replace(entry.row, **changes)  # type: ignore[arg-type]
         last = entry.row.last_event
-        if last is not None and (entry.heard is None or entry.heard < last):
-            entry.heard = last
+        if last is not None and (entry.last_event is None or entry.last_event < last):
+            entry.last_event = last
 
     def _index(self, entry: Entry) -> None:
         for key in (entry.standing.key, entry.standing.pending):

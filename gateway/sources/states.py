@@ -140,7 +140,7 @@ class Moment:
         now: A POSIX time.
         chance: From 0 to 1, drawn anew for each transition, so that many sources that lose one
             producer do not come back at one time.
-        heard: When the last event came.
+        last_event: When the last event came.
         location: Where a producer would be told to send now; empty where it sends nowhere.
     """
 
@@ -148,7 +148,7 @@ class Moment:
     timing: Timing
     now: float
     chance: float = 0.5
-    heard: float | None = None
+    last_event: float | None = None
     location: str = ""
 
 
@@ -300,7 +300,8 @@ def _checked(standing: Standing, _: Event, moment: Moment) -> Step:
 
 
 def _check_refused(standing: Standing, event: Event, moment: Moment) -> Step:
-    """A manager need not have the operation: Renew is what decides."""
+    """A fault to GetStatus does not end the source, because not every manager offers it; only Renew
+    decides."""
     assert isinstance(event, Failed)
     if not event.refused:
         return _unreachable(standing, event, moment)
@@ -408,7 +409,7 @@ def _forget(standing: Standing, moment: Moment) -> Step:
 def _silent_at(standing: Standing, moment: Moment) -> float | None:
     if not moment.timing.silence:
         return None
-    signs = [sign for sign in (moment.heard, standing.asked) if sign is not None]
+    signs = [sign for sign in (moment.last_event, standing.asked) if sign is not None]
     return max(signs, default=standing.since) + moment.timing.silence
 
 

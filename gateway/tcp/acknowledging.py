@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import cast
 
-from gateway.http.delivered import unacknowledged
+from gateway.http.acknowledged_bytes import unacknowledged
 from gateway.tcp.loops import OfEachLoop
 
 _SOONEST, _LATEST = 0.001, 0.05

@@ -40,5 +40,5 @@ class Proving(BaseModel):
         try:
             octets = base64.b64decode("".join(self.tdn_authorization.split()), validate=True)
         except ValueError:
-            raise HTTPException(422, "tdn_authorization is no base64.") from None
+            raise HTTPException(422, "tdn_authorization is not base64.") from None
         return Proof(octets, self.tdn_request, content)

@@ -19,8 +19,8 @@ from mediation.model.messages import (
     Subscription,
 )
 from mediation.model.requests import Publish, Rejected, Subscribe
-from mediation.model.versions import Spec, Version, Wsa
-from mediation.profiles import PROFILES, SENDING, profiles_of
+from mediation.model.versions import Soap, Spec, Version, Wsa
+from mediation.profiles import PRODUCERS, PROFILES, SENDING, profiles_of
 from mediation.rendering import prepare, render, shape_of
 from mediation.soap.addressing import is_anonymous
 from tests.rigs.document_metadata import FOLDER, SUBMISSION_SET, RegistryObject, submission
@@ -330,3 +330,34 @@ def _http() -> None:
 @row("no-attachments")
 def _attachments() -> None:
     assert SENDING["no-attachments"].attachments is Packaging.NONE
+
+
+@row("soap-1.1")
+def _() -> None:
+    assert PRODUCERS["soap-1.1"].soap is Soap.V1_1
+
+
+@row("cxf")
+def _() -> None:
+    cxf = PRODUCERS["cxf"]
+    assert not (cxf.addressing or cxf.pauses or cxf.checks) and cxf.soap is Soap.V1_1
+
+
+@row("dpws")
+def _() -> None:
+    assert PRODUCERS["dpws"].wsa is Wsa.V2005_08 and not PRODUCERS["dpws"].pauses
+
+
+@row("dpws-1.0")
+def _() -> None:
+    assert PRODUCERS["dpws-1.0"].wsa is Wsa.V2004_08 and not PRODUCERS["dpws-1.0"].pauses
+
+
+@row("wsman")
+def _() -> None:
+    wsman = PRODUCERS["wsman"]
+    assert wsman.management and wsman.version is Version.WSE_2004_08 and not wsman.checks
+
+
+def test_a_producer_without_a_peculiarity_has_a_name() -> None:
+    assert next(iter(PRODUCERS)) == "standard" and "standard" not in PROFILES

@@ -82,7 +82,9 @@ def is_domain(text: str) -> bool:
 
 
 def _ill_formed(address: str) -> AddressRefused:
-    text = "This is no address to send to: mailto: takes one mailbox, name@domain, and a subject."
+    text = (
+        "This is not an address to send to: mailto: takes one mailbox, name@domain, and a subject."
+    )
     return AddressRefused(address, text=text)
 
 

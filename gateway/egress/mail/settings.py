@@ -13,7 +13,7 @@ PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 def _is_sender(value: str) -> str:
     if not is_mailbox(value):
-        raise ValueError(f"{value!r} is no mail address such as events@example.org")
+        raise ValueError(f"{value!r} is not a mail address such as events@example.org")
     return value
 
 

@@ -57,9 +57,8 @@ class GuardedTransport:
             AddressRefused: It is none that may be sent to.
         """
         if len(address) > MAX_ADDRESS_OCTETS:
-            text = (
-                f"This is no address to send to: it has more than {MAX_ADDRESS_OCTETS} characters."
-            )
+            most = MAX_ADDRESS_OCTETS
+            text = f"This is not an address to send to: it has more than {most} characters."
             raise AddressRefused(address[:MAX_ADDRESS_OCTETS], text=text)
         try:
             target: object = self._inner.target(address)
@@ -192,13 +191,13 @@ def _checked(found: object, request: Request) -> Answer:
         raise TypeError(f"{found!r} is no Answer")
     status: object = found.status
     if not isinstance(status, int) or not 100 <= status <= 599:
-        raise ValueError(f"{status!r} is no status of an Answer, 100 to 599")
+        raise ValueError(f"{status!r} is not a status of an Answer, 100 to 599")
     body: object = found.body
     if not isinstance(body, bytes):
         raise TypeError(f"the body of an Answer is bytes, not {type(body).__name__}")
     dropped: object = found.dropped
     if not isinstance(dropped, int) or not 0 <= dropped <= len(request.attachments):
-        raise ValueError(f"an Answer's {dropped=!r} is no number of the request's attachments")
+        raise ValueError(f"an Answer's {dropped=!r} is not a number of the request's attachments")
     if not found.headers and isinstance(found.headers, Mapping):
         return found
     headers: dict[Any, Any] = dict(found.headers)

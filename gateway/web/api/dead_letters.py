@@ -89,7 +89,7 @@ class Chosen(BaseModel, extra="forbid"):
                 '`since` or `message`, or `"all": true`.',
             )
         if self.namespaces and self.topic is None:
-            raise HTTPException(422, "`namespaces` are for a `topic`: give one, too.")
+            raise HTTPException(422, "`namespaces` needs a `topic`.")
         topic = covers(self.topic, self.namespaces or {}) if self.topic is not None else None
         numbers = None if self.numbers is None else frozenset(self.numbers)
         since = None if self.since is None else seconds_of(self.since)

@@ -9,8 +9,7 @@ from pydantic import BaseModel, Field
 from filters import Refused
 from gateway.model.sources import Wanted
 from gateway.routes import Dependency
-from gateway.sources.asked_for import OPERATOR, NewSource
-from gateway.sources.profiles import PROFILES
+from gateway.sources.new_sources import OPERATOR, NewSource
 from gateway.sources.requests import MODES
 from gateway.sources.sources import Entry, Sources
 from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of
@@ -20,12 +19,13 @@ from mediation.client import SPECS
 from mediation.model.delivery_modes import Mode
 from mediation.model.expiry import parse_expiry
 from mediation.model.versions import Version
+from mediation.profiles import PRODUCERS
 
 router = APIRouter(prefix="/sources", tags=["sources"], route_class=JsonRoute)
 SOURCES = Dependency[Sources]()
 Given = Annotated[Sources, Depends(SOURCES)]
 _SPECS = ", ".join(version.value for version in SPECS)
-_PROFILES = ", ".join(PROFILES)
+_PROFILES = ", ".join(PRODUCERS)
 _MODES = ", ".join(mode.value for mode in MODES)
 Action = Annotated[str, Field(pattern=r"^[!-~]+$", max_length=1024)]
 LeaseText = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text

@@ -16,7 +16,7 @@ from gateway.subscriptions.lifecycle import Lifecycle
 from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.table import SubscriptionTable
-from gateway.web.api.selecting import Chosen, Deleted, Listing
+from gateway.web.api.subscription_selections import Chosen, Deleted, Listing
 from gateway.web.dependencies import Asking, refuse_when_stopping
 from gateway.web.events.subscriptions import Create, make
 from gateway.web.validation import JsonRoute

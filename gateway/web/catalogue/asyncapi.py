@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
-from gateway.web.catalogue.known import KnownTopic, Owner, Page
+from gateway.web.catalogue.known_topics import KnownTopic, Owner, Page
 
 ASYNCAPI = "3.0.0"
 

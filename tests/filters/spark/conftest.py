@@ -2,6 +2,7 @@
 
 import importlib.util
 import shutil
+import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,9 +36,23 @@ def require_spark_here() -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def connect_port() -> int:
+    """The port of Spark Connect's server, which is a plug-in of the one Spark."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="session")
+def spark(connect_port: int) -> Iterator[Any]:
     require_spark_here()
-    with session("local[2]", conf=SMALL) as running:
+    conf = dict(SMALL)
+    if importlib.util.find_spec("grpc") is not None:
+        conf["spark.plugins"] = "org.apache.spark.sql.connect.SparkConnectPlugin"
+        conf["spark.connect.grpc.binding.address"] = "127.0.0.1"
+        conf["spark.connect.grpc.binding.port"] = str(connect_port)
+    with session("local[2]", conf=conf) as running:
         yield running
 
 

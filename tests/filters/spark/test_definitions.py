@@ -53,8 +53,8 @@ def test_a_file_of_filters(tmp_path: Path) -> None:
 
 ERRORS = [
     pytest.param(["{"], "line 1: not JSON", id="not JSON"),
-    pytest.param([[1]], "line 1: not an object with an id", id="no object"),
-    pytest.param([{"xpath": "/a"}], "line 1: not an object with an id", id="no id"),
+    pytest.param([[1]], "line 1: not an object", id="no object"),
+    pytest.param([{"xpath": "/a"}], "line 1: there is no id", id="no id"),
     pytest.param([{"id": "a"}, {"id": "a"}], "line 2: the id 'a' is there", id="id twice"),
     pytest.param([{"id": "a"}, {"id": "b", "xpath": "/a["}], "line 2: b: the expr", id="XPath"),
     pytest.param([{"id": "a", "topic": "a b"}], 'line 1: a: "a b" is not a topic name', id="topic"),

@@ -14,9 +14,9 @@ import pytest
 
 from adapters import Evaluated
 from filters import Question, Reason, Refused
+from gateway.channels.channel_filters import Selector
 from gateway.channels.channels import FRESH, Channels, ChannelUnknown
 from gateway.channels.relay_tokens import RelayTokens
-from gateway.channels.selecting import Selector
 from gateway.egress import AddressPolicy
 from gateway.model.channels import Selection
 from gateway.parsing import SMALL, Parsing

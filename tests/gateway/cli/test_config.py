@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings.in_force import in_force, masked_url
+from gateway.settings.effective import in_force, masked_url
 from gateway.settings.settings import read_settings
 from tests.rigs.programs import RunningGateway, run
 

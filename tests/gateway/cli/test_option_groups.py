@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.testing import CliRunner
 
-from gateway.cli.commands import add, group
+from gateway.cli.commands import add, group, help_alone
 from gateway.cli.option_groups import OptionGroup
 
 
@@ -19,6 +19,7 @@ Address = Annotated[Mapping[str, Any], OptionGroup(_options, dict, without=("log
 
 def _app(seen: list[object]) -> typer.Typer:
     app = group("app", "Try.")
+    app.callback()(help_alone)
 
     def run(*, context: typer.Context, count: int = 1, address: Address, name: str = "x") -> None:
         """Run."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.sources.profiles import PROFILES
 from mediation.client import SPECS
+from mediation.profiles import PRODUCERS
 from tests.rigs.programs import RunningGateway, run
 from tests.rigs.waiting import wait_until
 
@@ -102,7 +102,7 @@ def test_the_help_names_what_a_producer_may_speak(folder: Path) -> None:
     assert ", ".join(version.value for version in SPECS) in said
     assert "cloudevents" not in said
     unbroken = said.replace(" ", "")  # A line may end behind any hyphen.
-    for name, profile in PROFILES.items():
+    for name, profile in PRODUCERS.items():
         assert f"{name}: {profile.text}".replace(" ", "") in unbroken
 
 

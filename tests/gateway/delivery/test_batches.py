@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.delivery.policy import RETRIES_USED, TOO_LARGE, UNWANTED
-from gateway.delivery.schedule import NOT_ACKNOWLEDGED
+from gateway.delivery.verdicts import NOT_ACKNOWLEDGED
 from gateway.model.deaths import DeathReason
 from gateway.store import bookmarks
 from mediation.model.delivery_modes import DeliveryMode, Mode, Oversize

@@ -156,7 +156,7 @@ class TestAddresses:
         with pytest.raises(AddressRefused) as refusal:
             parse_target(url)
         assert refusal.value.reason is Reason.CONSUMER_ADDRESS
-        assert refusal.value.text.startswith("This is no address to send to: ")
+        assert refusal.value.text.startswith("This is not an address to send to: ")
         assert refusal.value.allowed_by is None and "policy" not in refusal.value.text
 
     @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ class TestAddresses:
             ("http://example.com/\n", "it has the character U+000A"),
             ("http://example.com/#x", "it has a #"),
             ("http://alice:secret@example.com/", "it has a user or a password before @"),
-            ("http://example.com:x/", "its port is no number from 1 to 65535"),
+            ("http://example.com:x/", "its port is not a number from 1 to 65535"),
             ("http://example.com:/", "its port is empty"),
             ("http://127.1/", "its host is no IPv4 address of four decimal numbers"),
             ("http://[::1%25eth0]/", "its IPv6 address has a scope"),

@@ -149,7 +149,7 @@ WORDS: dict[str, tuple[Callable[[], Awaitable[SendFailed]], FailureKind, str]] =
     "no chunk": (
         lambda: failing(saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")),
         FailureKind.ANSWER,
-        "answered 200 with a malformed body: 'zz' is no size of a chunk",
+        "answered 200 with a malformed body: 'zz' is not the size of a chunk",
     ),
     "long body": (
         lambda: failing(saying(b"HTTP/1.1 200 OK\r\n\r\n" + b"a" * 70_000)),

@@ -43,19 +43,19 @@ REFUSED = {
     ),
     "a word for a length": (
         OK + b"Content-Length: none\r\n\r\nab",
-        "answered 200 with a malformed head: 'none' is no length",
+        "answered 200 with a malformed head: 'none' is not a length",
     ),
     "a length below zero": (
         OK + b"Content-Length: -1\r\n\r\n",
-        "answered 200 with a malformed head: '-1' is no length",
+        "answered 200 with a malformed head: '-1' is not a length",
     ),
     "a length past counting": (
         OK + b"Content-Length: 99999999999999999999\r\n\r\n",
-        "answered 200 with a malformed head: '99999999999999999999' is no length",
+        "answered 200 with a malformed head: '99999999999999999999' is not a length",
     ),
     "no chunk": (
         OK + CHUNKED + BODY + b"\r\n",
-        "answered 200 with a malformed body: '<a/>' is no size of a chunk",
+        "answered 200 with a malformed body: '<a/>' is not the size of a chunk",
     ),
     "a chunk too long": (
         OK + CHUNKED + b"2\r\n<a/>\r\n0\r\n\r\n",

@@ -9,7 +9,7 @@ from gateway.egress import AddressPolicy, AddressRefused, Schemes, Target
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
 
-GENERAL = "This is no address to send to: "
+GENERAL = "This is not an address to send to: "
 
 
 class Folder:
@@ -78,7 +78,7 @@ async def test_form_is_told_apart_from_policy(tmp_path: Path, trusted: bool) -> 
     async with running(tmp_path, **networks) as run:
         for address in NONE:
             answer = await run.ask(speaker, speaker.wsn_subscribe(address))
-            assert answer.status == 400 and b"This is no address to send to" in answer.body
+            assert answer.status == 400 and b"This is not an address to send to" in answer.body
             assert b"policy" not in answer.body
         answer = await run.ask(speaker, speaker.wsn_subscribe("http://alice:s3cr@127.0.0.1/"))
         assert b"a user or a password before @" in answer.body and b"s3cr" not in answer.body

@@ -17,8 +17,8 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+import gateway.http.http_1_0
 import gateway.http.protocol
-import gateway.http.unchunked
 from gateway.http import HardenedProtocol
 
 CALLED = {
@@ -143,7 +143,7 @@ def test_nothing_is_missing_here() -> None:
     ours = set(vars(HardenedProtocol)) | {"_cycle"}
     inherited = {name for name in dir(HttpToolsProtocol) if not name.startswith("__")}
     used, of_cycles = set(), set()
-    for module in (gateway.http.protocol, gateway.http.unchunked):
+    for module in (gateway.http.protocol, gateway.http.http_1_0):
         for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text())):
             if not isinstance(node, ast.Attribute):
                 continue

@@ -169,7 +169,7 @@ def test_nothing_matches_stored_messages_on_the_event_loop() -> None:
     by_example = "gateway/client/grid_events/channels.py"
     allowed = {
         "adapters/filtering/adapter.py", "gateway/publishing/synchronization.py", by_example,
-        "gateway/channels/selecting.py",
+        "gateway/channels/channel_filters.py",
     }  # fmt: skip
     root = Path(__file__).parents[3]
     callers = set()

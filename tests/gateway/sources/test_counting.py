@@ -3,7 +3,7 @@
 import asyncio
 
 from gateway.egress import AddressPolicy
-from gateway.sources.asked_for import OPERATOR, NewSource
+from gateway.sources.new_sources import OPERATOR, NewSource
 from gateway.sources.sources import Sources
 from gateway.store import Store
 from mediation.model.versions import Version
@@ -17,7 +17,7 @@ async def test_events_count_while_they_are_written(store: Store) -> None:
     new = NewSource("http://producer.example.org/", Version.WSN_1_3)
     entry = await sources.add(new, OPERATOR)
     for events, came in ((3, 3), (2, 5)):
-        sources.heard(entry, events)
+        sources.count_events(entry, events)
         learning = asyncio.create_task(sources.learn())
         await asyncio.sleep(0)
         assert not learning.done()

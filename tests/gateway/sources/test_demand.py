@@ -11,8 +11,8 @@ from gateway.delivery.partition_share import everything
 from gateway.egress import AddressPolicy, parse_target
 from gateway.model.sources import Wanted
 from gateway.security.keys import new_key, public_id
-from gateway.sources.asked_for import OPERATOR, NewSource
 from gateway.sources.demand import Demand
+from gateway.sources.new_sources import OPERATOR, NewSource
 from gateway.sources.registrations import pattern_of
 from gateway.sources.sources import Sources
 from gateway.store import Store

@@ -13,7 +13,7 @@ from gateway.model.sources import Standing, State
 from gateway.publishing.operations import Select
 from gateway.security.keys import new_key
 from gateway.security.principals import Principal
-from gateway.sources.asked_for import OPERATOR, NewSource
+from gateway.sources.new_sources import OPERATOR, NewSource
 from gateway.sources.operations import SourceOperations
 from gateway.sources.sources import Sources, SourceUnknown
 from gateway.store import Store

@@ -10,7 +10,7 @@ from gateway.delivery.partition_share import everything
 from gateway.egress import AddressPolicy
 from gateway.model.sources import Source, Standing, State
 from gateway.security.keys import new_key
-from gateway.sources.asked_for import OPERATOR, NewSource
+from gateway.sources.new_sources import OPERATOR, NewSource
 from gateway.sources.pulling import Pulling
 from gateway.sources.sources import Entry, Sources
 from gateway.store import Store

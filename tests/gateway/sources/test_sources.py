@@ -370,7 +370,7 @@ REFUSED = [
     pytest.param(
         {"url": "soap.tcp://127.0.0.1:9/"}, "A producer is asked over http", id="no answers"
     ),
-    pytest.param({"url": "nonsense"}, "This is no address to send to", id="no address"),
+    pytest.param({"url": "nonsense"}, "This is not an address to send to", id="no address"),
     pytest.param({"spec": "x"}, "spec: 'x' is not offered", id="spec"),
     pytest.param({"topic": "a b"}, "topic", id="topic"),
     pytest.param({"topic": "p:a"}, "prefix", id="prefix"),

@@ -39,9 +39,9 @@ def manager(number: int = 1) -> EndpointReference:
 
 
 def moment(
-    now: float = 0.0, wanted: Wanted = ON, chance: float = 0.5, heard: float | None = None
+    now: float = 0.0, wanted: Wanted = ON, chance: float = 0.5, last_event: float | None = None
 ) -> Moment:
-    return Moment(wanted, TIMING, now, chance, heard)
+    return Moment(wanted, TIMING, now, chance, last_event)
 
 
 def at(location: str, now: float = 0.0) -> Moment:
@@ -92,8 +92,8 @@ def test_a_lease_is_renewed_at_about_its_half(chance: float, renew: float) -> No
     asked = replace(step(Standing(), Tick(), moment()).standing, pending="key")
     granted = step(asked, Granted(0.0, 100.0, manager()), moment(chance=chance)).standing
     assert granted.renew == pytest.approx(renew)
-    assert step(granted, Tick(), moment(renew - 1, heard=renew - 1)).command is None
-    assert step(granted, Tick(), moment(renew + 0.1, heard=renew)).command is Command.RENEW
+    assert step(granted, Tick(), moment(renew - 1, last_event=renew - 1)).command is None
+    assert step(granted, Tick(), moment(renew + 0.1, last_event=renew)).command is Command.RENEW
 
 
 def test_a_lease_that_nobody_spoke_of_is_taken_for_the_one_asked_for() -> None:
@@ -113,7 +113,7 @@ def test_silence_is_asked_about_and_renew_decides() -> None:
 
 
 def test_events_are_signs_of_life() -> None:
-    assert step(live(), Tick(), moment(44.0, heard=30.0)).command is None
+    assert step(live(), Tick(), moment(44.0, last_event=30.0)).command is None
 
 
 def test_who_cannot_be_reached_is_asked_to_renew_again() -> None:

@@ -15,7 +15,7 @@ from gateway.model.sources import SourceRow, Wanted
 from gateway.replicas.alone import Alone
 from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded
-from gateway.sources.asked_for import OPERATOR
+from gateway.sources.new_sources import OPERATOR
 from gateway.sources.registrations import Registrations
 from gateway.sources.sources import Sources
 from gateway.store import Store

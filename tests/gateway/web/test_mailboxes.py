@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-import gateway.server.composition
+import gateway.server.composition.foundation
 from gateway.http import HttpLimits
 from gateway.web import mailbox_streams
 from tests.rigs.envelopes import Speaker
@@ -416,7 +416,7 @@ async def empty(box: Box) -> None:
 async def test_an_idle_stream_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than any deadline of the connection."""
     limits = HttpLimits(head_time=0.3, body_time=0.3, write_time=0.3)
-    monkeypatch.setattr(gateway.server.composition, "limits_of", lambda _: limits)
+    monkeypatch.setattr(gateway.server.composition.foundation, "limits_of", lambda _: limits)
     monkeypatch.setattr(mailbox_streams, "HEARTBEAT", 0.2)
     async with running(tmp_path) as run:
         box = await Box.make(run, topic="storms", expires=5)
@@ -489,7 +489,7 @@ async def test_a_reader_that_does_not_read_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = HttpLimits(write_time=0.5)
-    monkeypatch.setattr(gateway.server.composition, "limits_of", lambda _: limits)
+    monkeypatch.setattr(gateway.server.composition.foundation, "limits_of", lambda _: limits)
     monkeypatch.setattr(mailbox_streams, "TAKEN_IN", 0.5)
     async with running(tmp_path) as run:
         box = await Box.make(run)

@@ -41,7 +41,7 @@ async def refused(run: Running, address: str, **how: Any) -> bool:
     answer = await run.ask(Speaker(), Speaker().wse_subscribe(address), **how)
     return answer.status != 200 and any(
         said in answer.body
-        for said in (b"policy of this gateway", b"This is no address to send to")
+        for said in (b"policy of this gateway", b"This is not an address to send to")
     )
 
 

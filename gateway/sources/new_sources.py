@@ -8,13 +8,13 @@ from gateway.model.sources import Source
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.sources.exchanges import checked
-from gateway.sources.profiles import PROFILES, Profile
 from gateway.sources.requests import MODES, spoken
 from gateway.sources.topics import filter_of, topic_named
 from mediation.client import LEASED, SPECS
 from mediation.model.delivery_modes import Mode
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Spec, Version
+from mediation.profiles import PRODUCERS, Producer
 
 LONGEST_LEASE = 30 * 86400.0
 SHORTEST_LEASE = 1.0
@@ -65,9 +65,9 @@ def source_of(
     """
     if wanted.version not in SPECS and wanted.version not in LEASED:
         raise Refused(Reason.MESSAGE_INVALID, "The specification has no subscribers.")
-    profile = PROFILES.get(wanted.profile)
+    profile = PRODUCERS.get(wanted.profile)
     if profile is None:
-        offered = ", ".join(PROFILES)
+        offered = ", ".join(PRODUCERS)
         raise Refused(Reason.MESSAGE_INVALID, f"There is no such profile; there are {offered}.")
     if not SHORTEST_LEASE <= wanted.lease <= LONGEST_LEASE:
         raise Refused(Reason.EXPIRY_INVALID, "A lease is from 1 second to 30 days.")
@@ -102,7 +102,7 @@ def source_of(
     return source
 
 
-def _check_management(wanted: NewSource, profile: Profile) -> None:
+def _check_management(wanted: NewSource, profile: Producer) -> None:
     """Check what is said of a service of WS-Management, and only of one."""
     if not profile.management:
         if wanted.resource is not None or wanted.mode is not Mode.PUSH or wanted.existing:

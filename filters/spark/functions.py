@@ -1,0 +1,344 @@
+"""Functions for columns of XML: which filters match, whether an expression holds, what it yields.
+
+They take columns, or names of columns, and keep all others; they work in batches and streams, with
+a session of this process and over Spark Connect::
+
+    from filters.spark import functions as X
+
+    filters = [{"id": "fast", "xpath": "/storm[speed > 100]"}, {"id": "all", "topic": "storms//."}]
+    df.withColumn("filters", X.matches("payload", filters, topic="topic"))
+    df.where(X.xpath_matches("payload", "/w:storm", {"w": "http://example.org/weather"}))
+
+A payload is a string, or the bytes of a document in any charset that `filters.charsets` has. One
+that is null, is not XML, or exceeds the limits of a message at a gateway (8 MiB, no document type,
+no processing instruction) gives null, never an error: count them by ``is_xml``. Expressions are
+XPath 1.0 as subscriptions have it, the payload's root element their context node.
+
+Workers need Dragoman installed, as they need pyarrow. A worker process compiles filters once, and
+keeps them (`filters.spark.definitions`).
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from filters.charsets import in_utf_8
+from filters.compiling.compiled import compile
+from filters.documents import parse_document
+from filters.events import PAYLOAD, Event
+from filters.filter import Expression, Filter, Namespaces
+from filters.filterset.filterset import FilterSet
+from filters.matching.fallback.cost import DocumentSize, bound
+from filters.querying import MAX_VISITS
+from filters.reasons import FilterError
+from filters.spark.definitions import (
+    Definition,
+    DefinitionError,
+    Definitions,
+    Portable,
+    definition_of,
+    filter_set,
+    read_definitions,
+)
+from filters.topics.topics import DEFAULT_TOPIC, parse_clark
+from filters.xpath import compile_value
+from filters.xpath.parser import parse_text
+
+COMPILED = 256
+"""Single expressions that one worker process keeps compiled."""
+
+Wanted = Definitions | str | Path | Iterable[Mapping[str, Any] | Definition]
+"""Filters as `matches` takes them: what `read_definitions` made; the path of a file of JSON lines,
+read by the driver; rows with ``id``, ``xpath``, ``topic`` and ``namespaces``, of which all but the
+id may be missing; a DataFrame with these columns, which is collected."""
+
+
+def matches(
+    payload: Any,
+    definitions: Wanted | Any,
+    *,
+    topic: Any = None,
+    action: Any = None,
+    properties: Any = None,
+    engine: str | None = None,
+) -> Any:
+    """Return a column with the ids of the filters that match each row: ``array<string>``, empty
+    where none does, in no particular order; null where the payload, or the topic, cannot be read.
+
+    Args:
+        payload: A column of XML, or its name.
+        definitions: As `Wanted`.
+        topic: A column of topics: paths, or in Clark notation; null is no topic.
+        action: A column of action URIs.
+        properties: A column of type ``map<string,string>``.
+        engine: As for `filters.FilterSet`.
+
+    Raises:
+        DefinitionError: A filter is not valid; the text names it.
+    """
+    portable = Portable(as_definitions(definitions, engine=engine))
+    given = {"payload": payload, "topic": topic, "action": action, "properties": properties}
+    columns = {name: column for name, column in given.items() if column is not None}
+    match = partial(_match_batch, portable, tuple(columns))
+    return _arrow_function(match, "array<string>")(*columns.values())
+
+
+def xpath_matches(
+    payload: Any, expression: str, namespaces: Mapping[str, str] | None = None
+) -> Any:
+    """Return a column that says whether *expression* is true of each payload: ``boolean``; null
+    where that cannot be read.
+
+    Args:
+        namespaces: What the prefixes in *expression* stand for.
+
+    Raises:
+        DefinitionError: The expression is not valid.
+    """
+    scope = _scope(namespaces)
+    _checked(expression, scope)
+    return _arrow_function(partial(_each, _is_true, expression, scope), "boolean")(payload)
+
+
+def xpath_value(payload: Any, expression: str, namespaces: Mapping[str, str] | None = None) -> Any:
+    """Return a column with the value of *expression* over each payload as text: ``string``. Of
+    several nodes it is that of the first. Null where there is no node, where the payload cannot be
+    read, or where the evaluation would take longer than 20 ms.
+
+    Raises:
+        DefinitionError: The expression is not valid.
+    """
+    scope = _scope(namespaces)
+    _checked(expression, scope)
+    return _arrow_function(partial(_each, _value, expression, scope), "string")(payload)
+
+
+def is_xml(payload: Any) -> Any:
+    """Return a column that says whether each payload can be read: ``boolean``, null for null.
+    ``count_if(NOT is_xml(payload))`` counts the others."""
+    return _arrow_function(_are_xml, "boolean")(payload)
+
+
+def register(spark: Any, definitions: Wanted | Any = None) -> None:
+    """Register the functions for SQL: ``xpath_matches(payload, expression[, namespaces])``,
+    ``xpath_value(payload, expression[, namespaces])``, ``is_xml(payload)`` and, with *definitions*,
+    ``matches(payload[, topic[, action[, properties]]])``. ``namespaces`` is ``map('w', 'http:…')``.
+    """
+    functions: dict[str, tuple[Callable[..., Any], str]] = {
+        "xpath_matches": (partial(_each_row, _is_true), "boolean"),
+        "xpath_value": (partial(_each_row, _value), "string"),
+        "is_xml": (_are_xml, "boolean"),
+    }
+    if definitions is not None:
+        match = partial(_match_positions, Portable(as_definitions(definitions)))
+        functions["matches"] = (match, "array<string>")
+    for name, (function, type) in functions.items():
+        spark.udf.register(name, _arrow_function(function, type))
+
+
+def as_definitions(definitions: Wanted | Any, *, engine: str | None = None) -> Definitions:
+    """The filters of `matches`, checked.
+
+    Raises:
+        DefinitionError: One is not valid, two have one id, or there are none.
+        OSError: Their file cannot be read.
+    """
+    if isinstance(definitions, Definitions):
+        return definitions
+    if isinstance(definitions, str | Path):
+        return read_definitions(Path(definitions), engine=engine)
+    if hasattr(definitions, "toLocalIterator"):  # A DataFrame, of either kind of session.
+        definitions = (row.asDict(recursive=True) for row in definitions.toLocalIterator())
+    rows: dict[str, Definition] = {}
+    for number, row in enumerate(definitions, 1):
+        made = row if isinstance(row, Definition) else definition_of(row, f"filter {number}")
+        if made.id in rows:
+            raise DefinitionError(f"filter {number}: the id {made.id!r} is there already")
+        rows[made.id] = made
+    if not rows:
+        raise DefinitionError("there are no filters")
+    return Definitions(tuple(rows.values()), engine)
+
+
+def _arrow_function(function: Callable[..., Any], type: str) -> Any:
+    import pyarrow
+    from pyspark.sql.functions import arrow_udf
+
+    _use_this_python()
+
+    def evaluate(*columns: Any) -> Any:
+        return function(*columns)
+
+    # Spark asks for these, and Arrow is imported only here.
+    evaluate.__annotations__ = {"columns": pyarrow.Array, "return": pyarrow.Array}
+    return arrow_udf(evaluate, type)
+
+
+def _use_this_python() -> None:
+    """Have workers on this machine run this interpreter, unless somebody chose another: Spark takes
+    the first ``python3`` in the path, which has no Dragoman where nobody activated the environment.
+    """
+    from pyspark.sql import SparkSession
+    from pyspark.sql.utils import is_remote
+
+    if is_remote() or "PYSPARK_PYTHON" in os.environ:
+        return
+    session = SparkSession.getActiveSession()
+    if session is not None and session.conf.get("spark.pyspark.python", None) is None:
+        context = session.sparkContext
+        if context.master.startswith("local"):
+            context.pythonExec = sys.executable
+
+
+def _scope(namespaces: Mapping[str, str] | None) -> Namespaces:
+    return tuple(sorted((namespaces or {}).items()))
+
+
+def _checked(expression: str, scope: Namespaces) -> None:
+    try:
+        compile(Filter((), (Expression(expression, namespaces=scope),)))
+    except FilterError as error:
+        raise DefinitionError(f"{expression}: {error.text}") from error
+
+
+# In the workers: each function takes Arrow's arrays, one for each column, and gives one.
+
+
+def _match_batch(portable: Portable, names: Sequence[str], *columns: Any) -> Any:
+    import pyarrow
+
+    filters = filter_set(portable.digest, portable.load, checked=False)
+    values = [column.to_pylist() for column in columns]
+    rows = (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+    found = [_match(filters, **row) for row in rows]
+    return pyarrow.array(found, pyarrow.list_(pyarrow.string()))
+
+
+def _match_positions(portable: Portable, *columns: Any) -> Any:
+    names = ("payload", "topic", "action", "properties")[: len(columns)]
+    return _match_batch(portable, names, *columns)
+
+
+def _match(
+    filters: FilterSet[str],
+    payload: str | bytes | None,
+    topic: str | None = None,
+    action: str | None = None,
+    properties: Iterable[tuple[str, str | None]] | None = None,
+) -> list[str] | None:
+    document = _document(payload)
+    if document is None:
+        return None
+    try:
+        place = parse_clark(topic) if topic else DEFAULT_TOPIC
+    except ValueError:
+        return None
+    said = {name: value for name, value in properties or () if value is not None}
+    matching = filters.begin(Event(document, topic=place, action=action, properties=said))
+    # Where no filter had to look, the answer must not depend on that.
+    if not matching.read.get(PAYLOAD, True) or (
+        PAYLOAD not in matching.read and not filters.reads(document)
+    ):
+        return None
+    return filters.finish(matching)
+
+
+def _document(payload: str | bytes | None) -> bytes | None:
+    """*payload* in UTF-8; None where there is none, or its charset is not known."""
+    if payload is None:
+        return None
+    try:
+        if isinstance(payload, str):
+            return in_utf_8(payload.encode(), "UTF-8")
+        return in_utf_8(payload)
+    except (FilterError, UnicodeEncodeError):
+        return None
+
+
+def _each(
+    evaluate: Callable[[bytes, str, Namespaces], Any],
+    expression: str,
+    scope: Namespaces,
+    payloads: Any,
+) -> Any:
+    import pyarrow
+
+    type = pyarrow.bool_() if evaluate is _is_true else pyarrow.string()
+    found = [
+        None if (document := _document(payload)) is None else evaluate(document, expression, scope)
+        for payload in payloads.to_pylist()
+    ]
+    return pyarrow.array(found, type)
+
+
+def _each_row(
+    evaluate: Callable[[bytes, str, Namespaces], Any],
+    payloads: Any,
+    expressions: Any,
+    namespaces: Any = None,
+) -> Any:
+    """As `_each`, with an expression for each row, as SQL gives them.
+
+    Raises:
+        DefinitionError: An expression is not valid.
+    """
+    import pyarrow
+
+    texts = expressions.to_pylist()
+    scopes = [()] * len(texts) if namespaces is None else namespaces.to_pylist()
+    type = pyarrow.bool_() if evaluate is _is_true else pyarrow.string()
+    found = []
+    for payload, text, scope in zip(payloads.to_pylist(), texts, scopes, strict=True):
+        document = None if text is None else _document(payload)
+        found.append(None if document is None else evaluate(document, text, tuple(scope or ())))
+    return pyarrow.array(found, type)
+
+
+def _is_true(document: bytes, expression: str, scope: Namespaces) -> bool | None:
+    return bool(found) if (found := _match(_one(expression, scope), document)) is not None else None
+
+
+def _value(document: bytes, expression: str, scope: Namespaces) -> str | None:
+    tree, value, string = _compiled(expression, scope)
+    try:
+        root = parse_document(document)
+    except FilterError:
+        return None
+    if bound(tree, DocumentSize.of(root)) > MAX_VISITS or value(root) == []:
+        return None
+    return str(string(root))
+
+
+def _are_xml(payloads: Any) -> Any:
+    import pyarrow
+
+    found = [None if one is None else _is_xml(one) for one in payloads.to_pylist()]
+    return pyarrow.array(found, pyarrow.bool_())
+
+
+def _is_xml(payload: str | bytes) -> bool:
+    document = _document(payload)
+    return document is not None and _one("true()", ()).reads(document)
+
+
+@lru_cache(COMPILED)
+def _one(expression: str, scope: Namespaces) -> FilterSet[str]:
+    """A set of one filter."""
+    made: FilterSet[str] = FilterSet(checked=False)
+    try:
+        made.add(expression, Filter((), (Expression(expression, namespaces=scope),)))
+    except FilterError as error:
+        raise DefinitionError(f"{expression}: {error.text}") from error
+    return made
+
+
+@lru_cache(COMPILED)
+def _compiled(expression: str, scope: Namespaces) -> Any:
+    """The syntax tree of *expression*, and what evaluates it, as it is and as text."""
+    try:
+        return (parse_text(expression, scope), *compile_value(expression, scope))
+    except FilterError as error:
+        raise DefinitionError(f"{expression}: {error.text}") from error

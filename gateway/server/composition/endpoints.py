@@ -1,0 +1,133 @@
+"""The last step: what answers, over SOAP, HTTP and TCP."""
+
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from gateway.http import ConnectionGate
+from gateway.observing.samples import Sample, gauge
+from gateway.rooms import Room
+from gateway.server.application import Serving
+from gateway.server.composition.foundation import Foundation
+from gateway.server.composition.requests import Requests
+from gateway.server.composition.sending import Sending
+from gateway.server.composition.subscribing import Subscribing
+from gateway.server.readiness import Readiness
+from gateway.server.store_counts import Counting, count
+from gateway.settings.settings import Settings
+from gateway.soap.registry import Registry
+from gateway.soap.room import SoapRoom, registry_of
+from gateway.web.app import Site
+from gateway.web.catalogue import TopicCatalogue
+from gateway.web.metrics import Metrics
+from gateway.web.room import AdministrationRoom, EventRoom, JsonMailboxRoom
+
+
+class Endpoints:
+    """The SOAP service, and the rooms of the web.
+
+    Args:
+        rooms: All rooms made before, whose handlers the service has.
+    """
+
+    def __init__(
+        self,
+        base: Foundation,
+        sending: Sending,
+        subscribing: Subscribing,
+        requests: Requests,
+        rooms: Iterable[Room],
+    ) -> None:
+        settings = base.settings
+        registry = _registry(settings, subscribing, requests, rooms)
+        self.soap = SoapRoom(
+            settings,
+            registry,
+            base.parsing,
+            base.storage.intake,
+            base.peers.identification,
+            requests.mailboxes,
+            requests.channels,
+            requests.sequences,
+            requests.replies,
+            topics=sending.reading_topics.rules_for,
+            http=base.asking.http,
+            limits=base.limits,
+            gate=ConnectionGate(base.limits, base.peers.trusted),
+            base=base.peers.base,
+        )
+        service, subscriptions = self.soap.service, subscribing.subscriptions
+        self.events = EventRoom(
+            base.asking,
+            service,
+            base.parsing,
+            base.storage.intake,
+            subscriptions,
+            base.limits,
+        )
+        self.json_mailboxes = JsonMailboxRoom(
+            base.asking,
+            service,
+            base.parsing,
+            requests.mailboxes,
+            subscriptions,
+            base.sharing.replica,
+        )
+        protected = base.protection.topics if base.protection else None
+        self.administration = AdministrationRoom(
+            base.asking,
+            service,
+            subscriptions,
+            requests.mailboxes,
+            sending.sources,
+            requests.channels,
+            requests.relays,
+            requests.sequences,
+            subscribing.dead_letters,
+            sending.publishing,
+            sending.delivery,
+            TopicCatalogue(base.store, base.producer.topics, protected),
+            subscriptions.explainer(base.settings, base.producer, base.peers.policy, base.sharing),
+            base=base.peers.base,
+        )
+
+
+def _registry(
+    settings: Settings, subscribing: Subscribing, requests: Requests, rooms: Iterable[Room]
+) -> Registry:
+    if settings.mailboxes_only:
+        handlers = requests.mailboxes.handlers()
+        return Registry(handlers, otherwise="Only mailboxes are offered here.")
+    return registry_of(
+        rooms,
+        sources=requests.keeper.operations.handlers(),
+        sequences=subscribing.subscriptions.acknowledgements.handlers(),
+        channels=requests.channels.handlers_here(),
+    )
+
+
+def serving_of(
+    base: Foundation, sending: Sending, endpoints: Endpoints, rooms: Sequence[Room]
+) -> Serving:
+    """The listeners' gates, and what the applications over *rooms* have in common."""
+    counting = Counting(
+        partial(count, base.store, sending.delivery.dispatchers, sending.publishing.spool),
+        subscriptions=base.table.__len__,
+    )
+    sources = [room.metrics for room in rooms]
+    sources.append(partial(_start_samples, time.time()))
+    readiness = Readiness(
+        base.state,
+        base.store,
+        base.filtering,
+        base.sharing,
+        base.table,
+        scheme=base.settings.scheme,
+    )
+    gate, admin_gate = (ConnectionGate(base.limits, base.peers.trusted) for _ in range(2))
+    site = Site(rooms, base.asking, readiness, Metrics(sources, counting.metrics))
+    return Serving(base.limits, gate, admin_gate, endpoints.soap.listeners, site)
+
+
+def _start_samples(started: float) -> Iterable[Sample]:
+    yield gauge("start_time_seconds", "When the gateway started, in POSIX seconds.", started)

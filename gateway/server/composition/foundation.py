@@ -1,0 +1,142 @@
+"""The first step: the data folder, the store, the messaging system, the gateway as a producer."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+
+from adapters import XPathFilterAdapter
+from filters import Filter
+from gateway.delivery import WorkSharing
+from gateway.discovery.node_factory import DiscoveryUnusable
+from gateway.discovery.room import TopicProtection, protect_topics
+from gateway.discovery.settings import DiscoverySettings
+from gateway.http import HttpSettings
+from gateway.http.limits import limits_of
+from gateway.parsing import Parsing
+from gateway.publishing.archive import Archive
+from gateway.publishing.event_copies import Copies, load_copies
+from gateway.publishing.room import (
+    ArchiveRoom,
+    CopiesRoom,
+    ProducerRoom,
+)
+from gateway.replicas.join import join
+from gateway.replicas.membership import StoreInUse
+from gateway.security.networks import networks
+from gateway.server.data_folder import DataInUse
+from gateway.server.messaging import MessagingRoom, open_adapter
+from gateway.server.peers import Listening, peers_of
+from gateway.server.state import RunState
+from gateway.server.storage import open_storage
+from gateway.settings.settings import Settings
+from gateway.soap.room import endpoint_rules
+from gateway.subscriptions.table import SubscriptionTable
+from gateway.web.dependencies import Asking
+
+
+class Foundation:
+    """What all rooms stand on: the store, the messaging system, the gateway as a producer.
+
+    Args:
+        filters: Returns the filters with which the messaging system starts.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        listening: Listening,
+        filters: Callable[[], Mapping[str, Filter]],
+    ) -> None:
+        self._filters = filters
+        self.settings = settings
+        self.listening = listening
+        self.state = RunState()
+        self.peers = peers_of(settings, listening)
+        self.parsing = Parsing()
+        self.table = SubscriptionTable()
+        self.limits = limits_of(settings.documents)
+        http = HttpSettings(
+            settings.public_url,
+            frozenset(name.lower() for name in settings.hosts),
+            networks(settings.trusted_proxies),
+            settings.messenger_prefixes,
+            (settings.client_certificate_header or "").lower(),
+        )
+        self.asking = Asking(http, self.peers.identification, self.state.is_draining)
+
+    async def make(self, undo: contextlib.AsyncExitStack) -> None:
+        """Open the store and make the messaging system; what is opened *undo* closes.
+
+        Raises:
+            DataInUse: Another process has the data folder, or the store.
+            Refused: Something cannot be opened; the text says what.
+        """
+        await self._open_storage(undo)
+        await self._connect_messaging()
+
+    async def _open_storage(self, undo: contextlib.AsyncExitStack) -> None:
+        trusts = self.peers.identification.trusts_owner
+        self.storage = await open_storage(self.settings, self.listening, trusts, undo)
+        self.store = self.storage.store
+
+    async def _connect_messaging(self) -> None:
+        settings = self.settings
+        adapter = open_adapter(settings)
+        self.capabilities = adapter.capabilities
+        try:
+            self.sharing: WorkSharing = await join(self.store, self.capabilities, settings.data)
+        except StoreInUse as in_use:
+            raise DataInUse(in_use.reason, in_use.text) from in_use
+        self.protection = await self._protect_topics()
+        self.archive = ArchiveRoom(Archive(settings.archive)) if settings.archive else None
+        self.copies = (
+            CopiesRoom(Copies(load_copies(settings.amqp_copies), self.store))
+            if settings.amqp_copies
+            else None
+        )
+        protection = self.protection
+        self.producer = ProducerRoom(
+            settings,
+            self.parsing,
+            sequences=endpoint_rules(settings)("/soap").sequences,
+            hides=protection.topics.hides if protection else lambda _: False,
+        )
+        self.rights = protection.rights if protection else None
+        self.filtering = XPathFilterAdapter(
+            adapter,
+            settled=self.archive.archive.offer if self.archive else None,
+            refresh=self.sharing.refresh,
+            share_of=self._share_of,
+            once=self.rights.once if self.rights else None,
+            producer=self.producer.documents.of,
+        )
+        self.messaging = MessagingRoom(self.filtering, self._filters)
+
+    async def _protect_topics(self) -> TopicProtection | None:
+        if not self.settings.discovery_node:
+            return None
+        return await protect_topics(
+            node_settings(self.settings),
+            self.store,
+            trusts=self.peers.identification.trusts_owner,
+            addresses=self.peers.bases,
+            named=self.settings.public_url is not None,
+            shared=self.sharing.shared,
+        )
+
+    def _share_of(self, key: str) -> str | None:
+        """The owner whose share of time a filter uses: a stranger has one share for all filters."""
+        owner = self.table.owner(key)
+        trusted = owner is None or self.peers.identification.trusts_owner(owner)
+        return None if trusted else owner
+
+
+def node_settings(settings: Settings) -> DiscoverySettings:
+    """The settings of the node that *settings* want.
+
+    Raises:
+        DiscoveryUnusable: There are none.
+    """
+    if settings.discovery is None:
+        why = "the table is missing, with the key and the certificate of the node"
+        raise DiscoveryUnusable("key", why)
+    return settings.discovery

@@ -1,0 +1,80 @@
+"""The fourth step: the other rooms that carry requests out."""
+
+from gateway.channels.room import ChannelRoom, DirectoryRoom, RelayRoom
+from gateway.mailboxes.room import MailboxRoom
+from gateway.resources.room import ResourceRoom
+from gateway.sequences.room import SequenceRoom
+from gateway.server.composition.foundation import Foundation
+from gateway.server.composition.sending import Sending
+from gateway.server.composition.subscribing import Subscribing
+from gateway.soap.replies import Replies
+from gateway.sources.room import KeeperRoom
+
+
+class Requests:
+    """The rooms of mailboxes, channels, sources and sequences."""
+
+    def __init__(self, base: Foundation, sending: Sending, subscribing: Subscribing) -> None:
+        settings, store, sharing = base.settings, base.store, base.sharing
+        transport, policy = sending.transports.by_scheme, base.peers.policy
+        publishing, sources = sending.publishing.operations, sending.sources.sources
+        probations = sending.delivery.probations
+        self.mailboxes = MailboxRoom(
+            store,
+            sending.boxes,
+            subscribing.subscriptions.feeds,
+            base.parsing,
+            base.storage.intake,
+            keeps_house=lambda: sharing.keeps_house,
+            limits=settings.documents,
+        )
+        self.channels = ChannelRoom(
+            settings,
+            store,
+            base.parsing,
+            sharing,
+            sources,
+            publishing,
+            subscribing.subscriptions.operations,
+            base.filtering.evaluate_for,
+        )
+        self.relays = RelayRoom(settings, store, transport, policy, sharing, base.limits)
+        self.directory = None
+        if settings.directory is not None:
+            links, address = self.channels.links, base.peers.producer
+            self.directory = DirectoryRoom(settings.directory, links, address)
+        self.keeper = KeeperRoom(
+            settings,
+            sources,
+            transport,
+            policy,
+            base.parsing,
+            sharing,
+            sending.delivery,
+            publishing,
+            base.table,
+            at_channel=self.channels.channels.selecting,
+            base=base.peers.base,
+        )
+        self.resources = ResourceRoom(
+            sending.sources.resources,
+            self.mailboxes.resources,
+            subscribing.subscriptions.resources,
+            producer=base.producer.producer,
+            looks=base.producer.looks,
+            parsing=base.parsing,
+        )
+        self.replies = Replies(
+            transport, policy, has_agreed=lambda target: probations.has_agreed(target.destination)
+        )
+        self.sequences = None
+        if settings.takes_sequences:
+            self.sequences = SequenceRoom(
+                settings,
+                store,
+                publishing,
+                base.storage.owner_bytes,
+                may_name=self.replies.may_name,
+                send=self.replies.send_again,
+                shared=sharing.shared,
+            )

@@ -1,0 +1,115 @@
+"""Functions for columns: all other columns stay, and what cannot be read is null."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filters.spark import functions as X
+from filters.spark.definitions import DefinitionError, builds
+from tests.conftest import ROOT
+from tests.filters.spark.column_trials import FILTERS, FOUND, TRIALS, found, frame, plain
+
+
+@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.__name__)
+def test_in_a_session_of_this_process(spark: Any, trial: Callable[[Any], Any]) -> None:
+    assert plain(trial(spark)) == plain(TRIALS[trial])
+
+
+def test_over_spark_connect(spark: Any, connect_port: int) -> None:
+    pytest.importorskip("grpc")
+    url = f"sc://127.0.0.1:{connect_port}"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.filters.spark.column_trials", url],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        trial.__name__: plain(result) for trial, result in TRIALS.items()
+    }
+
+
+def test_bytes_in_their_own_charset(spark: Any) -> None:
+    text = '<?xml version="1.0" encoding="{}"?><place>Bergen ø</place>'
+    payloads = [text.format(name).encode(name) for name in ("ISO-8859-1", "UTF-16", "UTF-8")]
+    rows = spark.createDataFrame([(bytearray(one),) for one in payloads], "payload binary")
+    assert [row[0] for row in rows.select(X.xpath_value("payload", "/place")).collect()] == [
+        "Bergen ø"
+    ] * 3
+
+
+def test_actions_and_properties(spark: Any) -> None:
+    rows = spark.createDataFrame(
+        [(1, "<a/>", "urn:a", {"x": "1", "y": None})],
+        "number int, payload string, action string, properties map<string,string>",
+    )
+    column = X.matches("payload", FILTERS, action="action", properties="properties")
+    assert found(rows.select("number", column.alias("found")).collect()) == {1: []}
+
+
+def test_in_a_stream(spark: Any, tmp_path: Path) -> None:
+    frame(spark).write.parquet(str(tmp_path / "in"))
+    stream = (
+        spark.readStream.schema("number int, payload string, topic string")
+        .parquet(str(tmp_path / "in"))
+        .withColumn("found", X.matches("payload", FILTERS, topic="topic"))
+    )
+    query = (
+        stream.writeStream.trigger(availableNow=True)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start(str(tmp_path / "out"))
+    )
+    assert query.awaitTermination(120)
+    assert found(spark.read.parquet(str(tmp_path / "out")).collect()) == FOUND
+
+
+def test_a_worker_compiles_once(spark: Any) -> None:
+    """Batches of one row, in one partition: the set is built by the first of them alone."""
+    import pyarrow
+    from pyspark.sql.functions import arrow_udf
+
+    def count(payloads: Any) -> Any:
+        import pyarrow
+
+        return pyarrow.array([builds()] * len(payloads))
+
+    count.__annotations__ = {"payloads": pyarrow.Array, "return": pyarrow.Array}
+
+    before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1")
+    try:
+        filters = [{"id": "one", "xpath": f"/a[b = '{datetime.now(UTC)}']"}]
+        rows = spark.createDataFrame([("<a/>",)] * 20, "payload string").coalesce(1)
+        matched = rows.withColumn("found", X.matches("payload", filters))
+        counted = matched.withColumn("builds", arrow_udf(count, "long")("payload"))
+        counts = [row.builds for row in counted.collect()]
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", before)
+    assert max(counts) - min(counts) <= 1
+
+
+@pytest.mark.parametrize(
+    ("filters", "says"),
+    [
+        ([{"id": "a", "xpath": "/a["}], "filter 1: a: "),
+        ([{"id": "a", "xpath": "/x:a"}], "filter 1: a: "),
+        ([{"id": "a"}, {"id": "a"}], "filter 2: the id 'a' is there already"),
+        ([{"xpath": "/a"}], "filter 1: there is no id"),
+        ([], "there are no filters"),
+    ],
+)
+def test_filters_that_are_wrong(filters: Any, says: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        X.as_definitions(filters)
+    assert str(caught.value).startswith(says)
+
+
+@pytest.mark.parametrize("make", [X.xpath_matches, X.xpath_value])
+def test_an_expression_that_is_wrong(make: Any) -> None:
+    with pytest.raises(DefinitionError, match="prefix"):
+        make("payload", "/w:storm")
