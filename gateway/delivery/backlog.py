@@ -248,7 +248,7 @@ class BacklogStorage:
 
     def _overflow(self, outbox: Outbox, by_age: bool) -> Overflow:
         number, octets = self._over(outbox)
-        subscription, trouble = outbox.entry.subscription, outbox.entry.trouble
+        subscription, trouble = outbox.entry.subscription, outbox.entry.state.trouble
         return Overflow(
             outbox.entry.id,
             subscription.owner,
@@ -267,7 +267,7 @@ class BacklogStorage:
             outbox.end_burial(number, octets)
             if self._owner_bytes is not None:  # What is a dead letter now is forgotten next.
                 self._owner_bytes.freed(outbox.entry.subscription.owner, octets)
-            outbox.entry.dropped += number
+            outbox.entry.state.dropped += number
             if not outbox.entry.ended:
                 self.bound(outbox, by_age=by_age and (number > 0 or spent))
             self._changed(outbox, False)
@@ -369,7 +369,7 @@ class BacklogStorage:
         """Lay *pending* to the dead letters, whether it is a row or lies in memory alone."""
         outbox, notification = pending.outbox, pending.message.notification
         death = self._death(outbox.entry, notification, pending, reason, outcome)
-        outbox.entry.dropped += 1
+        outbox.entry.state.dropped += 1
         if outbox.bury(pending):
             self._submit(
                 lambda connection: burials.bury_held(connection, pending.position, death),

@@ -117,7 +117,7 @@ class Consequences:
             delay = schedule.next(pending.attempts)
         else:
             delay = max(0.0, pending.due - time.time())
-        since = entry.failing_since
+        since = entry.state.failing_since
         return History(
             attempts=pending.attempts,
             answered=pending.answered,
@@ -126,11 +126,11 @@ class Consequences:
             behind=outbox.waiting - sum(one.state is State.HELD for one in deliveries),
             ended=entry.ended,
             failing_for=0.0 if since is None else self._loop.time() - since,
-            failing_attempts=entry.failing_attempts,
+            failing_attempts=entry.state.failing_attempts,
             cancels=entry.delivery.oversize is Oversize.CANCEL,
             together=len(deliveries),
             unbroken=bool(entry.delivery.reliable),
-            timeouts=entry.timeouts,
+            timeouts=entry.state.timeouts,
             once=entry.delivery.at_most_once,
         )
 
@@ -156,7 +156,7 @@ class Consequences:
                     "delivery.black-listed",
                     subscription=outbox.entry.id,
                     consumer=shown(outbox.entry.target.url),
-                    timeouts=outbox.entry.timeouts,
+                    timeouts=outbox.entry.state.timeouts,
                     seconds=seconds,
                 )
             case GiveUp(text, at_once):
@@ -183,7 +183,7 @@ class Consequences:
         Only then are messages settled that are *resolved* with it, or rows removed: a bookmark
         before it is refused for ever, also after a crash, for nothing behind it would come again.
         """
-        entry.acknowledged = max(entry.acknowledged, position)
+        entry.state.acknowledged = max(entry.state.acknowledged, position)
 
         def kept(_: None) -> None:
             for message in resolved:

@@ -125,7 +125,7 @@ class Contents:
             rendering = render(message.notification, shape, producer)
             message.renderings[shape] = rendering
         if rendering.numbered:
-            pending.number = pending.number or entry.next_number()
+            pending.number = pending.number or entry.state.next_number()
             recipient = replace(recipient, number=pending.number)
         message_id = delivery_id(message.notification, entry.id)
         if entry.delivery.bookmarks:
@@ -193,9 +193,9 @@ def _dropped(pending: PendingDelivery, message_id: str) -> Content:
     """The message in the place of the event of *pending*."""
     entry, notification = pending.outbox.entry, pending.message.notification
     if entry.delivery.batched:
-        body = write_events([write_dropped_event(notification, entry.dropped + 1)])
+        body = write_events([write_dropped_event(notification, entry.state.dropped + 1)])
         return _own(entry, WSMAN_EVENTS, message_id, body, pending.position)
-    body = write_dropped(notification, entry.dropped + 1).encode()
+    body = write_dropped(notification, entry.state.dropped + 1).encode()
     return _own(entry, WSMAN_DROPPED_EVENTS, message_id, body, pending.position)
 
 

@@ -137,9 +137,9 @@ class Dispatcher:
 
     def _resume(self, outbox: Outbox, backlog: Backlog, until: float) -> None:
         outbox.find_rows(backlog.count, backlog.octets, until)
-        if backlog.attempts and outbox.entry.trouble is None:
+        if backlog.attempts and outbox.entry.state.trouble is None:
             now = time.time()
-            outbox.entry.trouble = Trouble(backlog.attempts, now, now, FORMER)
+            outbox.entry.state.trouble = Trouble(backlog.attempts, now, now, FORMER)
         self._ready(outbox)
 
     async def wait_for_capacity(self) -> None:
@@ -178,7 +178,7 @@ class Dispatcher:
             outbox = self._outboxes[entry]
             message.unsettled += 1
             self.settlement.matched()
-            if entry.rests_until > now:
+            if entry.state.rests_until > now:
                 reason = DeathReason.BLACK_LISTED
                 self._backlog.bury_unsent(message, entry, position, wall, reason)
                 continue
@@ -227,7 +227,7 @@ class Dispatcher:
         self.settlement.matched()
         if outbox.batched:
             outbox.gather(now)
-        if entry.rests_until > now or self._must_wait(outbox):
+        if entry.state.rests_until > now or self._must_wait(outbox):
             self.settlement.resolved(message, entry, "cancelled")
             if outbox.idle:
                 self._outboxes.rest(outbox)
@@ -256,7 +256,7 @@ class Dispatcher:
             or len(outbox.live) + len(outbox.in_flight) >= self._window
             or outbox.breaker.open
             or outbox.destination.congested
-            or (outbox.entry.allowed_at and outbox.entry.allowed_at > self._loop.time())
+            or (outbox.entry.state.allowed_at and outbox.entry.state.allowed_at > self._loop.time())
             or self._stopped
         )
 
@@ -305,7 +305,7 @@ class Dispatcher:
             return outbox.breaker.until - now
         if outbox.destination.breaker.open:
             return 0.0  # The destination's own queue waits for its probe.
-        until = max(outbox.until, outbox.entry.allowed_at)
+        until = max(outbox.until, outbox.entry.state.allowed_at)
         if not outbox.batched:
             return until - now
         return max(until - now, outbox.gathering(now, room_in(outbox.entry)))
@@ -324,9 +324,9 @@ class Dispatcher:
         if self._wait(outbox) > 0:
             self._ready(outbox)
             return None
-        if outbox.entry.ending:  # It could not end until now.
-            outbox.wait_for_end(outbox.entry.ending, now)
-            self._give_up(outbox.entry, outbox.entry.ending)
+        if outbox.entry.state.ending:  # It could not end until now.
+            outbox.wait_for_end(outbox.entry.state.ending, now)
+            self._give_up(outbox.entry, outbox.entry.state.ending)
             self._ready(outbox)
             return None
         if not outbox.entry.delivery.reliable:  # It may have its number: its attempt finds out.
@@ -391,8 +391,8 @@ class Dispatcher:
         """Note at the outbox and the destination how an attempt ended."""
         outbox, now = pending.outbox, self._loop.time()
         if outcome.verdict is Verdict.DELIVERED:
-            outbox.entry.attempted = time.time()
-            if outbox.entry.trouble is not None or outbox.destination.trouble is not None:
+            outbox.entry.state.attempted = time.time()
+            if outbox.entry.state.trouble is not None or outbox.destination.trouble is not None:
                 self.scheduler.troubles.succeeded(outbox)
         else:
             self.scheduler.troubles.failed(outbox, outcome)
@@ -536,7 +536,6 @@ class Dispatcher:
 
     def end(self, entry: Entry, *, expired: bool = False) -> None:
         """Start nothing more for *entry*, which has ended and left the store."""
-        entry.ended = True
         outbox = self._outboxes.get(entry)
         if outbox is None:
             return

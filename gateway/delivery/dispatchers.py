@@ -104,7 +104,6 @@ class Dispatchers:
             dispatcher.hasten(entry)
 
     def end(self, entry: Entry, *, expired: bool = False) -> None:
-        entry.ended = True
         for dispatcher in self._of.values():
             dispatcher.end(entry, expired=expired)
 

@@ -112,7 +112,7 @@ class Heartbeats:
     def _beat(self, entry: Entry, sender: Beating) -> float:
         """Send a heartbeat to *entry* if one is due. Returns the seconds until the next may be."""
         interval = EARLY * (entry.delivery.heartbeats or AGAIN)
-        left = entry.attempted + interval - time.time()
+        left = entry.state.attempted + interval - time.time()
         if 0 < left <= interval:
             return left  # It got something meanwhile.
         wait = sender.beat(entry)

@@ -386,7 +386,7 @@ class Outbox(Timed):
         pending.slot = True
         self.destination.start(now)
         if self.entry.rate:
-            self.entry.start(now)
+            self.entry.state.start(now, self.entry.rate)
 
     def use_lane(self, lane: Lane | None) -> None:
         """Remember the *lane* of an attempt, which keeps the order, so that others may follow; None
@@ -403,27 +403,27 @@ class Outbox(Timed):
         """Note that an attempt ended with an answer that is final, whatever it says."""
         self.smooth = True
         self.pace += PACE_WEIGHT * (now - pending.started - self.pace)
-        self.entry.failing_attempts, self.entry.failing_since = 0, None
-        self.entry.timeouts = 0
+        self.entry.state.failing_attempts, self.entry.state.failing_since = 0, None
+        self.entry.state.timeouts = 0
         self.breaker.succeeded()
 
     def note_failure(self, outcome: Outcome, now: float) -> None:
         """Note that an attempt failed, so that it is tried again."""
         self.smooth = False
-        self.entry.failing_attempts += 1
-        self.entry.timeouts += outcome.failure is FailureKind.TIMEOUT
-        self.entry.failing_since = self.entry.failing_since or now
+        self.entry.state.failing_attempts += 1
+        self.entry.state.timeouts += outcome.failure is FailureKind.TIMEOUT
+        self.entry.state.failing_since = self.entry.state.failing_since or now
         if not (outcome.connecting or self.entry.delivery.at_most_once):
             self.breaker.failed(now, at_least=outcome.retry_after or 0.0)
 
     def rest(self, seconds: float, now: float) -> None:
         """Send nothing for *seconds*, for which the subscription is black-listed."""
-        self.entry.rests_until = now + seconds
+        self.entry.state.rests_until = now + seconds
         self.breaker.failed(now, at_least=seconds)
 
     def wait_for_end(self, why: str, now: float) -> None:
         """Send nothing for `UNTIL_ENDED`, in which the subscription is to end."""
-        self.entry.ending = why
+        self.entry.state.ending = why
         self.breaker.failed(now, at_least=UNTIL_ENDED)
 
     def wait_for_row(self, pending: PendingDelivery, outcome: Outcome) -> None:

@@ -94,7 +94,7 @@ class Pending(Generic[OutboxType]):
     size: int = 0
     """The octets of it in a batch."""
     number: int = 0
-    """The one that its event was given (`Entry.next_number`); 0: none yet."""
+    """The one that its event was given (`DeliveryState.next_number`); 0: none yet."""
 
     @property
     def octets(self) -> int:

@@ -82,7 +82,7 @@ def status_of(
         for breaker in _breakers(outbox)
         if breaker.until is not None
     ]
-    black_listed = entry.rests_until if entry.rests_until > loop_now else None
+    black_listed = entry.state.rests_until if entry.state.rests_until > loop_now else None
     if black_listed is not None:  # Its outbox may be forgotten, and its breaker with it.
         breakers.append(black_listed)
     waiting = [outbox for outbox in outboxes if outbox.stored or outbox.live or outbox.loaded]
@@ -91,7 +91,7 @@ def status_of(
         for outbox in waiting
         if not outbox.in_flight
     ]
-    trouble = entry.trouble
+    trouble = entry.state.trouble
     error = trouble
     if breakers and (trouble is None or not trouble.failures):  # It has made no attempt itself.
         error = next(
@@ -110,7 +110,7 @@ def status_of(
         trouble.failures if trouble else 0,
         error.error if error else None,
         error.at if error else None,
-        entry.attempted or None,
+        entry.state.attempted or None,
         max(now, wall(min(attempts))) if attempts and not entry.silent else None,
         wall(min(breakers)) if breakers else None,
         elsewhere,
@@ -122,7 +122,9 @@ def status_of(
 def is_troubled(entry: Entry, now: float) -> bool:
     """Whether the last attempt of *entry* failed, or it is left alone after such; *now* is the
     event loop's time."""
-    return (entry.trouble is not None and entry.trouble.failures > 0) or entry.rests_until > now
+    return (
+        entry.state.trouble is not None and entry.state.trouble.failures > 0
+    ) or entry.state.rests_until > now
 
 
 def is_held_up(outbox: Outbox) -> bool:
@@ -156,10 +158,10 @@ class Troubles:
             text = f"{text}: {' '.join(outcome.detail.split())}"
         error = text[:LONGEST]
         self.counts.note(_host(outbox), error, now)
-        entry.attempted = now
-        trouble = entry.trouble
+        entry.state.attempted = now
+        trouble = entry.state.trouble
         if trouble is None or not trouble.failures:
-            trouble = entry.trouble = Trouble(0, now, now, error)
+            trouble = entry.state.trouble = Trouble(0, now, now, error)
         trouble.failed(error, now)
         if outcome.connecting:
             destination.note_trouble(error, now)
@@ -170,7 +172,7 @@ class Troubles:
     def succeeded(self, outbox: Outbox) -> None:
         """An attempt of *outbox* succeeded."""
         entry = outbox.entry
-        trouble = entry.trouble
+        trouble = entry.state.trouble
         outbox.destination.clear_trouble()
         if trouble is None or not trouble.failures:
             return

@@ -134,8 +134,7 @@ class Lifecycle:
         try:
             inserting = self._inserting(subscription, mailbox, principal, agreed, identity)
             if not await self._store.submit(inserting):
-                entry.ended = True
-                self._table.drop(entry)
+                self._leave(entry)
                 return False
             if mailbox is not None:
                 self._mailboxes.made(mailbox)
@@ -197,7 +196,7 @@ class Lifecycle:
             self.moved(entry, changed)
             if entry.halted and not self.is_over(changed):
                 await self._adapter.add(changed.key, changed.filter)
-                entry.halted = False
+                self.set_halted(entry, False)
                 self._dispatchers.resume(entry)
         return changed
 
@@ -216,6 +215,11 @@ class Lifecycle:
             entry.recipient = prepare(subscription)
         if subscription.lease != former.lease:
             self._clock.watch(subscription)
+
+    @staticmethod
+    def set_halted(entry: Entry, halted: bool) -> None:
+        """Halt *entry*, whose lease is over, or let it be sent to again."""
+        entry.halted = halted
 
     # Ends.
 
@@ -265,12 +269,16 @@ class Lifecycle:
 
     async def has_ended(self, entry: Entry, *, expired: bool = False) -> None:
         """Forget *entry*, which is not in the store any more."""
-        entry.ended = True
+        self._leave(entry)
         self._dispatchers.end(entry, expired=expired)
-        self._table.drop(entry)
         if _has_own_mailbox(entry):
             self._mailboxes.gone(entry.subscription.key)
         await self._adapter.remove(entry.subscription.key)
+
+    def _leave(self, entry: Entry) -> None:
+        """Mark *entry* as ended: nothing finds it any more, and nothing more is sent to it."""
+        entry.ended = True
+        self._table.drop(entry)
 
     # Expiry.
 
@@ -287,7 +295,7 @@ class Lifecycle:
             if entry.ended or expires is None or not self.is_over(entry.subscription):
                 return  # Renewed or ended meanwhile.
             if not entry.halted:
-                entry.halted = True
+                self.set_halted(entry, True)
                 await self._adapter.remove(key)
                 self._dispatchers.quiet(entry)
             over = expires + self._terms.grace

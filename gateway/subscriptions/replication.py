@@ -131,7 +131,7 @@ class Replication:
             self._lifecycle.moved(entry, subscription)
             if entry.halted and not self._lifecycle.is_over(subscription):
                 await self._adopt(entry)
-                entry.halted = False
+                self._lifecycle.set_halted(entry, False)
             paused = subscription.policy.paused
             (self._dispatchers.quiet if paused else self._dispatchers.resume)(entry)
 
@@ -143,7 +143,7 @@ class Replication:
         except Refused as refused:
             _log.error("subscription.unusable", subscription=subscription.id, reason=refused.text)
             return None
-        entry.halted = self._lifecycle.is_over(subscription)
+        self._lifecycle.set_halted(entry, self._lifecycle.is_over(subscription))
         return entry
 
     async def _adopt(self, entry: Entry) -> None:

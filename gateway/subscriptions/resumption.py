@@ -47,7 +47,7 @@ class Resumption:
                 "Invalid",
             )
         kept = await self._store.submit(partial(bookmarks.acknowledged, subscription=found.id))
-        if kept is None or bookmark.position < max(kept, entry.acknowledged):
+        if kept is None or bookmark.position < max(kept, entry.state.acknowledged):
             raise _refusal("What came behind it is not kept.", "Expired")
         return entry
 

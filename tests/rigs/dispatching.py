@@ -106,6 +106,7 @@ class Engine:
     async def end(self, entry: Entry, *, expired: bool = False) -> None:
         subscription = entry.subscription
         await self.store.submit(lambda c: rows.delete(c, subscription, expired=expired))
+        entry.ended = True
         self.dispatcher.end(entry, expired=expired)
 
     async def dead(self) -> list[DeadLetter]:

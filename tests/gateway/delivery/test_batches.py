@@ -108,7 +108,9 @@ async def test_what_is_not_acknowledged_is_sent_again(
     entry = await run.subscribe(sink.url, delivery=WITH_ACK)
     run.publish(1)
     await sink.have(2)
-    assert entry.trouble is not None and entry.trouble.error.startswith(NOT_ACKNOWLEDGED)
+    assert entry.state.trouble is not None and entry.state.trouble.error.startswith(
+        NOT_ACKNOWLEDGED
+    )
     sink.behaviour = acknowledge
     await run.at_rest(delivered=1)
     assert len({receipt.id for receipt in sink.received}) == 1

@@ -66,7 +66,7 @@ async def test_nothing_is_sent_after_time_outs(tmp_path: Path, sinks: Consumers)
         assert seen.state is Condition.FAILING
         assert seen.black_listed_until is not None and seen.last_error == "no answer within 0.2 s"
         now = asyncio.get_running_loop().time()
-        assert LONG - 60 < entry.rests_until - now <= LONG
+        assert LONG - 60 < entry.state.rests_until - now <= LONG
 
 
 async def test_it_is_tried_again_when_the_time_is_over(tmp_path: Path, sinks: Consumers) -> None:
@@ -75,11 +75,11 @@ async def test_it_is_tried_again_when_the_time_is_over(tmp_path: Path, sinks: Co
         entry = await run.subscribe(late.url)
         await publish_one_by_one(run, late, 1, 2)
         late.behaviour = accept
-        await until(lambda: entry.rests_until < asyncio.get_running_loop().time())
+        await until(lambda: entry.state.rests_until < asyncio.get_running_loop().time())
         run.publish(3)
         await late.have(3)
         await run.at_rest(delivered=1, dead=2)
-        assert entry.timeouts == 0 and late.numbers == ["1", "2", "3"]
+        assert entry.state.timeouts == 0 and late.numbers == ["1", "2", "3"]
         seen = status_of(entry, [])
         assert (seen.state, seen.black_listed_until) == (Condition.ACTIVE, None)
 
@@ -92,7 +92,7 @@ async def test_an_answer_begins_the_count_anew(tmp_path: Path, sinks: Consumers)
             sink.behaviour = behaviour
             await publish_one_by_one(run, sink, number)
         await run.at_rest(delivered=1, dead=4)
-        assert (entry.timeouts, entry.rests_until) == (1, 0.0)
+        assert (entry.state.timeouts, entry.state.rests_until) == (1, 0.0)
 
 
 async def test_what_waits_is_kept(tmp_path: Path, sinks: Consumers) -> None:

@@ -116,7 +116,7 @@ async def test_one_that_fails_counts_against_the_sink(
     entry = await run.subscribe(sink.url, delivery=BEATING)
     heartbeats.watch(entry)
     await sink.have(1)
-    await until(lambda: entry.trouble is not None)
+    await until(lambda: entry.state.trouble is not None)
     sink.behaviour = acknowledge
     run.publish(1)
     await run.at_rest(delivered=1)
@@ -189,7 +189,7 @@ async def test_many_at_one_host_have_their_turns(run: Engine, sinks: Consumers) 
     entries = [await run.subscribe(sink.url, delivery=BEATING) for _ in range(30)]
     assert [run.dispatcher.beat(entry) for entry in entries] == [0.0] * 30
     await sink.have(30)
-    await until(lambda: all(entry.attempted for entry in entries))
+    await until(lambda: all(entry.state.attempted for entry in entries))
     assert sink.count == 30
     assert all(run.dispatcher.outbox(entry) is None for entry in entries)
 
@@ -249,7 +249,7 @@ async def test_one_that_waits_ends_with_its_subscription(
         connection.answer(202)
     await sink.have(9)
     await run.at_rest(delivered=8)
-    assert (ends.attempted, sink.count) == (0.0, 9)
+    assert (ends.state.attempted, sink.count) == (0.0, 9)
 
 
 async def test_none_waits_for_who_is_paused(run: Engine, sinks: Consumers) -> None:
@@ -279,7 +279,7 @@ class Counting:
 
     def beat(self, entry: Entry) -> float:
         self.beats.append((entry, time.time()))
-        entry.attempted = time.time()
+        entry.state.attempted = time.time()
         return 0.0
 
 

@@ -206,7 +206,9 @@ async def test_a_renewal_makes_the_next_attempt_immediate(
         await subscribe(run, url)
         await publish(run, storm(message="late"))
         [entry] = run.gateway.subscriptions.entries
-        await run.until(lambda: entry.trouble is not None and entry.trouble.failures > 0)
+        await run.until(
+            lambda: entry.state.trouble is not None and entry.state.trouble.failures > 0
+        )
         await away.listen()
         await subscribe(run, url)
         assert event_in((await away.next(url)).body).message == "late"

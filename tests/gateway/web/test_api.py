@@ -612,7 +612,7 @@ async def test_a_black_listed_subscription_says_so(tmp_path: Path) -> None:
         [dispatcher] = run.gateway.dispatchers._of.values()
         assert dispatcher._schedule.black_list == BlackList(2, 60.0)
         assert (await view_of(run))["delivery"]["black_listed_until"] is None
-        entry.rests_until = asyncio.get_running_loop().time() + 60.0
+        entry.state.rests_until = asyncio.get_running_loop().time() + 60.0
         view = await view_of(run, "/subscriptions?state=failing")
         assert view["delivery"]["black_listed_until"] == view["delivery"]["breaker_until"]
         await run.publish("<a/>")
