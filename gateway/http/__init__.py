@@ -8,6 +8,7 @@ from gateway.http.forwarded import (
     client_address,
     client_certificate,
     public_base,
+    transport_facts,
 )
 from gateway.http.gate import ConnectionGate
 from gateway.http.limits import HttpLimits
@@ -26,6 +27,7 @@ __all__ = [
     "HttpSettings",
     "MediaType",
     "client_address",
+    "transport_facts",
     "client_certificate",
     "content_type",
     "hardened",
