@@ -21,7 +21,7 @@ class TokenBucket:
         self._rate = rate
         self._burst = max(rate, 1.0) if burst is None else burst
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """What each peer has left, and the time of that."""
+        """The level of each peer, and the time of that."""
 
     def __len__(self) -> int:
         return len(self._levels)

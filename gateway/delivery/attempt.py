@@ -13,7 +13,7 @@ from gateway.delivery.contents import Contents
 from gateway.delivery.in_sequence import SequenceSending
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.probations import Probations
-from gateway.delivery.schedule import Outcome, Verdict, failed, judge, judge_acknowledged
+from gateway.delivery.verdicts import Outcome, Verdict, failed, judge, judge_acknowledged
 from gateway.egress import (
     Answer,
     Posted,

@@ -25,9 +25,9 @@ from gateway.delivery.batching import most_elements
 from gateway.delivery.entry import Entry
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.pending import Message
-from gateway.delivery.schedule import Outcome
 from gateway.delivery.settlement import Settlement
 from gateway.delivery.states import State
+from gateway.delivery.verdicts import Outcome
 from gateway.model.deaths import Death, DeathReason
 from gateway.store import HeldRow, burials
 from gateway.store import held as rows

@@ -24,9 +24,10 @@ from gateway.delivery.policy import (
     Step,
     decide,
 )
-from gateway.delivery.schedule import Outcome, Schedule, Verdict
+from gateway.delivery.schedule import Schedule
 from gateway.delivery.settlement import Settlement
 from gateway.delivery.states import State
+from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import FailureKind
 from gateway.model.deaths import DeathReason
 from gateway.security.resource_addresses import shown

@@ -34,14 +34,12 @@ from gateway.delivery.outbox import WINDOW, Outbox, PendingDelivery
 from gateway.delivery.outboxes import Outboxes
 from gateway.delivery.partition_share import PartitionShare, next_position
 from gateway.delivery.pending import Message
-from gateway.delivery.policy import (
-    GONE,
-    UNWANTED,
-)
-from gateway.delivery.schedule import Outcome, Schedule, Verdict
+from gateway.delivery.policy import REFUSALS
+from gateway.delivery.schedule import Schedule
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import CROWD, RETRY, Conservation, Settlement
 from gateway.delivery.states import State
+from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.model.deaths import DeathReason
 from gateway.security.keys import message_urn
 from gateway.store import Store, totals
@@ -414,8 +412,8 @@ class Dispatcher:
         outbox = pending.outbox
         left = outbox.finish(pending)
         if not left:
-            if pending.heartbeat and outcome.verdict in (Verdict.GONE, Verdict.UNWANTED):
-                self._give_up(outbox.entry, GONE if outcome.verdict is Verdict.GONE else UNWANTED)
+            if pending.heartbeat and (why := REFUSALS.get(outcome.verdict)):
+                self._give_up(outbox.entry, why)
         elif outcome.verdict is Verdict.DELIVERED:  # As `decide` says; it is asked for failures.
             going = self._goes_on(outbox)  # The consumer works while we count.
             hurry = self.settlement.messages >= self._half

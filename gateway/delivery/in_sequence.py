@@ -30,7 +30,7 @@ from gateway.delivery.numbering import Numbered
 from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.partition_share import PartitionShare
-from gateway.delivery.schedule import DELIVERED, NOT_ACKNOWLEDGED, Outcome, Verdict, failed, judge
+from gateway.delivery.verdicts import DELIVERED, NOT_ACKNOWLEDGED, Outcome, Verdict, failed, judge
 from gateway.egress import Answer, FailureKind, Request, SendFailed, Target, Transport
 from gateway.parsing import Parsing
 from gateway.reliability.party import anonymous, is_callable

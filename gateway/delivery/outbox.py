@@ -24,8 +24,8 @@ from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message, Pending
 from gateway.delivery.policy import UNTIL_ENDED
-from gateway.delivery.schedule import Outcome
 from gateway.delivery.states import TRANSITIONS, Event, State
+from gateway.delivery.verdicts import Outcome
 from gateway.egress import FailureKind, Lane
 from mediation.model.delivery_modes import Oversize
 from mediation.model.messages import Notification

@@ -10,8 +10,8 @@ from typing import Generic, Self, TypeVar
 
 from adapters import Delivery
 from gateway.delivery.entry import Entry
-from gateway.delivery.schedule import Outcome
 from gateway.delivery.states import TRANSITIONS, Event, State
+from gateway.delivery.verdicts import Outcome
 from mediation.model.messages import Notification
 from mediation.model.specification import Body
 from mediation.notification.document_metadata import minimal_form

@@ -17,7 +17,8 @@ nothing delivered for `HOPELESS` seconds -----------> GiveUp, besides
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gateway.delivery.schedule import Outcome, Schedule, Verdict
+from gateway.delivery.schedule import Schedule
+from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import FailureKind
 from gateway.model.deaths import DeathReason
 
@@ -26,11 +27,14 @@ HOPELESS = 5 * 86400.0
 HOPELESS_ATTEMPTS = 20
 """if so many attempts in a row failed."""
 
-GONE = "The consumer answered that it is gone."
 TOO_LARGE = "An event is too large for the consumer, which wants none after it."
 UNTIL_ENDED = 60.0
 """Seconds until the next attempt of a subscription that ends, should that not be possible now."""
-UNWANTED = "The consumer refused further deliveries."
+REFUSALS = {
+    Verdict.GONE: "The consumer answered that it is gone.",
+    Verdict.UNWANTED: "The consumer refused further deliveries.",
+}
+"""Why a subscription ends after one answer, to an event or to a heartbeat, by its verdict."""
 RETRIES_USED = "The attempts that the consumer asked for are used up."
 FORBIDDEN = "The consumer's address is not allowed."
 NOT_MADE = "A delivery could not be made, and none may be left out of its sequence."
@@ -133,7 +137,7 @@ def decide(
     if history.ended:
         return CANCELLED
     if outcome.verdict is Verdict.UNWANTED:
-        return (Retry(now + UNTIL_ENDED), GiveUp(UNWANTED))
+        return (Retry(now + UNTIL_ENDED), GiveUp(REFUSALS[outcome.verdict]))
     if outcome.verdict is Verdict.BROKEN:
         return (Retry(now + UNTIL_ENDED), GiveUp(outcome.why or NOT_MADE))
     steps = _steps(outcome, history, schedule, now)
@@ -153,7 +157,8 @@ def _steps(outcome: Outcome, history: History, schedule: Schedule, now: float) -
         bury = Bury(DeathReason.TOO_LARGE if too_large else DeathReason.REJECTED)
         if too_large and history.cancels:
             return (bury, GiveUp(TOO_LARGE, at_once=True))
-        return (bury, GiveUp(GONE)) if outcome.verdict is Verdict.GONE else (bury,)
+        why = REFUSALS.get(outcome.verdict)
+        return (bury, GiveUp(why)) if why else (bury,)
     steps = _after_failure(outcome, history, schedule, now)
     if history.failing_for > HOPELESS and history.failing_attempts >= HOPELESS_ATTEMPTS:
         steps += (GiveUp(NOTHING_DELIVERED),)

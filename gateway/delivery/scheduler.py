@@ -15,10 +15,10 @@ from gateway.delivery.attempt import Attempts
 from gateway.delivery.breaker import FIRST_PROBE
 from gateway.delivery.outbox import Outbox, OutboxDestination, Owner, PendingDelivery
 from gateway.delivery.probations import Probations
-from gateway.delivery.schedule import Outcome, Verdict, failed
 from gateway.delivery.stall_timer import TICK, StallTimer
 from gateway.delivery.states import State
 from gateway.delivery.status import Troubles
+from gateway.delivery.verdicts import Outcome, Verdict, failed
 from gateway.egress import FailureKind, Posted, SendFailed, Target
 from gateway.observing.samples import Histogram
 from gateway.observing.traces import MessageTraces

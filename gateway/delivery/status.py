@@ -18,7 +18,7 @@ from gateway.delivery.destination import Trouble
 from gateway.delivery.entry import Entry
 from gateway.delivery.failures import FailureCounts
 from gateway.delivery.outbox import Outbox
-from gateway.delivery.schedule import Outcome
+from gateway.delivery.verdicts import Outcome
 from gateway.token_bucket import TokenBucket
 
 LINES, LINES_AT_ONCE = 5.0, 50.0

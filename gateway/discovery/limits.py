@@ -37,7 +37,7 @@ class NodeLimits:
 
 
 class RequestRates:
-    """How often a node does something, for each publisher and in all."""
+    """Rates of a node's work, for each publisher and in all."""
 
     def __init__(self, limits: NodeLimits, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

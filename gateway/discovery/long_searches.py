@@ -20,7 +20,7 @@ TURN = 0.05
 MOST = 32
 """Long searches at a time, of signed requests."""
 MOST_OF_ONE = 8
-"""How many of them may be of one entity."""
+"""The most of them that may be of one entity."""
 MOST_OF_STRANGERS, MOST_OF_STRANGER = 8, 2
 """The same for requests without a signature: in all, and of one network address."""
 

@@ -144,7 +144,7 @@ def settings_limits(settings: DiscoverySettings) -> NodeLimits:
 
 
 def store_limits(settings: DiscoverySettings) -> AdvertisementLimits:
-    """How many advertisements are kept."""
+    """Return how many advertisements are kept."""
     return AdvertisementLimits(settings.advertisements, settings.advertisements_per_creator)
 
 

@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Claims:
-    """What a request brings, read and compared; no signature has been checked."""
+    """The claims of a request, read and compared; no signature has been checked."""
 
     access: Access
     possession: bytes | None

@@ -1,4 +1,4 @@
-"""Who may use a topic: protected topics, and those of topic discovery itself.
+"""Decide who may use a topic: protected topics, and those of topic discovery itself.
 
 A topic that somebody advertised belongs to its creator, who lets others publish and subscribe. A
 request brings a ``tdn:Authorization``: in a header of SOAP, or in the property

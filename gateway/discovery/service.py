@@ -53,7 +53,7 @@ KEY = "topic-discovery-node"
 WAITING = 4096
 """Messages that wait for the node; more are dropped, because their senders repeat them."""
 OF_SOURCE = WAITING // 8
-"""How many of them may be of one source, so that others have room."""
+"""The most of them that may be of one source, so that others have room."""
 BATCH = 128
 RETRY = 1.0
 """Seconds after which a batch is tried again."""

@@ -22,7 +22,7 @@ from gateway.delivery import (
     sequence_ends,
 )
 from gateway.delivery.outbox import Outbox
-from gateway.delivery.schedule import Outcome, Verdict
+from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import Request, SendFailed, Target, Transport
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.reliability.storage import StorageManager, Taken

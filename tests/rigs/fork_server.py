@@ -213,7 +213,8 @@ if __name__ == "__main__":
     from gateway.cli import COMMANDS
 
     for module in (*(one.place.partition(":")[0] for one in COMMANDS.values()), *PRELOADED):
-        importlib.import_module(module)
+        with contextlib.suppress(ImportError):  # An extra that is missing, an engine not compiled.
+            importlib.import_module(module)
     gc.collect()
     gc.freeze()
     if (asked := serve(int(sys.argv[1]))) is not None:

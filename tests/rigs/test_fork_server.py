@@ -3,11 +3,12 @@
 import os
 import signal
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.rigs.fork_server import PROGRAM, installed
+from tests.rigs.fork_server import PRELOADED, PROGRAM, installed
 from tests.rigs.processes import GatewayProcess
 from tests.rigs.programs import RunningGateway, environment, run
 
@@ -47,6 +48,11 @@ def test_folder_environment_and_signals_are_its_own(tmp_path: Path) -> None:
         gateway.process.send_signal(signal.SIGKILL)
         assert gateway.end() == -signal.SIGKILL
     assert dict(os.environ) == environ
+
+
+def test_what_is_preloaded_is_there() -> None:
+    missing = [module for module in PRELOADED if find_spec(module) is None]
+    assert not missing, "it has moved"
 
 
 def test_others_are_started_as_always() -> None:

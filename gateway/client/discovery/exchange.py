@@ -40,7 +40,7 @@ def now() -> datetime:
 
 
 class Inbox(Protocol):
-    """Where an entity receives: a `Consumer`, a `PulledMailbox`, or the like."""
+    """The inbox of an entity: a `Consumer`, a `PulledMailbox`, or the like."""
 
     @property
     def address(self) -> str: ...

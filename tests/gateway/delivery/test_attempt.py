@@ -12,8 +12,8 @@ from gateway.delivery.attempt import Attempts
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.partition_share import everything
 from gateway.delivery.pending import Message
-from gateway.delivery.schedule import Outcome, Verdict
 from gateway.delivery.scheduler import SendScheduler
+from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import Answer, Request, Target
 from gateway.parsing import SMALL
 from mediation.model.versions import DataForm, EventForm, Spec, Version

@@ -9,8 +9,8 @@ from gateway.delivery.entry import Entry
 from gateway.delivery.outbox import Outbox, OutboxDestination, PendingDelivery
 from gateway.delivery.partition_share import everything
 from gateway.delivery.pending import Message
-from gateway.delivery.schedule import DELIVERED, Outcome
 from gateway.delivery.states import TRANSITIONS, Event, State
+from gateway.delivery.verdicts import DELIVERED, Outcome
 from gateway.egress import parse_target
 from gateway.security.keys import new_key, public_id
 from mediation.model.delivery_modes import DeliveryMode

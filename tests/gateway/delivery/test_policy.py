@@ -6,11 +6,11 @@ import pytest
 
 from gateway.delivery.policy import (
     FORBIDDEN,
-    GONE,
     HOPELESS,
     HOPELESS_ATTEMPTS,
     NOT_MADE,
     NOTHING_DELIVERED,
+    REFUSALS,
     Bury,
     Done,
     GiveUp,
@@ -22,7 +22,8 @@ from gateway.delivery.policy import (
     decide,
 )
 from gateway.delivery.policy import TOO_LARGE as WANTS_NONE
-from gateway.delivery.schedule import DELIVERED, BlackList, Outcome, Schedule, Verdict
+from gateway.delivery.schedule import BlackList, Schedule
+from gateway.delivery.verdicts import DELIVERED, Outcome, Verdict
 from gateway.egress import FailureKind
 from gateway.model.deaths import DeathReason
 
@@ -129,13 +130,13 @@ CASES = [
         [Bury(DeathReason.TOO_LARGE), GiveUp(WANTS_NONE, at_once=True)],
         id="too large for who wants none after it",
     ),
-    pytest.param(IS_GONE, FIRST, [Bury(DeathReason.REJECTED), GiveUp(GONE)], id="gone"),
+    pytest.param(IS_GONE, FIRST, [Bury(DeathReason.REJECTED), GiveUp(REFUSALS[Verdict.GONE])], id="gone"),
     *[
         pytest.param(outcome, history, [Retry(NOW + 60.0), GiveUp(why)], id=f"in a sequence, {name}")
         for name, outcome, history, why in (
             ("rejected", REJECTED, UNBROKEN, NOT_MADE),
             ("too large", TOO_LARGE, UNBROKEN, NOT_MADE),
-            ("gone", IS_GONE, UNBROKEN, GONE),
+            ("gone", IS_GONE, UNBROKEN, REFUSALS[Verdict.GONE]),
             ("used up", UNREACHABLE, replace(UNBROKEN, delay=None), NOT_MADE),
             ("too old", UNREACHABLE, replace(UNBROKEN, since=NOW - 3601.0), NOT_MADE),
             ("broken", BROKEN, UNBROKEN, "It forgot."),
@@ -161,7 +162,7 @@ CASES = [
         TOO_LARGE, replace(ONE_OF_THREE, cancels=True), [Split(NOW)], id="too large with others"
     ),
     pytest.param(
-        IS_GONE, ONE_OF_THREE, [Bury(DeathReason.REJECTED), GiveUp(GONE)], id="gone for several"
+        IS_GONE, ONE_OF_THREE, [Bury(DeathReason.REJECTED), GiveUp(REFUSALS[Verdict.GONE])], id="gone for several"
     ),
     pytest.param(UNREACHABLE, ONE_OF_THREE, [Retry(NOW + 5.0)], id="unreachable for several"),
     *[

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway.client import Client
-from gateway.delivery.schedule import Verdict
+from gateway.delivery.verdicts import Verdict
 from gateway.egress import MAX_HOPS, AddressPolicy, Dialer, IPAddress, hops_header, parse_target
 from gateway.egress.soap_tcp_transport import SoapTcpTransport
 from gateway.egress.transport import Answer, Request, SendFailed

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.client import Client
 from gateway.delivery.outbox import LANE_WIDTH
-from gateway.delivery.schedule import Verdict
+from gateway.delivery.verdicts import Verdict
 from mediation.model.versions import Soap, Version
 from mediation.packaging.dime import Decoder, Encoder, encode_plain
 from mediation.packaging.dime import DimeMessage as Message
