@@ -2,9 +2,9 @@
 
 Every transport and every route asks: a SOAP request by its type (`RIGHTS`), a route by the right
 that its room has said. Every principal has all rights today: whoever reaches the gateway may
-publish and subscribe, whoever reaches the administration may operate, and the key of a subscription or a
-mailbox is the permission to use it. Rates and quotas are no rights: they ask the principal's limits
-where they are counted.
+publish and subscribe, whoever reaches the administration may operate, and the key of a subscription
+or a mailbox is the permission to use it. Rates and quotas are no rights: they ask the principal's
+limits where they are counted.
 """
 
 from filters import Reason, Refused
