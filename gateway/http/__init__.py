@@ -27,7 +27,6 @@ __all__ = [
     "HttpSettings",
     "MediaType",
     "client_address",
-    "transport_facts",
     "client_certificate",
     "content_type",
     "hardened",
@@ -37,6 +36,7 @@ __all__ = [
     "read_body",
     "send_refusal",
     "soap_media_type",
+    "transport_facts",
     "until_gone",
     "was_delivered",
 ]
