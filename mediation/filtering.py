@@ -312,18 +312,19 @@ def write_kept_expression(
     namespace: str, name: str, expression: Expression, *, dialect: str | None = None
 ) -> str:
     """Write *expression* as it was read, with the namespaces of its prefixes, as the element *name*
-    of *namespace*; *dialect* where it is called otherwise there. The element's own prefix is
-    ``n-``, for an expression may bind any usual one to something else."""
+    of *namespace*; *dialect* where it is called otherwise there."""
+    declared = {prefix: uri for prefix, uri in expression.namespaces if prefix != "xml"}
+    own = _fresh("n", declared)
     scope = "".join(
         f" xmlns{':' + prefix if prefix else ''}={xml_attribute(uri)}"
-        for prefix, uri in expression.namespaces
-        if prefix not in ("xml", "n-")
+        for prefix, uri in declared.items()
     )
-    own = dialects.XPATH_1_0 if expression.dialect == dialects.XPATH_LEXICAL else expression.dialect
-    said = xml_attribute(dialect or own)
+    usual = (
+        dialects.XPATH_1_0 if expression.dialect == dialects.XPATH_LEXICAL else expression.dialect
+    )
     return (
-        f'<n-:{name} xmlns:n-="{namespace}"{scope} Dialect={said}>'
-        f"{xml_text(expression.text)}</n-:{name}>"
+        f'<{own}:{name} xmlns:{own}="{namespace}"{scope} Dialect={xml_attribute(dialect or usual)}>'
+        f"{xml_text(expression.text)}</{own}:{name}>"
     )
 
 

@@ -80,6 +80,7 @@ class Person:
         self._server: tuple[str, Port] | None = None
         self._servers: dict[str, Port] = {}
         self._friends: dict[str, Port] = {}
+        self._here: dict[str, bool] = {}
         self._heard = 0.0
         self._restless = asyncio.Event()
 
@@ -159,7 +160,9 @@ class Person:
         self._friends.pop(friend, None)
         if presence.here and presence.location and self._direct:
             self._friends[friend] = Port(presence.location, presence.binding, presence.binding)
-        show(f"* {friend} is {'here' if presence.here else 'away'}")
+        if self._here.get(friend) != presence.here:  # It is told again when somebody asks.
+            self._here[friend] = presence.here
+            show(f"* {friend} is {'here' if presence.here else 'away'}")
         if presence.here:
             self._carriers.wake(friend)
 

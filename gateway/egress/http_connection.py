@@ -30,6 +30,9 @@ _KNOWN_SHORT = frozenset({0, 20})
 """Statuses with too few digits, by which wseventsink acknowledges deliveries of WS-Management."""
 _KNOWN = 1024
 """Octets of an answer that is recognised when it comes again."""
+UNTIL_CLOSED = 2.0
+"""Seconds of silence that end the body of an answer without a length, whose end is that of the
+connection: many who write such an answer forget to close. What has come by then is the answer."""
 _JOINED = 64 * 1024
 """Octets of a body that is written together with its head: several buffers are dearer than that."""
 
@@ -55,7 +58,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._told: Told | None = None
         """Waits for an answer."""
-        self._deadline = 0.0
+        self._deadline = self._latest = 0.0
         self._clock: asyncio.TimerHandle | None = None
         """Rings at a deadline, this or an earlier one: to set it for each answer is dear."""
         self._known: tuple[bytes, Answer] = (b"", Answer(0))
@@ -115,7 +118,7 @@ class Connection(asyncio.Protocol):
             self._reset()
             self._first = False
         self._told = told
-        self._deadline = deadline
+        self._deadline = self._latest = deadline
         if self._clock is None or self._clock.when() > deadline:
             self._set_clock()
         if len(body) <= _JOINED:
@@ -217,10 +220,14 @@ class Connection(asyncio.Protocol):
             # By the letter the body lasts until the consumer closes, and many forget to:
             # what these have to say is said. Such a connection carries nothing else.
             self._whole = self._last = True
+        elif self._until_closed:
+            self._wait_for_end()
 
     def on_body(self, octets: bytes) -> None:
         self._body.append(octets)
         self._body_octets += len(octets)
+        if self._until_closed:
+            self._wait_for_end()
         if self._body_octets > self._limits.body:
             raise ValueError("it is too long")
 
@@ -262,6 +269,11 @@ class Connection(asyncio.Protocol):
         if self._head_octets > self._limits.head:
             raise ValueError("its head is too long")
 
+    def _wait_for_end(self) -> None:
+        """Wait for more of a body that lasts until the connection ends."""
+        self._deadline = min(self._latest, self._loop.time() + UNTIL_CLOSED)
+        self._set_clock()
+
     def _set_clock(self) -> None:
         if self._clock is not None:
             self._clock.cancel()
@@ -273,6 +285,9 @@ class Connection(asyncio.Protocol):
             return
         if self._loop.time() < self._deadline:
             self._set_clock()
+        elif self._deadline < self._latest:
+            self._last = True
+            self._finish(self._answer())
         else:
             got = "the answer was not whole" if self._octets else "no answer"
             self._fail(FailureKind.TIMEOUT, f"{got} within {seconds_words(self._limits.exchange)}")

@@ -129,7 +129,8 @@ httpGet: {path: {{ .path }}, port: http}
 {{- with $mailboxes.octets }}{{ $mailboxes = merge (dict "bytes" .) (omit $mailboxes "octets" "bytes") }}{{ end }}
 {{- range $name, $value := $mailboxes }}
 {{- if not (kindIs "invalid" $value) }}
-{{- $_ := set $settings (ternary "mailboxes_only" (printf "mailbox_%s" $name) (eq $name "only")) $value }}
+{{- /* Numbers of values are floating points in Helm: TOML would have 10000.0. */}}
+{{- $_ := set $settings (ternary "mailboxes_only" (printf "mailbox_%s" $name) (eq $name "only")) (ternary (int64 $value) $value (kindIs "float64" $value)) }}
 {{- end }}
 {{- end }}
 {{- with .Values.adapter.settings }}{{ $_ := set $settings "adapter_settings" . }}{{ end }}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from gateway.delivery.policy import RETRIES_USED, TOO_LARGE, UNWANTED
-from gateway.delivery.verdicts import NOT_ACKNOWLEDGED
+from gateway.delivery.policy import REFUSALS, RETRIES_USED, TOO_LARGE
+from gateway.delivery.verdicts import NOT_ACKNOWLEDGED, Verdict
 from gateway.model.deaths import DeathReason
 from gateway.store import bookmarks
 from mediation.model.delivery_modes import DeliveryMode, Mode, Oversize
@@ -121,7 +121,7 @@ async def test_a_sink_that_refuses_deliveries_ends_its_subscription(
     entry = await run.subscribe(sink.url, delivery=WITH_ACK)
     run.publish(1)
     await until(lambda: bool(run.given_up))
-    assert run.given_up == [(entry, UNWANTED)]
+    assert run.given_up == [(entry, REFUSALS[Verdict.UNWANTED])]
     await run.end(entry)
     await run.at_rest(cancelled=1)
     assert sink.count == 1

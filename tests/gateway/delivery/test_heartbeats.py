@@ -11,7 +11,8 @@ from gateway.delivery import Entry, Schedule
 from gateway.delivery.breaker import FAILURES
 from gateway.delivery.destination import AGAIN
 from gateway.delivery.heartbeats import EARLY, FEW, SLICE, Heartbeats
-from gateway.delivery.policy import UNWANTED
+from gateway.delivery.policy import REFUSALS
+from gateway.delivery.verdicts import Verdict
 from mediation.model.delivery_modes import DeliveryMode, Mode
 from mediation.names import WSMAN_HEARTBEAT
 from tests.rigs.consumers import (
@@ -128,7 +129,7 @@ async def test_a_sink_that_refuses_one_ends_its_subscription(
     entry = await run.subscribe(sink.url, delivery=BEATING)
     heartbeats.watch(entry)
     await until(lambda: bool(run.given_up))
-    assert run.given_up[0] == (entry, UNWANTED)
+    assert run.given_up[0] == (entry, REFUSALS[Verdict.UNWANTED])
     await run.end(entry)
     await until(lambda: len(heartbeats) == 0)
 

@@ -116,6 +116,21 @@ async def test_what_is_meant_counts(name: str, step: int) -> None:
         assert consumer.connections == 2, "such a connection is not used again"
 
 
+async def test_an_answer_without_a_length_on_a_connection_that_stays() -> None:
+    """Its status is an answer, and the body is what has come; the connection is not used again."""
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\n\r\n" + BODY)
+        await reader.read()
+
+    async with consuming(handler) as consumer, sending() as transport:
+        for _ in range(2):
+            answer = await transport.send(message(consumer.url()))
+            assert (answer.status, answer.body) == (200, BODY)
+        assert consumer.connections == 2
+
+
 @pytest.mark.parametrize("name", REFUSED)
 async def test_what_is_refused_is_told_in_words(name: str) -> None:
     wire, text = REFUSED[name]
