@@ -19,6 +19,8 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 from fastapi import APIRouter, Request
 from starlette.routing import BaseRoute
 
+from gateway.security.principals import Right
+
 T = TypeVar("T")
 
 
@@ -38,10 +40,13 @@ Bindings: TypeAlias = Mapping[Dependency[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class BoundRouter:
-    """A router, with the values of its dependencies."""
+    """A router, with the values of its dependencies, and the right to its routes; with *reading*
+    another one for those that only read."""
 
     router: APIRouter
     given: Bindings
+    right: Right
+    reading: Right | None = None
 
 
 Routes: TypeAlias = Iterable[BaseRoute | BoundRouter]

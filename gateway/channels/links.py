@@ -22,8 +22,9 @@ from gateway.channels.channels import Channels
 from gateway.delivery import WorkSharing
 from gateway.egress import AddressRefused
 from gateway.model.sources import Source, Wanted
+from gateway.security.identify import OPERATOR
 from gateway.security.resource_addresses import shown
-from gateway.sources.new_sources import OPERATOR, NewSource
+from gateway.sources.new_sources import NewSource
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.store import StoreUnavailable
 from mediation.client import LEASED

@@ -7,12 +7,13 @@ directory holds the relay's address, and the one inside stays unknown (SoapRMI E
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import structlog
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from filters import Refused
 from gateway.channels.relay_tokens import Relay, RelayTokens
 from gateway.egress import (
     HOPS_HEADER,
@@ -73,6 +74,7 @@ class Relays:
 
     Args:
         tokens: Those that there are, and where what is posted to each goes.
+        authorise_sender: Refuses who may not publish.
     """
 
     def __init__(
@@ -81,12 +83,14 @@ class Relays:
         transport: Transport,
         *,
         limits: HttpLimits,
+        authorise_sender: Callable[[Scope], None] = lambda _: None,
         seconds: float = SECONDS,
         at_a_time: int = AT_A_TIME,
     ) -> None:
         self._tokens = tokens
         self._transport = transport
         self._limits = limits
+        self._authorise_sender = authorise_sender
         self._seconds = seconds
         self._at_a_time = at_a_time
         self.outcomes: dict[str, int] = {}
@@ -113,6 +117,11 @@ class Relays:
         Raises:
             HttpRefusal: There is none.
         """
+        try:
+            self._authorise_sender(scope)
+        except Refused as refused:
+            self._count("refused")
+            raise HttpRefusal(403, refused.text) from None
         said = scope["path"].removeprefix(PREFIX).removesuffix("/")
         relay = await self._tokens.named(said[:LONGEST_TOKEN])
         if relay is None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from starlette.types import Scope
+
 from gateway.channels.channel_filters import Evaluate
 from gateway.channels.channels import Channels
 from gateway.channels.directory import Directory, DirectoryOptions
@@ -13,13 +15,16 @@ from gateway.channels.relay_tokens import RelayTokens
 from gateway.delivery import WorkSharing
 from gateway.egress import AddressPolicy, Transport
 from gateway.exchange import Handlers
-from gateway.http import HttpLimits
+from gateway.http import HttpLimits, HttpSettings, transport_facts
 from gateway.model.channels import Channel
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.publishing.operations import PublishingOperations
 from gateway.rooms import Room, Work
 from gateway.routes import Routes
+from gateway.security.authorise import authorise
+from gateway.security.identify import Identification
+from gateway.security.principals import Right
 from gateway.settings.settings import Settings
 from gateway.settings.tables import Directory as DirectoryTable
 from gateway.settings.tables import LinkRow
@@ -86,10 +91,17 @@ class RelayRoom(Room):
         policy: AddressPolicy,
         sharing: WorkSharing,
         limits: HttpLimits,
+        identification: Identification,
+        http: HttpSettings,
     ) -> None:
+        def authorise_sender(scope: Scope) -> None:
+            authorise(identification.identify(transport_facts(scope, http)), Right.PUBLISH)
+
         configured = [(one.token.get_secret_value(), one.location) for one in settings.relays]
         self.tokens = RelayTokens(configured, policy, store, shared=sharing.shared)
-        self.relays = Relays(self.tokens, transport, limits=limits)
+        self.relays = Relays(
+            self.tokens, transport, limits=limits, authorise_sender=authorise_sender
+        )
 
     def public_routes(self) -> Routes:
         return relay_routes(self.relays)

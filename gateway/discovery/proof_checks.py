@@ -168,7 +168,7 @@ class ProofChecker:
         Raises:
             Refused: ``UNAVAILABLE``: too many strangers wait.
         """
-        if principal is None or principal.trusted:
+        if principal is None or not principal.limits.quotas:
             return await asyncio.to_thread(work)
         try:
             return await self._strangers.run(0, lambda _: work(), principal.owner)

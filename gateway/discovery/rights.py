@@ -126,7 +126,7 @@ class TopicRights:
         Raises:
             Refused: ``NOT_ALLOWED``: it names a topic in full that it has no right to; ``RATE``.
         """
-        guarded = self._guarded(_named(filter), trusted=principal.trusted)
+        guarded = self._guarded(_named(filter), trusted=not principal.limits.guarded)
         if not guarded:
             return None
         if len(guarded) > 1:
@@ -144,7 +144,7 @@ class TopicRights:
         Raises:
             Refused: ``NOT_ALLOWED``.
         """
-        if self._guarded([topic], trusted=inbound.principal.trusted):
+        if self._guarded([topic], trusted=not inbound.principal.limits.guarded):
             await self._check_subscriber(topic, proof_of(incoming, inbound), inbound.principal)
 
     async def _check_subscriber(

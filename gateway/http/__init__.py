@@ -8,6 +8,7 @@ from gateway.http.forwarded import (
     client_address,
     client_certificate,
     public_base,
+    transport_facts,
 )
 from gateway.http.gate import ConnectionGate
 from gateway.http.limits import HttpLimits
@@ -35,6 +36,7 @@ __all__ = [
     "read_body",
     "send_refusal",
     "soap_media_type",
+    "transport_facts",
     "until_gone",
     "was_delivered",
 ]

@@ -17,6 +17,7 @@ from starlette.types import Scope
 
 from gateway.http.acknowledged_bytes import CONNECTION, Connection
 from gateway.model.hosts import host_in_url
+from gateway.security.identify import TransportFacts
 from gateway.security.networks import Networks
 
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
@@ -72,6 +73,15 @@ def public_base(scope: Scope, settings: HttpSettings) -> str:
 def client_address(scope: Scope, settings: HttpSettings) -> str:
     """The network address of the peer: of the proxy's client, where a proxy is trusted."""
     return _first_hop(scope, settings).peer or _client(scope)
+
+
+def transport_facts(scope: Scope, settings: HttpSettings) -> TransportFacts:
+    """What the connection and the head of a request say of its sender."""
+    return TransportFacts(
+        client_address(scope, settings),
+        certificate=client_certificate(scope, settings),
+        headers=scope["headers"],
+    )
 
 
 def from_proxy(scope: Scope, settings: HttpSettings) -> bool:

@@ -76,7 +76,10 @@ class Deposits:
             return [(message_id(part), part) for part in events]
 
         parts = await self._parsing.run_parser(
-            len(inbound.octets), envelopes, trusted=principal.trusted, owner=principal.owner
+            len(inbound.octets),
+            envelopes,
+            trusted=not principal.limits.quotas,
+            owner=principal.owner,
         )
         self._intake.admit_bytes(principal, sum(len(envelope) for _, envelope in parts))
         if len(parts) > 1:

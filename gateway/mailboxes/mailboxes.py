@@ -164,7 +164,7 @@ class Mailboxes:
                 connection,
                 mailbox,
                 now=self._clock(),
-                of_owner=None if principal.trusted else quotas.owner,
+                of_owner=quotas.owner if principal.limits.quotas else None,
                 in_all=quotas.total,
             ):
                 raise QuotaExceeded(Reason.QUOTA, "There are too many mailboxes.")

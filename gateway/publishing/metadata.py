@@ -82,4 +82,4 @@ class MetadataOperations:
                     yield MetadataSection(name, names.DRAGOMAN_EVENTS, described_)
 
     def _longest(self, principal: Principal) -> timedelta | None:
-        return None if principal.trusted else self._longest_lease
+        return self._longest_lease if principal.limits.leases else None

@@ -1,10 +1,13 @@
-"""Principals: who sends a request, by what name the store knows them, and whom quotas bind."""
+"""Principals: who sends a request, what it may do, and which limits bind it.
+
+Owners, by which the store knows principals, have a scheme: ``anonymous:ADDRESS``, ``user:NAME``,
+``cert:SUBJECT``. The operator's own, of before, is ``operator``.
+"""
 
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
-
-from mediation.names import PUBLISHER
 
 
 @lru_cache(maxsize=4096)
@@ -25,7 +28,46 @@ def side_of(address: str) -> str:
     return str(ip)
 
 
-_ANONYMOUS = "anonymous:"
+ANONYMOUS = "anonymous:"
+"""The scheme of owners without a name: a network address follows."""
+
+
+class Right(Enum):
+    """A right of a principal; `gateway.security.authorise` asks for it."""
+
+    PUBLISH = "publish"
+    SUBSCRIBE = "subscribe"
+    MANAGE = "manage"
+    """Renew, end or read what it, or somebody whose key it has, subscribed to."""
+    OPERATE = "operate"
+    """Change what others made, and the gateway itself."""
+    READ = "read"
+    """See what there is, without changing it."""
+
+
+ALL_RIGHTS = frozenset(Right)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits that bind a principal, beside those over all.
+
+    Attributes:
+        quotas: It has rates and quotas of its own.
+        leases: Its leases are at most as long as the longest.
+        reply_addresses: Answers are sent only to hosts that have accepted messages before.
+        guarded: It speaks for itself alone: protected topics are closed to it without a proof, and
+            it is not told settings. Without this it speaks for the gateway's operator.
+    """
+
+    quotas: bool
+    leases: bool
+    reply_addresses: bool
+    guarded: bool
+
+
+OF_STRANGERS = Limits(quotas=True, leases=True, reply_addresses=True, guarded=True)
+OF_TRUSTED = Limits(quotas=False, leases=False, reply_addresses=False, guarded=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +78,24 @@ class Principal:
         address: Its network address, for logs.
         owner: The name under which the store keeps what it makes; quotas count by it.
         source: The scope of the ids of what it publishes.
-        trusted: It is bound by the limits over all alone, by no rate and no quota of its own.
+        name: The name that it proved; empty where it proved none.
+        tenant: The tenant that it belongs to; there is one without a name.
     """
 
     address: str
     owner: str
     source: str
-    trusted: bool
+    limits: Limits
+    rights: frozenset[Right] = ALL_RIGHTS
+    name: str = ""
+    tenant: str = ""
 
     @property
     def stranger(self) -> str | None:
-        """The owner to whom is charged what it costs; None where it is trusted."""
-        return None if self.trusted else self.owner
-
-
-def anonymous(address: str, *, trusted: bool) -> Principal:
-    """The principal that has no name but its network address: of a stranger, what `side_of` makes
-    of it."""
-    name = address if trusted else side_of(address)
-    return Principal(address, _ANONYMOUS + name, PUBLISHER + name, trusted)
+        """The owner to whom is charged what it costs; None where it has no quotas."""
+        return self.owner if self.limits.quotas else None
 
 
 def address_of(owner: str) -> str:
     """The network address of an owner, or the network of a stranger."""
-    return owner.removeprefix(_ANONYMOUS)
+    return owner.removeprefix(ANONYMOUS)

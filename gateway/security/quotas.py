@@ -42,7 +42,7 @@ class PrincipalRate:
         Raises:
             QuotaExceeded: It is more than the rate allows; nothing is counted.
         """
-        if principal.trusted:
+        if not principal.limits.quotas:
             return
         wait = self._bucket.take(principal.owner, time.monotonic(), number=number)
         if wait:
@@ -54,7 +54,7 @@ class PrincipalRate:
         Raises:
             QuotaExceeded: It is more than the rate allows.
         """
-        if principal.trusted:
+        if not principal.limits.quotas:
             return
         wait = self._bucket.wait_of(principal.owner, time.monotonic(), number=number)
         if wait:

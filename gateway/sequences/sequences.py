@@ -163,7 +163,7 @@ class Sequences:
                 refused = RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason=exceeded.text)
                 raise RmRefused(refused) from None
 
-        share = REMEMBERED_TRUSTED if principal.trusted else REMEMBERED
+        share = REMEMBERED if principal.limits.quotas else REMEMBERED_TRUSTED
         remembered = share * self._policy.sequences
         message_id = said.headers.message_id
 
@@ -471,7 +471,7 @@ class Sequences:
                 return self._may_name(address, named)
 
             most = policy.sequences
-            if principal.trusted:
+            if not principal.limits.quotas:
                 policy = replace(policy, sequences_per_peer=most)
             else:
                 policy = replace(policy, sequences=most - int(most * FOR_TRUSTED))
@@ -509,7 +509,7 @@ def _nowhere(address: str) -> bool:
 
 def owner_of(principal: Principal) -> str:
     """Whose sequences are those that *principal* makes; trusted peers are one."""
-    return TRUSTED if principal.trusted else principal.owner
+    return principal.owner if principal.limits.quotas else TRUSTED
 
 
 def _tell(notice: Notice) -> None:

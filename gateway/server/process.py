@@ -181,7 +181,7 @@ async def serve(
         await gateway.stop()
         raise
     listeners = [listener] if admin is None or admin_at is None else [listener, admin]
-    servers = _servers(gateway, tls, apart=len(listeners) > 1)
+    servers = await _servers(gateway, tls, apart=len(listeners) > 1)
     serving = [
         asyncio.create_task(server.serve(sockets=[sock]))
         for server, sock in zip(servers, listeners, strict=True)
@@ -224,14 +224,19 @@ def _handle_signals(asked: _StopAsked, tls: ssl.SSLContext | None, settings: Set
     faulthandler.register(signal.SIGQUIT, file=sys.stderr, all_threads=True, chain=False)
 
 
-def _servers(gateway: Application, tls: ssl.SSLContext | None, *, apart: bool) -> list[_Server]:
+async def _servers(
+    gateway: Application, tls: ssl.SSLContext | None, *, apart: bool
+) -> list[_Server]:
     """The server of the public listener, and, where the administration is *apart*, that of its."""
-    # The administration is not on the public listener merely because nobody listens for it apart.
-    app = make_app(gateway.serving.site, public=True, administration=gateway.settings.admin is None)
-    servers = [_server(app, gateway, gateway.serving.gate, tls)]
+    serving, alone = gateway.serving, gateway.settings.admin is None
+    # In a thread: FastAPI takes 40 ms to build the routes, and deliveries have begun. The
+    # administration is not on the public listener merely because nobody listens for it apart.
+    site = serving.site
+    app = await asyncio.to_thread(make_app, site, public=True, administration=alone)
+    servers = [_server(app, gateway, serving.gate, tls)]
     if apart:
-        app = make_app(gateway.serving.site, public=False, administration=True)
-        servers.append(_server(app, gateway, gateway.serving.admin_gate, tls))
+        app = await asyncio.to_thread(make_app, site, public=False, administration=True)
+        servers.append(_server(app, gateway, serving.admin_gate, tls))
     return servers
 
 

@@ -124,7 +124,10 @@ class Answers:
         if not octets:
             return written()
         return await self._parsing.run_parser(
-            max(octets, SMALL + 1), written, trusted=principal.trusted, owner=principal.owner
+            max(octets, SMALL + 1),
+            written,
+            trusted=not principal.limits.quotas,
+            owner=principal.owner,
         )
 
     def refuse(
@@ -140,7 +143,7 @@ class Answers:
         """The reply that tells *principal* of *refused*, in a text that begins with *begin*; where
         it may be told elsewhere, unless *on_connection*, the reply without a word.
         *status_of_calls* is as in `write_fault`."""
-        if principal.trusted and isinstance(refused, AddressRefused):
+        if not principal.limits.guarded and isinstance(refused, AddressRefused):
             refused = refused.with_mend()
         self.count_refusal(refused.reason.value)
         retry_after = refused.retry_after

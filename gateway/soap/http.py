@@ -16,12 +16,12 @@ from gateway.http import (
     HttpLimits,
     HttpRefusal,
     HttpSettings,
-    client_address,
     client_certificate,
     public_base,
     read_body,
     send_refusal,
     soap_media_type,
+    transport_facts,
     until_gone,
     was_delivered,
 )
@@ -245,7 +245,7 @@ class SoapEndpoint:
         return write_description(ResourceKind.CHANNEL.address(base, name))
 
     def _principal(self, scope: Scope) -> Principal:
-        return self._identification.identify(client_address(scope, self._settings))
+        return self._identification.identify(transport_facts(scope, self._settings))
 
     async def _inbound(self, scope: Scope, receive: Receive) -> Inbound:
         """Receive the message of a request, and unpack it if it came in a package.

@@ -13,7 +13,7 @@ from gateway.http.limits import ATTACHMENTS
 from gateway.model.hosts import host_and_port
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
-from gateway.security.identify import Identification
+from gateway.security.identify import Identification, TransportFacts
 from gateway.settings.settings import Settings
 from gateway.soap.service import SoapService
 from gateway.soap.tcp import SoapTcpServer, listener_samples
@@ -63,7 +63,7 @@ class SoapTcpListeners:
         """Answer what a consumer sent on a connection that we opened to it."""
         server = self.servers[0] if self.servers else self._server(self._base)
         proxied = self._settings.egress_proxy is not None
-        principal = self._identification.identify(connection.peer, proxied=proxied)
+        principal = self._identification.identify(TransportFacts(connection.peer, proxied=proxied))
         await server.respond(connection, message, principal, gone)
 
     def drain(self) -> None:

@@ -71,7 +71,7 @@ async def read_inbound(
         )
 
     incoming = await parsing.run_parser(
-        len(inbound.octets), parse, trusted=principal.trusted, owner=principal.owner
+        len(inbound.octets), parse, trusted=not principal.limits.quotas, owner=principal.owner
     )
     declared = inbound.declared
     if declared is not None and declared is not incoming.context.soap:

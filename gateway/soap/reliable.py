@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 from filters import Reason, Refused
 from gateway.exchange import ACCEPTED, Inbound, Reply
 from gateway.security.authorise import authorise
-from gateway.security.principals import Principal
+from gateway.security.principals import Principal, Right
 from gateway.security.quotas import PrincipalRate
 from gateway.security.resource_addresses import addressed
 from gateway.sequences.operations import (
@@ -112,7 +112,7 @@ class SequenceStep:
                 Reason.ACTION_UNSUPPORTED, "Sequences are taken at the endpoint, and nowhere else."
             )
         if isinstance(said.body, LastMessage):
-            authorise(inbound.principal, request, None)
+            authorise(inbound.principal, Right.PUBLISH)
             told = await self._sequences.take(said, b"", inbound.principal)
             return await self._asked(
                 inbound.principal, said, _with(told, ACCEPTED[incoming.context.soap])

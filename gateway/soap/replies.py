@@ -111,7 +111,7 @@ class Replies:
             return epr
         try:
             target = parse_target(epr.address)
-            self._policy.check_named(target, trusted=principal.trusted)
+            self._policy.check_named(target, trusted=not principal.limits.reply_addresses)
         except Refused as refused:
             raise Refused(
                 Reason.REPLY_ADDRESS, "The reply address is refused.", names=(name,)
@@ -126,7 +126,7 @@ class Replies:
         """Whether *principal* may name *address* for what is to be sent to it time and again."""
         try:
             target = parse_target(address)
-            self._policy.check_named(target, trusted=principal.trusted)
+            self._policy.check_named(target, trusted=not principal.limits.reply_addresses)
         except Refused:
             return False
         return may_choose_reply_address(principal, host_agreed=self._has_agreed(target))
@@ -149,7 +149,7 @@ class Replies:
     def may_send(self, to: EndpointReference, octets: int, principal: Principal) -> bool:
         """Whether so many *octets* may be sent to *to* for *principal*; if so, they are counted.
         Else they go back on the connection."""
-        if principal.trusted or to.address == WSA_NONE:
+        if not principal.limits.reply_addresses or to.address == WSA_NONE:
             return True
         return self._has_allowance(parse_target(to.address).host, principal.owner, octets)
 

@@ -29,8 +29,8 @@ from gateway.exchange import ACCEPTED, Inbound, Reply, Result
 from gateway.mailboxes.deposits import Deposits
 from gateway.observing.samples import Sample, counters
 from gateway.parsing import Parsing
-from gateway.security.authorise import authorise
-from gateway.security.principals import Principal
+from gateway.security.authorise import authorise, authorise_request
+from gateway.security.principals import Principal, Right
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind, addressed
 from gateway.soap.answers import Answers
 from gateway.soap.deposit import deposited, is_deposit, keeps_unread
@@ -159,7 +159,7 @@ class SoapService:
         # What was sent in a sequence is still acknowledged.
         if self.draining and (resource is None or resource.kind is not ResourceKind.SEQUENCE):
             raise AdapterUnavailable("The gateway is stopping.")
-        authorise(inbound.principal, incoming.request, resource)
+        authorise_request(inbound.principal, incoming.request, resource)
         if resource is not None and is_deposit(resource, context.operation):
             await answered_in_time(self._deposits.deposit(inbound, resource, incoming.named))
             return deposited(resource, context)
@@ -183,7 +183,7 @@ class SoapService:
         try:
             if self.draining:
                 raise AdapterUnavailable("The gateway is stopping.")
-            authorise(inbound.principal, None, resource)
+            authorise(inbound.principal, Right.PUBLISH, resource)
             await answered_in_time(self._deposits.deposit(inbound, resource, Named()))
         except Refused as refused:
             raise Rejected(context, refused) from refused
@@ -202,7 +202,7 @@ class SoapService:
             Refused: with nothing changed.
         """
         request = incoming.request
-        authorise(inbound.principal, request, addressed(inbound.path, None))
+        authorise_request(inbound.principal, request, addressed(inbound.path, None))
         return await self._registry.handler(request)(request, incoming, inbound)
 
     async def parse(
@@ -214,7 +214,7 @@ class SoapService:
             Refused: ``UNAVAILABLE``: there is too much to do.
         """
         return await self._parsing.run_parser(
-            octets, work, trusted=principal.trusted, owner=principal.owner
+            octets, work, trusted=not principal.limits.quotas, owner=principal.owner
         )
 
     def refuse(self, rejected: Rejected, sender: Principal) -> Reply:

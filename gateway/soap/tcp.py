@@ -21,7 +21,7 @@ from gateway.http import ConnectionGate, HttpLimits
 from gateway.http.handshakes import Handshaking
 from gateway.observing.samples import Sample, counter, counters
 from gateway.parsing import SMALL, Parsing
-from gateway.security.identify import Identification
+from gateway.security.identify import Identification, TransportFacts
 from gateway.security.principals import Principal
 from gateway.soap.packaging import Unpacked, unpack_dime
 from gateway.tcp.acknowledging import Fate
@@ -246,7 +246,7 @@ class SoapTcpServer:
                 unpacked = await self._parsing.run_parser(
                     len(message.envelope),
                     lambda learnt: unpack_dime(message, self._package_limits, learnt=learnt),
-                    trusted=principal.trusted,
+                    trusted=not principal.limits.quotas,
                     owner=principal.owner,
                 )
             else:
@@ -320,7 +320,7 @@ class _Connection(SoapTcpConnection):
         super().__init__(server.limits, loop)
         self._server = server
         self._address = ""
-        self._principal = server.identification.identify("")
+        self._principal = server.identification.identify(TransportFacts(""))
         self._beginning: bytes | None = b""
         """The first octets, until they are known to be DIME; then None."""
         self._gone: asyncio.Event | None = None
@@ -363,7 +363,9 @@ class _Connection(SoapTcpConnection):
         if not self._server.admit(self, self._address):
             self.evict()
             return
-        self._principal = self._server.identification.identify(self._address)
+        self._principal = self._server.identification.identify(
+            TransportFacts(self._address, certificate=self.certificate)
+        )
         self.idle_changed()
 
     def connection_lost(self, exc: Exception | None) -> None:

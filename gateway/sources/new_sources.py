@@ -20,8 +20,6 @@ LONGEST_LEASE = 30 * 86400.0
 SHORTEST_LEASE = 1.0
 LEAST_SILENCE = 10.0
 """Seconds, in the half of which a service of WS-Management is to send a heartbeat."""
-OPERATOR = Principal("", "operator", "urn:dragoman:operator", trusted=True)
-"""The principal of sources that an operator adds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from gateway.exchange import Handlers, Inbound
 from gateway.model.sources import EndTold
 from gateway.publishing.operations import Select
+from gateway.security.identify import producer_of, publishing_as, without_limits
 from gateway.security.keys import message_urn
-from gateway.security.principals import Principal
 from gateway.security.resource_addresses import addressed
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.states import LONGEST_ERROR
@@ -120,7 +120,7 @@ class SourceOperations:
         address = urlsplit(source.url).hostname or ""
         inbound = Inbound(
             octets=b"",
-            principal=Principal(address, source.owner, "", trusted=True),
+            principal=producer_of(address, source.owner),
             base=self._base,
             hops=pulled[0].hops,
             origin=pulled[0].origin,
@@ -148,12 +148,10 @@ class SourceOperations:
             replace(one, notification=replace(one.notification, source=scope))
             for one in request.set_aside
         )
-        principal = replace(
-            inbound.principal,
-            source=scope,
+        principal = publishing_as(inbound.principal, scope)
+        if source.registration is None:
             # An operator's word is enough for as many events as there are.
-            trusted=inbound.principal.trusted or source.registration is None,
-        )
+            principal = without_limits(principal)
         publish = self._take_in if source.registration is None else self._publish
         select = None
         if source.channel and self._at_channel is not None:

@@ -134,7 +134,10 @@ class Registrations:
 
         def operation(connection: Connection) -> _Inserted | Refused:
             insert = partial(
-                self._insert, registration=registration, sources=sources, trusted=principal.trusted
+                self._insert,
+                registration=registration,
+                sources=sources,
+                trusted=not principal.limits.quotas,
             )
             [outcome] = run_apart([insert], connection)
             if isinstance(outcome, _Inserted | Refused):
@@ -176,9 +179,11 @@ class Registrations:
         Raises:
             LeaseRefused: It gets none.
         """
-        if principal.trusted and request.expires.unspecified:
+        if not principal.limits.leases and request.expires.unspecified:
             return None  # Apache CXF's publishers never say, and never come back.
-        return grant(request.expires, _RULES, self._terms, trusted=principal.trusted, now=now)
+        return grant(
+            request.expires, _RULES, self._terms, trusted=not principal.limits.leases, now=now
+        )
 
     def _sources_of(self, registration: Registration, principal: Principal) -> list[SourceRow]:
         """The sources of a registration: of a publisher on demand.

@@ -175,7 +175,7 @@ class Sources:
             QuotaExceeded: There are too many.
         """
         row = self.make(wanted, principal, registration=registration, on=on)
-        insert = partial(self.insert, row=row, trusted=principal.trusted)
+        insert = partial(self.insert, row=row, trusted=not principal.limits.quotas)
         if not await self._store.submit(insert):
             raise TooManySources
         return self.enter(row)

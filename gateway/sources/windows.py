@@ -81,7 +81,7 @@ class SourceBookmarks:
             _machine(inbound.principal, managed),
             managed.bookmark,
             name,
-            of_owner=None if inbound.principal.trusted else MOST_OF_STRANGER,
+            of_owner=MOST_OF_STRANGER if inbound.principal.limits.quotas else None,
         )
         if not kept:
             _log.warning("windows-source.bookmark-dropped", peer=inbound.principal.address)

@@ -112,7 +112,9 @@ class SubscriptionCreation:
         spec = context.spec
         specification = SPECIFICATIONS[spec.version]
         rules = specification.leases
-        expires = grant(request.expires, rules, self._terms, trusted=principal.trusted, now=now)
+        expires = grant(
+            request.expires, rules, self._terms, trusted=not principal.limits.leases, now=now
+        )
         if specification.identity is None:  # Else it may be there already.
             self._check_quotas(principal, target)
         if isinstance(request, Subscribe) and specification.handshake:
@@ -120,7 +122,9 @@ class SubscriptionCreation:
             request = replace(request, rate=rate)
             self._check_quotas(principal, target)  # Others came while the consumer thought.
             now = datetime.now(UTC)
-            expires = grant(request.expires, rules, self._terms, trusted=principal.trusted, now=now)
+            expires = grant(
+                request.expires, rules, self._terms, trusted=not principal.limits.leases, now=now
+            )
         key = new_key()
         manager = f"{base}/subscriptions/{key}"
         make = partial(
@@ -186,7 +190,7 @@ class SubscriptionCreation:
     def _check_quotas(self, principal: Principal, target: Target | None) -> None:
         if len(self._table) >= self._quotas.total:
             raise QuotaExceeded(Reason.QUOTA, "There are too many subscriptions.")
-        if principal.trusted:
+        if not principal.limits.quotas:
             return
         if self._table.of_owner(principal.owner) >= self._quotas.owner:
             raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions.")
@@ -240,7 +244,7 @@ class SubscriptionCreation:
             entry = await self._resumption.find(request.bookmark, subscription, principal, now)
             return await self._renewal.renew(entry, request.expires, principal, now=now)
         # Strangers behind one address are not told each other's keys.
-        repeated = self._table.repeated(subscription) if principal.trusted else None
+        repeated = self._table.repeated(subscription) if not principal.limits.quotas else None
         if repeated is None or not self._renewal.is_alive(repeated, now):
             return None
         with contextlib.suppress(SubscriptionUnknown):  # It has just ended.
@@ -263,7 +267,7 @@ class SubscriptionCreation:
             return None
         owns = entry.subscription.owner == principal.owner
         calling = subscription.policy.calling if owns else None
-        grows = not owns and not principal.trusted
+        grows = not owns and principal.limits.quotas
         try:
             renewed = await self._renewal.renew(
                 entry, asked, principal, now=now, calling=calling, grows=grows

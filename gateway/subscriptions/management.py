@@ -175,7 +175,7 @@ class ManagementOperations:
 
 
 def _view_of(principal: Principal) -> str | None:
-    return None if principal.trusted else principal.owner
+    return principal.owner if principal.limits.guarded else None
 
 
 def _sees(owner: str | None, entry: Entry) -> bool:

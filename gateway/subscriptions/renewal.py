@@ -64,7 +64,7 @@ class Renewal:
             Refused: as the specification says; the lease is as it was.
         """
         rules = rules_of(entry.subscription)
-        expires = grant(asked, rules, self._terms, trusted=principal.trusted, now=now)
+        expires = grant(asked, rules, self._terms, trusted=not principal.limits.leases, now=now)
         expires = within(entry.subscription.policy.rights, expires)
 
         def renewed(old: Subscription) -> Subscription:

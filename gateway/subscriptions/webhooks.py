@@ -74,7 +74,7 @@ class WebHooks:
             raise Refused(Reason.CONSUMER_ADDRESS, "CloudEvents are sent over HTTP alone.")
         if self._handshake is Handshake.NEVER:
             return 0
-        required = not principal.trusted or self._handshake is Handshake.ALWAYS
+        required = principal.limits.reply_addresses or self._handshake is Handshake.ALWAYS
         try:
             return await self._ask(target, principal, required)
         except Refused as refused:

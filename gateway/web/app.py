@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.routing import BaseRoute, Route
@@ -25,9 +25,10 @@ from gateway.egress import AddressRefused
 from gateway.http import AliasMiddleware, HostMiddleware
 from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
+from gateway.security.principals import Right
 from gateway.security.resource_addresses import MESSENGER_PREFIX, MESSENGER_SERVICES
 from gateway.soap.http import describe_soap, soap_routes
-from gateway.web.dependencies import ASKING, Asking
+from gateway.web.dependencies import ASKING, Asking, asking_for
 from gateway.web.events import describe_events
 from gateway.web.health import health_router, metrics_router
 from gateway.web.metrics import Metrics
@@ -120,14 +121,15 @@ def _make(site: Site, *, public: bool, administration: bool) -> _Application:
     app.state.given = dict(ASKING.of(site.asking))
     for one in bound:
         app.state.given.update(one.given)
-    routers = [health_router(site.readiness), *(one.router for one in bound)]
     if administration:
-        routers.append(metrics_router(site.metrics))
+        bound.append(BoundRouter(metrics_router(site.metrics), {}, Right.READ))
         app.router.routes.extend(docs_routes())
         app.router.routes.append(Route("/openapi.json", app.describe, include_in_schema=False))
     app.router.routes.extend(_elsewhere_routes(public=public, administration=administration))
-    for router in routers:
-        app.include_router(router, max_body_size=API_BODY)
+    app.include_router(health_router(site.readiness))  # Of those who see to it that we live.
+    for one in bound:
+        asks = Depends(asking_for(one.right, one.reading))
+        app.include_router(one.router, dependencies=[asks], max_body_size=API_BODY)
     app.add_exception_handler(RequestValidationError, refuse_invalid)
     app.add_exception_handler(Refused, _refuse)
 

@@ -1,16 +1,17 @@
 """How requests to any route are told apart: `Asking`."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from adapters import AdapterUnavailable
-from gateway.http import HttpSettings, client_address
+from gateway.http import HttpSettings, transport_facts
 from gateway.routes import Dependency
+from gateway.security.authorise import authorise
 from gateway.security.identify import Identification
-from gateway.security.principals import Principal
+from gateway.security.principals import Principal, Right
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,23 @@ class Asking:
 
     def principal(self, request: Request) -> Principal:
         """Who sends *request*."""
-        return self.identification.identify(client_address(request.scope, self.http))
+        return self.identification.identify(transport_facts(request.scope, self.http))
 
 
 ASKING = Dependency[Asking]()
 Asked = Annotated[Asking, Depends(ASKING)]
 """A parameter of any route: the application gives it to all."""
+
+
+def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awaitable[None]]:
+    """A dependency that refuses who has no *right* to a route, or to one that only reads, where
+    that is another: *reading*."""
+
+    async def authorise_sender(request: Request, asking: Asked) -> None:
+        reads = reading is not None and request.method in ("GET", "HEAD")
+        authorise(asking.principal(request), reading if reads and reading else right)
+
+    return authorise_sender
 
 
 async def refuse_when_stopping(asking: Asked) -> None:

@@ -24,7 +24,7 @@ from gateway.parsing import Parsing
 from gateway.routes import Dependency
 from gateway.security.authorise import authorise
 from gateway.security.keys import message_urn
-from gateway.security.principals import Principal
+from gateway.security.principals import Principal, Right
 from gateway.security.quotas import PrincipalRate
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.read import read_inbound
@@ -171,7 +171,7 @@ Given = Annotated[MailboxParts, Depends(PARTS)]
 
 async def _named(key: str, request: Request, parts: Given) -> Mailbox:
     resource = ResourceAddress(ResourceKind.MAILBOX, key.lower())
-    authorise(parts.asking.principal(request), None, resource)
+    authorise(parts.asking.principal(request), Right.MANAGE, resource)
     mailbox = await parts.mailboxes.find(key.lower())
     if mailbox.kind is MailboxKind.SUBSCRIPTION:  # Another gateway may have made it.
         await parts.replication.refresh()
@@ -198,7 +198,7 @@ async def make_mailbox(wanted: Wanted, request: Request, parts: Given) -> Made:
     elif wanted.namespaces or wanted.expires is not None:
         raise HTTPException(422, "namespaces and expires go with a topic, an xpath or all.")
     else:
-        authorise(principal, None, None)
+        authorise(principal, Right.SUBSCRIBE)
         parts.making.take(principal)
         mailbox = await parts.mailboxes.make(MailboxKind.MAILBOX, principal)
     at = ResourceKind.MAILBOX.address(base, mailbox.key)

@@ -9,6 +9,7 @@ from gateway.publishing.room import PublishingRoom
 from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
 from gateway.security.intake import Intake
+from gateway.security.principals import Right
 from gateway.security.quotas import PrincipalRate
 from gateway.sequences.room import SequenceRoom
 from gateway.soap.service import SoapService
@@ -62,8 +63,10 @@ class EventRoom(Room):
     def public_routes(self) -> Routes:
         yield from event_routes(self._endpoint)
         yield from schema_routes()
-        yield BoundRouter(event_subscriptions.router, event_subscriptions.PARTS.of(self._parts))
-        yield BoundRouter(consents.router, consents.WEB_HOOKS.of(self._web_hooks))
+        yield BoundRouter(
+            event_subscriptions.router, event_subscriptions.PARTS.of(self._parts), Right.SUBSCRIBE
+        )
+        yield BoundRouter(consents.router, consents.WEB_HOOKS.of(self._web_hooks), Right.MANAGE)
 
 
 class JsonMailboxRoom(Room):
@@ -99,7 +102,7 @@ class JsonMailboxRoom(Room):
         )
 
     def public_routes(self) -> Routes:
-        return (BoundRouter(mailboxes.router, mailboxes.PARTS.of(self._parts)),)
+        return (BoundRouter(mailboxes.router, mailboxes.PARTS.of(self._parts), Right.SUBSCRIBE),)
 
 
 class AdministrationRoom(Room):
@@ -169,5 +172,5 @@ class AdministrationRoom(Room):
         }
 
     def administration_routes(self) -> Routes:
-        yield BoundRouter(api.router, self._given)
-        yield BoundRouter(xregistry.router, self._registry)
+        yield BoundRouter(api.router, self._given, Right.OPERATE, reading=Right.READ)
+        yield BoundRouter(xregistry.router, self._registry, Right.READ)

@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 import pytest
 
 from gateway.exchange import Inbound
-from gateway.security.principals import anonymous
+from gateway.security.identify import anonymous
 from gateway.security.quotas import QuotaExceeded
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder

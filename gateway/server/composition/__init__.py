@@ -81,6 +81,7 @@ def _below_endpoints(
         base.producer,
         sending.publishing,
         sending.sources,
+        requests.keeper,  # Its work goes first: links change what it keeps.
         requests.channels,
         requests.relays,
         requests.directory,
@@ -89,7 +90,6 @@ def _below_endpoints(
         subscribing.discovery,
         base.messaging,  # From now on it yields messages to those who subscribed before.
         requests.sequences,
-        requests.keeper,
         requests.resources,
         subscribing.matching,
         subscribing.ending,

@@ -38,7 +38,16 @@ class Requests:
             subscribing.subscriptions.operations,
             base.filtering.evaluate_for,
         )
-        self.relays = RelayRoom(settings, store, transport, policy, sharing, base.limits)
+        self.relays = RelayRoom(
+            settings,
+            store,
+            transport,
+            policy,
+            sharing,
+            base.limits,
+            base.peers.identification,
+            base.asking.http,
+        )
         self.directory = None
         if settings.directory is not None:
             links, address = self.channels.links, base.peers.producer

@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field
 from filters import Refused
 from gateway.model.sources import Wanted
 from gateway.routes import Dependency
-from gateway.sources.new_sources import OPERATOR, NewSource
+from gateway.security.identify import OPERATOR
+from gateway.sources.new_sources import NewSource
 from gateway.sources.requests import MODES
 from gateway.sources.sources import Entry, Sources
 from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of

@@ -1,7 +1,7 @@
 """``/api/v1/subscriptions``: which there are, how they fare, why, and their end; and new ones of
 consumers of CloudEvents."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from gateway.delivery import Entry
 from gateway.http import HttpLimits, client_certificate
 from gateway.routes import Dependency
+from gateway.security.identify import without_limits
 from gateway.soap.service import SoapService
 from gateway.subscriptions.explaining import Explainer, Message
 from gateway.subscriptions.lifecycle import Lifecycle
@@ -100,7 +101,7 @@ async def create_subscription(wanted: Create, request: Request, parts: Given) ->
     principal = parts.asking.principal(request)
     # Who may ask here may make any number.
     shown = client_certificate(request.scope, parts.asking.http)
-    principal, content = replace(principal, trusted=True), await request.body()
+    principal, content = without_limits(principal), await request.body()
     made = await make(parts.service, wanted, principal, parts.base, shown, content)
     for report in await parts.reports.of([made.id]):
         return subscription_view(report).model_copy(update={"manager": manager_address(made)})

@@ -18,11 +18,11 @@ from gateway.http import (
     HttpLimits,
     HttpRefusal,
     HttpSettings,
-    client_address,
     client_certificate,
     header_value,
     public_base,
     read_body,
+    transport_facts,
 )
 from gateway.parsing import Parsing
 from gateway.security.identify import Identification
@@ -85,7 +85,7 @@ class EventEndpoint:
         self._identification = identification
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        principal = self._identification.identify(client_address(scope, self._settings))
+        principal = self._identification.identify(transport_facts(scope, self._settings))
         if scope["method"] == "OPTIONS":
             await _respond(send, 200, _permission(scope["headers"], principal))
             return
@@ -133,7 +133,7 @@ class EventEndpoint:
             )
 
         notifications = await self._parsing.run_parser(
-            len(body), parse, trusted=principal.trusted, owner=principal.owner
+            len(body), parse, trusted=not principal.limits.quotas, owner=principal.owner
         )
         if not notifications:  # An empty batch is one.
             return
@@ -166,7 +166,9 @@ def _permission(headers: Iterable[tuple[bytes, bytes]], principal: Principal) ->
     allowed = {"Allow": _METHODS}
     if any(name == _REQUEST_ORIGIN for name, _ in headers):
         allowed["WebHook-Allowed-Origin"] = "*"
-        allowed["WebHook-Allowed-Rate"] = "*" if principal.trusted else str(round(EVENTS * 60))
+        allowed["WebHook-Allowed-Rate"] = (
+            str(round(EVENTS * 60)) if principal.limits.quotas else "*"
+        )
     return allowed
 
 

@@ -87,7 +87,7 @@ def test_operators(gateway: RunningGateway, folder: Path) -> None:
         [box] = boxes(gateway, folder)
         id_ = str(box["id"])
         table = run("mailboxes", "list", *there, cwd=folder).stdout.splitlines()
-        assert table[0].split() == ["ID", "KIND", "OWNER", "MESSAGES", "OCTETS", "DROPPED", "USED"]
+        assert table[0].split() == ["ID", "KIND", "OWNER", "MESSAGES", "BYTES", "DROPPED", "USED"]
         assert table[1].startswith(id_)
         shown = run("mailboxes", "show", id_, *there, cwd=folder).stdout
         assert "messages  0" in shown

@@ -21,8 +21,8 @@ from tests.rigs.consumers import Consumer, Consumers
 from tests.rigs.discovery_keys import parties
 from tests.rigs.discovery_nodes import node_settings
 from tests.rigs.discovery_rights import OTHER, OWNER, Rig, made_topic, now, numbers, protected_topic
+from tests.rigs.envelopes import FULL, RL, fresh_id, topic_expression
 from tests.rigs.envelopes import Speaker as Peer
-from tests.rigs.envelopes import fresh_id
 from tests.rigs.gateways import running
 from tests.rigs.waiting import until
 
@@ -75,6 +75,31 @@ async def nobody_uses(rig: Rig, why: bytes) -> None:
     await rig.run.publish("<e><n>4</n></e>", path="/soap/topic/open")
     await everything.until(lambda: bool(everything.received))
     assert numbers(everything) == ["4"]
+
+
+async def test_a_termination_notification_says_that_the_topic_was_withdrawn(
+    tmp_path: Path,
+) -> None:
+    """To who has subscribed for the end of the subscription, as WS-Notification has it."""
+    async with protected_topic(tmp_path) as rig:
+        sink, request, peer = rig.consumers.add(), fresh_id(), Peer()
+        scope = f'xmlns:rl="{RL}" xmlns:o="{rig.topic.steps[0].namespace}"'
+        where = topic_expression(
+            f"o:{'/'.join(step.name for step in rig.topic.steps)} | rl:ResourceTermination",
+            FULL,
+            scope,
+        )
+        answer = await rig.run.ask(
+            peer,
+            peer.wsn_subscribe(sink.url, filter=where),
+            message_id=request,
+            headers=rig.header(OWNER, Right.SUBSCRIBE, request),
+        )
+        assert answer.status == 200, answer.body
+        await withdraw(rig)
+        await sink.until(lambda: bool(sink.received))
+        last = sink.received[-1].body
+        assert b"TerminationNotification" in last and b"withdrawn by its creator" in last
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from gateway.discovery.proofs import RequestProof
 from gateway.discovery.rights import TopicRights
 from gateway.discovery.seal_numbers import SealNumbers
 from gateway.discovery.seals import AFTER, Seals
-from gateway.security.principals import anonymous
+from gateway.security.identify import anonymous
 from gateway.store import Store, StoreUnavailable, seal_blocks, secrets
 from mediation.discovery import Right
 from mediation.model.messages import Attachment, Notification

@@ -17,7 +17,7 @@ from gateway.mailboxes.errors import MailboxUnknown
 from gateway.mailboxes.leases import Batch
 from gateway.model.deaths import DeathReason
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
-from gateway.security.principals import anonymous
+from gateway.security.identify import anonymous
 from gateway.store import Store, dead_letters, mailbox_messages
 from gateway.store import mailboxes as rows
 from gateway.store.dead_letters import ALL

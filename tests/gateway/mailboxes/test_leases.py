@@ -6,7 +6,7 @@ import pytest
 
 from filters import Reason, Refused
 from gateway.model.mailboxes import MailboxKind
-from gateway.security.principals import anonymous
+from gateway.security.identify import anonymous
 from gateway.store import Store
 from tests.rigs.stored_mailboxes import Clock, boxes, fill, numbers
 from tests.rigs.stores import on_each_store

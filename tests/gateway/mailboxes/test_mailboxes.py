@@ -8,7 +8,7 @@ import pytest
 from filters import Reason, Refused
 from gateway.mailboxes.errors import MailboxUnknown
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
-from gateway.security.principals import anonymous
+from gateway.security.identify import anonymous
 from gateway.security.quotas import QuotaExceeded
 from gateway.store import Store, dead_letters, mailbox_messages
 from gateway.store import mailboxes as rows

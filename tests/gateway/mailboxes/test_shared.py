@@ -12,7 +12,7 @@ from gateway.mailboxes.errors import MailboxUnknown
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.quotas import MailboxQuotas
 from gateway.model.mailboxes import Mailbox, MailboxKind
-from gateway.security.principals import anonymous
+from gateway.security.identify import anonymous
 from gateway.store import Store
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.stored_mailboxes import removal

@@ -3,7 +3,7 @@
 from gateway.egress import Request, Target
 from gateway.mailboxes.transport import MailboxTransport, mailbox_target
 from gateway.model.mailboxes import MailboxBounds, MailboxKind
-from gateway.security.principals import anonymous
+from gateway.security.identify import anonymous
 from gateway.store import Store
 from tests.rigs.stored_mailboxes import boxes, removal
 from tests.rigs.stores import on_each_store

@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from gateway.model.mailboxes import MailboxKind
-from gateway.security.principals import anonymous
+from gateway.security.identify import anonymous
 from gateway.store import Store
 from tests.rigs.stored_mailboxes import boxes, fill, numbers
 from tests.rigs.stores import on_each_store

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.security.identify import Identification
+from gateway.security.identify import Identification, TransportFacts, anonymous
 from gateway.security.networks import networks
-from gateway.security.principals import address_of, anonymous, side_of
+from gateway.security.principals import OF_STRANGERS, OF_TRUSTED, Right, address_of, side_of
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
 
@@ -38,11 +38,14 @@ def test_side(address: str, side: str) -> None:
 
 def test_identify() -> None:
     identification = Identification(networks(["192.0.2.0/24"]))
-    stranger, trusted = map(identification.identify, ("2001:db8::1", "192.0.2.1"))
-    assert (stranger.trusted, trusted.trusted) == (False, True)
+    stranger, trusted = (
+        identification.identify(TransportFacts(address)) for address in ("2001:db8::1", "192.0.2.1")
+    )
+    assert (stranger.limits, trusted.limits) == (OF_STRANGERS, OF_TRUSTED)
+    assert stranger.rights == trusted.rights == frozenset(Right)
     assert stranger == anonymous("2001:db8::1", trusted=False)
-    assert identification.identify("192.0.2.1") is trusted
-    behind_a_proxy = identification.identify("192.0.2.1", proxied=True)
+    assert identification.identify(TransportFacts("192.0.2.1")) is trusted
+    behind_a_proxy = identification.identify(TransportFacts("192.0.2.1", proxied=True))
     assert behind_a_proxy == anonymous("192.0.2.1", trusted=False)
     assert not identification.trusts_owner(stranger.owner)
     assert identification.trusts_owner(trusted.owner)

@@ -4,8 +4,9 @@ import pytest
 
 from filters import Reason
 from gateway.security.authorise import may_choose_reply_address
+from gateway.security.identify import anonymous
 from gateway.security.intake import Intake
-from gateway.security.principals import Principal, anonymous
+from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded
 
 STRANGER = anonymous("192.0.2.1", trusted=False)

@@ -435,7 +435,7 @@ class TestProgram:
                 assert (done.returncode, done.stderr) == (0, "There are no subscriptions.\n")
             publishing = ("--ca", ca, "publish", "--gateway", gateway.url, "-")
             done = run(*publishing, cwd=tmp_path, stdin=b"<event/>")
-            assert (done.returncode, done.stdout) == (0, "published standard input\n")
+            assert (done.returncode, done.stdout) == (0, "published standard input to wseTopic\n")
             looked = run("doctor", "--port", gateway.url.rpartition(":")[2], *files, cwd=tmp_path)
             # Without its data folder it is another gateway's port: it was asked all the same.
             assert "a gateway with other data answers" in looked.stdout
@@ -510,7 +510,7 @@ class TestProgram:
         [
             ('http = "2"', "consumers.0.http: must be '1.0' or '1.1'"),
             ('htp = "1.0"', "consumers.0.htp: there is no such setting"),
-            ('via = "http://127.1"', "consumers.0.via: 'http://127.1' is no address"),
+            ('via = "http://127.1"', "consumers.0.via: 'http://127.1' is not an address"),
             ('client_key = "x"', "consumers.0: client_key: a client_certificate belongs to it"),
         ],
     )

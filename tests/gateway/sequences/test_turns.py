@@ -15,8 +15,8 @@ from adapters import AdapterUnavailable
 from filters import Reason, Refused
 from gateway.reliability.party import anonymous
 from gateway.reliability.stores.tables import invoker_messages
+from gateway.security.identify import anonymous as principal_at
 from gateway.security.principals import Principal
-from gateway.security.principals import anonymous as principal_at
 from gateway.sequences import register
 from gateway.sequences.contents import named, write_content
 from gateway.sequences.sequences import TRUSTED, Acknowledged, Sequences

@@ -19,6 +19,7 @@ from gateway.rooms import Room, Work
 from gateway.routes import BoundRouter, Dependency, Routes
 from gateway.security.identify import Identification
 from gateway.security.networks import networks
+from gateway.security.principals import Right
 from gateway.server.application import Application, Serving
 from gateway.server.peers import Listening
 from gateway.server.state import RunState
@@ -127,7 +128,7 @@ class Pages(Room):
 
     def administration_routes(self) -> Routes:
         yield Route("/plain", self._show)
-        yield BoundRouter(router, SHOWN.of(self.shown))
+        yield BoundRouter(router, SHOWN.of(self.shown), Right.READ)
 
     def metrics(self) -> Iterable[Sample]:
         yield counter("pages", "Pages that were shown.", self.shown.number)

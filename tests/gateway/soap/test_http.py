@@ -324,7 +324,7 @@ async def test_who_sends(peer: str, trusted: bool) -> None:
     [inbound] = (await feed(front, [(request, True)], peer)).arrived
     believed = peer == "10.9.9.9"
     assert inbound.principal.address == ("1.2.3.4" if believed else peer)
-    assert inbound.principal.trusted is (trusted and not believed)
+    assert (inbound.principal.stranger is None) is (trusted and not believed)
 
 
 @settings(max_examples=100)

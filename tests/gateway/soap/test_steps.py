@@ -6,7 +6,7 @@ import pytest
 
 from filters import Reason, Refused
 from gateway.exchange import ACCEPTED, Inbound, Reply
-from gateway.security.principals import anonymous
+from gateway.security.identify import anonymous
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.deposit import deposited, is_deposit, keeps_unread
 from gateway.soap.endpoint_rules import rules_at, with_sequences

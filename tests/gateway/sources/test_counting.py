@@ -3,7 +3,8 @@
 import asyncio
 
 from gateway.egress import AddressPolicy
-from gateway.sources.new_sources import OPERATOR, NewSource
+from gateway.security.identify import OPERATOR
+from gateway.sources.new_sources import NewSource
 from gateway.sources.sources import Sources
 from gateway.store import Store
 from mediation.model.versions import Version

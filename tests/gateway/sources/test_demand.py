@@ -10,9 +10,10 @@ from gateway.delivery import Entry
 from gateway.delivery.partition_share import everything
 from gateway.egress import AddressPolicy, parse_target
 from gateway.model.sources import Wanted
+from gateway.security.identify import OPERATOR
 from gateway.security.keys import new_key, public_id
 from gateway.sources.demand import Demand
-from gateway.sources.new_sources import OPERATOR, NewSource
+from gateway.sources.new_sources import NewSource
 from gateway.sources.registrations import pattern_of
 from gateway.sources.sources import Sources
 from gateway.store import Store

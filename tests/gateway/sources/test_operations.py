@@ -11,9 +11,10 @@ from gateway.egress import AddressPolicy
 from gateway.exchange import Inbound
 from gateway.model.sources import Standing, State
 from gateway.publishing.operations import Select
+from gateway.security.identify import OPERATOR
 from gateway.security.keys import new_key
-from gateway.security.principals import Principal
-from gateway.sources.new_sources import OPERATOR, NewSource
+from gateway.security.principals import OF_STRANGERS, Principal
+from gateway.sources.new_sources import NewSource
 from gateway.sources.operations import SourceOperations
 from gateway.sources.sources import Sources, SourceUnknown
 from gateway.store import Store
@@ -48,7 +49,7 @@ async def test_an_end_is_noted_behind_the_events_that_came_with_it(store: Store)
     both = notify(notification_message(ENDING, "a") + notification_message("<e/>", "a"))
     octets = Speaker().envelope(both)
     incoming = read(octets, Arrival("urn:p", datetime.now(UTC), "urn:uuid:fresh"))
-    principal = Principal("127.0.0.1", "anonymous:127.0.0.1", "urn:p", trusted=False)
+    principal = Principal("127.0.0.1", "anonymous:127.0.0.1", "urn:p", OF_STRANGERS)
     inbound = Inbound(octets=octets, principal=principal, base=BASE, path=f"/sources/{key}")
     take_in = SourceOperations(sources, publish, publish).handlers()[Publish]
     with pytest.raises(AdapterUnavailable):

@@ -8,8 +8,9 @@ import pytest
 
 from gateway.egress import AddressPolicy
 from gateway.replicas.alone import Alone
+from gateway.security.identify import anonymous
 from gateway.security.keys import new_key, public_id
-from gateway.security.principals import Principal, anonymous
+from gateway.security.principals import OF_TRUSTED, Principal
 from gateway.security.quotas import QuotaExceeded
 from gateway.sources.registrations import MOST, RESERVED, Registrations
 from gateway.sources.sources import Sources
@@ -30,7 +31,7 @@ SPEAKER = Speaker()
 STRANGER = "127.0.0.9"
 LOOPBACK = {"trusted": "127.0.0.1", "egress_allow": "127.0.0.0/8"}
 SPEC = SPECS[Version.WSN_1_3]
-PEER = Principal("127.0.0.1", "peer", "urn:peer", trusted=True)
+PEER = Principal("127.0.0.1", "peer", "urn:peer", OF_TRUSTED)
 NOW = datetime.now(UTC)
 WEATHER = (
     '<w:TopicNamespace xmlns:w="http://docs.oasis-open.org/wsn/t-1" targetNamespace="urn:w">'

@@ -9,8 +9,9 @@ from adapters import AdapterUnavailable
 from gateway.delivery.partition_share import everything
 from gateway.egress import AddressPolicy
 from gateway.model.sources import Source, Standing, State
+from gateway.security.identify import OPERATOR
 from gateway.security.keys import new_key
-from gateway.sources.new_sources import OPERATOR, NewSource
+from gateway.sources.new_sources import NewSource
 from gateway.sources.pulling import Pulling
 from gateway.sources.sources import Entry, Sources
 from gateway.store import Store

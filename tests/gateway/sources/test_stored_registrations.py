@@ -13,9 +13,9 @@ from gateway.egress import AddressPolicy
 from gateway.model.registrations import Registration
 from gateway.model.sources import SourceRow, Wanted
 from gateway.replicas.alone import Alone
-from gateway.security.principals import Principal
+from gateway.security.identify import OPERATOR
+from gateway.security.principals import OF_STRANGERS, Principal
 from gateway.security.quotas import QuotaExceeded
-from gateway.sources.new_sources import OPERATOR
 from gateway.sources.registrations import Registrations
 from gateway.sources.sources import Sources
 from gateway.store import Store
@@ -30,7 +30,7 @@ from mediation.model.requests import RegisterPublisher
 from mediation.model.versions import Version, Wsa
 from tests.rigs.stores import execute, on_each_store
 
-STRANGER = Principal("127.0.0.1", "anonymous:127.0.0.1", "urn:p", trusted=False)
+STRANGER = Principal("127.0.0.1", "anonymous:127.0.0.1", "urn:p", OF_STRANGERS)
 PUBLISHER = EndpointReference("http://127.0.0.1:8099/p", Wsa.V2005_08, parameters=(b"<a/>",))
 
 

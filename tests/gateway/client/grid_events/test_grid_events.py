@@ -148,7 +148,7 @@ def test_prepared_calls_have_the_same_length() -> None:
     event = read_event(template.fill({**values, "cpuUtilization": math.nan}))
     assert isinstance(event, MachineUtilizationEvent)
     assert math.isnan(event.cpu_utilization)
-    with pytest.raises(ValueError, match="no xsd:long"):
+    with pytest.raises(ValueError, match="not an xsd:long"):
         template.fill({**values, "seqNo": 2**63})
     with pytest.raises(TypeError, match="no field nonsense"):
         prepared(Event, nonsense=1)
