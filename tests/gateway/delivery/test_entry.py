@@ -34,8 +34,8 @@ def writers() -> dict[tuple[str, str], list[str]]:
     """The files that write an attribute, by the object and the attribute, once a statement."""
     found: dict[tuple[str, str], list[str]] = {}
     for path in sorted(GATEWAY.rglob("*.py")):
-        if "sources" in path.parts or "channels" in path.parts:
-            continue  # Entries of their own: of subscriptions that the gateway has elsewhere.
+        if {"sources", "channels", "client"} & set(path.parts):
+            continue  # Entries of their own, such as of subscriptions that the gateway has elsewhere.
         name = str(path.relative_to(GATEWAY.parent))
         for node in ast.walk(ast.parse(path.read_text())):
             for attribute in written(node):

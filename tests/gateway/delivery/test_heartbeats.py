@@ -10,6 +10,7 @@ import pytest_asyncio
 from gateway.delivery import Entry, Schedule
 from gateway.delivery.breaker import FAILURES
 from gateway.delivery.destination import AGAIN
+from gateway.delivery.entry import DeliveryState
 from gateway.delivery.heartbeats import EARLY, FEW, SLICE, Heartbeats
 from gateway.delivery.policy import REFUSALS
 from gateway.delivery.verdicts import Verdict
@@ -325,8 +326,8 @@ async def test_many_that_are_due_let_others_run(run: Engine) -> None:
     beats.close()
 
 
-class Watched(Entry):
-    """An entry that counts how often it is looked at."""
+class Watched(DeliveryState):
+    """The state of an entry that counts how often it is looked at."""
 
     __slots__ = ("last", "looks")
 
@@ -357,12 +358,15 @@ async def test_while_another_gateway_sends_them(
         asked += 1
         if asked < 20:
             return None
-        looks.extend(entry.looks for entry in entries)
+        looks.extend(state.looks for state in states)
         return counting
 
     often = DeliveryMode(Mode.PUSH_WITH_ACK, heartbeats=0.01)
     one = await run.subscribe("http://127.0.0.1:9999/", delivery=often)
-    entries = [Watched(one.subscription, one.recipient, one.target) for _ in range(10)]
+    entries = [Entry(one.subscription, one.recipient, one.target) for _ in range(10)]
+    states = [Watched() for _ in entries]
+    for entry, state in zip(entries, states, strict=True):
+        entry.state = state
     beats = Heartbeats(sender)
     for entry in entries:
         beats.watch(entry)
