@@ -1,11 +1,10 @@
 """Delivery: one ordered, bounded outbox a subscription; what waits lies in the store."""
 
+from gateway.delivery.acknowledgement_addresses import AcknowledgementAddresses
 from gateway.delivery.attempt import Attempts
-from gateway.delivery.called_back import CalledBack
 from gateway.delivery.dispatcher import NEVER_AGREED, Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.entry import Entry
-from gateway.delivery.in_sequence import SequenceSending, handshake, is_one_way
 from gateway.delivery.outbox import WINDOW
 from gateway.delivery.partition_share import (
     AUTHORS,
@@ -19,6 +18,7 @@ from gateway.delivery.probations import Probations
 from gateway.delivery.resend import resend
 from gateway.delivery.schedule import BlackList, Schedule
 from gateway.delivery.scheduler import SendScheduler
+from gateway.delivery.sequence_attempt import SequenceSending, handshake, is_one_way
 from gateway.delivery.settlement import Conservation
 from gateway.delivery.sharing import KnownSubscriptions, ReplicaStatus, WorkSharing
 
@@ -26,9 +26,9 @@ __all__ = [
     "AUTHORS",
     "NEVER_AGREED",
     "WINDOW",
+    "AcknowledgementAddresses",
     "Attempts",
     "BlackList",
-    "CalledBack",
     "Conservation",
     "Dispatcher",
     "Dispatchers",

@@ -29,7 +29,7 @@ from gateway.delivery.consequences import Consequences
 from gateway.delivery.contents import room_in
 from gateway.delivery.destination import AGAIN, Trouble
 from gateway.delivery.entry import Entry
-from gateway.delivery.late_messages import PATIENCE, LateMessages
+from gateway.delivery.messages_in_memory import PATIENCE, MessagesInMemory
 from gateway.delivery.outbox import WINDOW, Outbox, PendingDelivery
 from gateway.delivery.outboxes import Outboxes
 from gateway.delivery.partition_share import PartitionShare, next_position
@@ -117,7 +117,7 @@ class Dispatcher:
         )
         self._half = max(1, prefetch // 2)
         self._window = window
-        self._messages = LateMessages(self._loop, lambda: self.patience, self.stalled)
+        self._messages = MessagesInMemory(self._loop, lambda: self.patience, self.stalled)
         self._outboxes = Outboxes(self._make_outbox, self._forgotten)
         self._stopped = False
         self._abandoned = False

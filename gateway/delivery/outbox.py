@@ -20,11 +20,11 @@ from gateway.delivery.batching import goes_alone, most_elements, number_beside
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
 from gateway.delivery.destination import Destination, Timed
 from gateway.delivery.entry import Entry
-from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message, Pending
 from gateway.delivery.policy import UNTIL_ENDED
 from gateway.delivery.states import TRANSITIONS, Event, State
+from gateway.delivery.unsaved_numbers import UnsavedNumbers
 from gateway.delivery.verdicts import Outcome
 from gateway.egress import FailureKind, Lane
 from mediation.model.delivery_modes import Oversize
@@ -120,7 +120,7 @@ class Outbox(Timed):
         self.gathers_until: float | None = None
         """Before this time of the loop's clock a batch waits for more; None: there is none."""
         self.breaker = Breaker(probe)
-        self.ahead: NumbersAhead | None = None
+        self.ahead: UnsavedNumbers | None = None
         """What is in memory of its sequence, where it has one."""
         self.lane: Lane | None = None
         """On which the last of what is in flight was posted, where it keeps the order."""

@@ -6,7 +6,6 @@ from gateway.delivery.attempt import Attempts
 from gateway.delivery.dispatcher import Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.entry import Entry
-from gateway.delivery.in_sequence import SequenceSending
 from gateway.delivery.outbox import WINDOW
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.probation import ProbationLimits
@@ -14,6 +13,7 @@ from gateway.delivery.probations import Probations
 from gateway.delivery.samples import delivery_samples
 from gateway.delivery.schedule import BlackList, Schedule
 from gateway.delivery.scheduler import SendScheduler
+from gateway.delivery.sequence_attempt import SequenceSending
 from gateway.delivery.sharing import WorkSharing
 from gateway.egress import ConsumerOptions, TransportByScheme
 from gateway.egress.host_list import HostList

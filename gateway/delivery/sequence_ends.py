@@ -11,7 +11,14 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, func, select, update
 
-from gateway.delivery.numbering import Unnoted, key_start, note, party_in, quiet, subscription_of
+from gateway.delivery.sequence_numbers import (
+    Unnoted,
+    key_start,
+    note,
+    party_in,
+    quiet,
+    subscription_of,
+)
 from gateway.reliability import heard, source
 from gateway.reliability.sending import abandon, act, handed_over
 from gateway.reliability.steps import begin

@@ -22,9 +22,9 @@ import structlog
 from sqlalchemy import Connection
 
 from gateway.delivery.entry import Entry
-from gateway.delivery.numbers_ahead import NumbersAhead
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message
+from gateway.delivery.unsaved_numbers import UnsavedNumbers
 from gateway.observing.traces import MessageTraces
 from gateway.store import Operation, Store, StoreUnavailable, Totals, held, run_apart, totals
 from gateway.store.replicas import Fenced
@@ -94,7 +94,7 @@ class Settlement:
         """Their sum."""
         self._counting = False
         self._removing: list[tuple[str, int]] = []
-        self._noting: dict[NumbersAhead, list[Message]] = {}
+        self._noting: dict[UnsavedNumbers, list[Message]] = {}
         """Messages that wait until the acknowledgements in a sequence are noted."""
         self._noted = 0
         """How many they are."""
@@ -194,7 +194,7 @@ class Settlement:
         self._removing.append((entry.id, position))
         self._next()
 
-    def note(self, ahead: NumbersAhead, messages: Iterable[Message], *, hurry: bool) -> None:
+    def note(self, ahead: UnsavedNumbers, messages: Iterable[Message], *, hurry: bool) -> None:
         """Have what a consumer acknowledged in its sequence noted, with the next counts, or at once
         where others wait for it (*hurry*) or it is much. Then *messages* are released."""
         if self._abandoned:

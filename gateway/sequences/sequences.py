@@ -39,8 +39,8 @@ from gateway.sequences.contents import MEDIA_TYPE
 from gateway.sequences.delivering import LEASE, Progress, Turn
 from gateway.sequences.ending import end_sequence
 from gateway.sequences.listing import SequenceState, find, page
+from gateway.sequences.progress import PublishingProgress
 from gateway.sequences.storage import free_leases, next_due, postpone, run_in
-from gateway.sequences.tails import Tail
 from gateway.sequences.turns import AT_WORK, Turns
 from gateway.store import Store, StoreUnavailable
 from gateway.store.owner_bytes import BytesExceeded, OwnerBytes
@@ -263,7 +263,9 @@ class Sequences:
 
         return await run_in(self._store, work, identifier)
 
-    def _acknowledgement(self, tail: Tail, sequence: IncomingSequence) -> Acknowledged:
+    def _acknowledgement(
+        self, tail: PublishingProgress, sequence: IncomingSequence
+    ) -> Acknowledged:
         """Acknowledge on the connection what is published."""
         newest = tail.sequence
         if newest is None or len(newest.received) <= len(sequence.received):

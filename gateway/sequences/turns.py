@@ -16,8 +16,8 @@ from gateway.security.keys import public_id
 from gateway.sequences import register
 from gateway.sequences.contents import read_content
 from gateway.sequences.delivering import LEASE, Progress, Turn, lease, published
+from gateway.sequences.progress import ProgressBySequence, PublishingProgress
 from gateway.sequences.storage import run_in
-from gateway.sequences.tails import Tail, Tails
 from gateway.store import Store, StoreUnavailable
 from mediation.model.messages import Notification
 
@@ -60,12 +60,12 @@ class Turns:
         self._publish_all = publish
         self._make_party = make_party
         self._woken = woken
-        self.tails = Tails()
+        self.tails = ProgressBySequence()
         self._at_work = at_work
         self._tasks: set[asyncio.Task[None]] = set()
         self.messages = dict.fromkeys(("published", "empty", "repeated", "dropped", "refused"), 0)
 
-    def start(self, tail: Tail, turn: Turn) -> None:
+    def start(self, tail: PublishingProgress, turn: Turn) -> None:
         """Publish *turn*. Where its messages are being published already, for a lease that has run
         out, that goes on with this one: no two do the same."""
         tail.turn = turn
@@ -106,7 +106,7 @@ class Turns:
         """Lease what is next, as a part of *step*."""
         return lease(step, identifier, self._lease_seconds)
 
-    async def _deliver(self, tail: Tail) -> None:
+    async def _deliver(self, tail: PublishingProgress) -> None:
         """Publish what is leased, and what then is next, for as long as there is something."""
         try:
             turn = tail.next_turn()
@@ -140,7 +140,7 @@ class Turns:
 
         return await run_in(self._store, work, turn.identifier)
 
-    async def _publish(self, tail: Tail, turn: Turn) -> int:
+    async def _publish(self, tail: PublishingProgress, turn: Turn) -> int:
         """Publish the messages of *turn*; how many of them need not be published any more."""
         waiting = [message for message in turn.messages if message.number > tail.published]
         if waiting and self._is_late(turn):
@@ -154,7 +154,9 @@ class Turns:
             return len(turn.messages) - len(waiting)
         return len(turn.messages)
 
-    async def _publish_each(self, tail: Tail, turn: Turn, waiting: Sequence[InvokerMessage]) -> int:
+    async def _publish_each(
+        self, tail: PublishingProgress, turn: Turn, waiting: Sequence[InvokerMessage]
+    ) -> int:
         """One of them is refused for good: publish each by itself, and leave that one out."""
         done = len(turn.messages) - len(waiting)
         for message in waiting:
@@ -178,7 +180,9 @@ class Turns:
             done += 1
         return done
 
-    async def _publish_messages(self, tail: Tail, messages: Sequence[InvokerMessage]) -> None:
+    async def _publish_messages(
+        self, tail: PublishingProgress, messages: Sequence[InvokerMessage]
+    ) -> None:
         events = [each for message in messages for each in read_content(message.envelope)]
         if events:
             await self._publish_all(events)

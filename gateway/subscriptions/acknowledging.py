@@ -6,8 +6,8 @@ from collections.abc import Callable
 from sqlalchemy import Connection
 
 from filters import Reason, Refused
-from gateway.delivery import CalledBack, numbering, sequence_ends
-from gateway.delivery.called_back import create_id_of
+from gateway.delivery import AcknowledgementAddresses, sequence_ends, sequence_numbers
+from gateway.delivery.acknowledgement_addresses import create_id_of
 from gateway.exchange import Handlers, Inbound
 from gateway.reliability.stores.joined import run_joined
 from gateway.security.resource_addresses import addressed
@@ -24,9 +24,11 @@ class AcknowledgementOperations:
         noted: Called with the id of a subscription, of which something is acknowledged.
     """
 
-    def __init__(self, store: Store, called_back: CalledBack, noted: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: Store, acknowledgements: AcknowledgementAddresses, noted: Callable[[str], None]
+    ) -> None:
         self._store = store
-        self._called_back = called_back
+        self._acknowledgements = acknowledgements
         self._noted = noted
 
     def handlers(self) -> Handlers:
@@ -46,7 +48,7 @@ class AcknowledgementOperations:
                 Reason.ACTION_UNSUPPORTED, "Acknowledgements are taken here, and nothing else."
             )
         create_id = create_id_of(resource.key or "")
-        if self._called_back.tell(create_id, said):
+        if self._acknowledgements.tell(create_id, said):
             return
         key = await self._store.submit(
             lambda connection: sequence_ends.made_by(connection, create_id)
@@ -61,6 +63,6 @@ class AcknowledgementOperations:
             )
 
         await self._store.submit(told, locks=(f"sequence {key}",))
-        subscription = numbering.subscription_of(key)
+        subscription = sequence_numbers.subscription_of(key)
         if subscription is not None:
             self._noted(subscription)

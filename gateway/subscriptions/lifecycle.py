@@ -38,7 +38,7 @@ from gateway.store.subscriptions import Deleted
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.expiry import ExpiryClock
 from gateway.subscriptions.leases import LeaseTerms, rules_of
-from gateway.subscriptions.leftovers import drop_leftovers
+from gateway.subscriptions.removal import drop_leftovers
 from gateway.subscriptions.sequences import Agreed, SubscriberSequences
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import End, Subscription

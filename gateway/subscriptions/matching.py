@@ -22,7 +22,7 @@ from gateway.model.channels import CHANNEL_PROPERTY
 from gateway.observing.samples import Sample, counter, gauge
 from gateway.store import StoreUnavailable
 from gateway.subscriptions.filter_budgets import FilterBudgets
-from gateway.subscriptions.settling_together import shared_settlement
+from gateway.subscriptions.shared_delivery import shared_settlement
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.grid_events import VIA_PROPERTY
 from mediation.model.messages import Notification, Rights

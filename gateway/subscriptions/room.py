@@ -171,7 +171,7 @@ class SubscriptionRoom(Room):
         )
         self._management = ManagementOperations(self.management, producer.looks)
         self.acknowledgements = AcknowledgementOperations(
-            store, self.sequences.called_back, self._go_on
+            store, self.sequences.acknowledgements, self._go_on
         )
         self.tracing = MessageTracing(dispatchers.scheduler.traces, store)
 
@@ -226,7 +226,7 @@ class SubscriptionRoom(Room):
 
     async def linger(self) -> None:
         # What consumers do not acknowledge now is sent again after the next start.
-        await self.sequences.called_back.close(self._drain)
+        await self.sequences.acknowledgements.close(self._drain)
 
 
 class EndingRoom(Room):

@@ -13,13 +13,13 @@ from sqlalchemy import Connection
 
 from filters import Reason, Refused
 from gateway.delivery import (
-    CalledBack,
+    AcknowledgementAddresses,
     Probations,
     SequenceSending,
     handshake,
     is_one_way,
-    numbering,
     sequence_ends,
+    sequence_numbers,
 )
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.verdicts import Outcome, Verdict
@@ -68,7 +68,7 @@ class Agreed:
             Refused: The consumer gave the identifier of another sequence.
         """
         keep = partial(
-            numbering.made,
+            sequence_numbers.made,
             subscription=self.subscription,
             create_id=self.create_id,
             response=self.response,
@@ -138,7 +138,7 @@ class SubscriberSequences:
         if target is None or not (is_one_way(target) or target.scheme in ("http", "https")):
             raise _refused(subscription, "Sequences are sent over HTTP(S) and SOAP.TCP alone.")
         try:
-            wire = numbering.wire_of(subscription)
+            wire = sequence_numbers.wire_of(subscription)
         except ValueError:
             text = "Sequences are sent with WS-Addressing 2004/08 and 2005/08 alone."
             raise _refused(subscription, text) from None
@@ -150,7 +150,7 @@ class SubscriberSequences:
         like = handshake(target, self._probations.gate_for(target.destination, owner, clock))
         create_id = message_urn()
         base = self._sending.base(subscription, target)
-        acks_to = numbering.acks_to(wire, create_id, base)
+        acks_to = sequence_numbers.acks_to(wire, create_id, base)
         creating = self._sending.create(wire, subscription.consumer, create_id, like, acks_to)
         try:
             async with asyncio.timeout(PATIENCE):
@@ -164,9 +164,9 @@ class SubscriberSequences:
         raise _unanswered(subscription, response)
 
     @property
-    def called_back(self) -> CalledBack:
+    def acknowledgements(self) -> AcknowledgementAddresses:
         """Has what consumers send to addresses of the gateway."""
-        return self._sending.called_back
+        return self._sending.acknowledgements
 
     # What operators ask for.
 
@@ -313,4 +313,4 @@ def _refused(subscription: Subscription, text: str) -> Refused:
 
 
 def _subscription(key: str) -> str:
-    return numbering.subscription_of(key) or key
+    return sequence_numbers.subscription_of(key) or key

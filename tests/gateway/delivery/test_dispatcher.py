@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from gateway.delivery import Schedule, backlog
 from gateway.delivery.breaker import FAILURES
-from gateway.delivery.late_messages import LATE
+from gateway.delivery.messages_in_memory import LATE
 from gateway.model.deaths import DeathReason
 from gateway.store import StoreUnavailable
 from mediation.model.delivery_modes import DeliveryMode

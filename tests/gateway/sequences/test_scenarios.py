@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mediation.reliable_messaging import CloseSequence, Rm, TerminateSequence
-from tests.gateway.delivery.test_in_sequence import rig
+from tests.gateway.delivery.test_sequence_attempt import rig
 from tests.rigs.consumers import Connection, Receipt
 from tests.rigs.envelopes import S11, S12, WSE, Speaker
 from tests.rigs.reliable_consumers import ReliableConsumer

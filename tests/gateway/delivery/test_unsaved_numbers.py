@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mediation.reliable_messaging import CloseSequence, ReliableMessage
-from tests.gateway.delivery.test_in_sequence import Rig, rig
+from tests.gateway.delivery.test_sequence_attempt import Rig, rig
 from tests.rigs.consumers import Connection, Receipt
 from tests.rigs.envelopes import WSE, Speaker, notification_message, notify
 from tests.rigs.waiting import until

@@ -1,4 +1,5 @@
-"""Messages with deliveries in memory, which go to the store when their message is late."""
+"""Messages with deliveries in memory: those of one that stays unsettled for too long go to the
+store."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
@@ -15,7 +16,7 @@ LATE = 0.1
 half of what memory may have is there: a slow consumer must not hold up others."""
 
 
-class LateMessages(dict[Message, list[PendingDelivery]]):
+class MessagesInMemory(dict[Message, list[PendingDelivery]]):
     """Messages and their deliveries, the oldest first. Who adds one starts the timer.
 
     Args:

@@ -1,5 +1,5 @@
-"""What this process knows of a sequence while messages of it come: how far it is published, and who
-waits for that."""
+"""The progress of sequences while messages of them come: how far each is published, and who waits
+for that."""
 
 import asyncio
 from collections import OrderedDict
@@ -8,11 +8,12 @@ from gateway.reliability.records import IncomingSequence
 from gateway.sequences.delivering import Progress, Turn
 
 KEPT = 10_000
-"""Tails that are remembered while nothing happens at them; the one unseen the longest goes."""
+"""Sequences whose progress is remembered while nothing happens at them; the one unseen the longest
+goes."""
 
 
-class Tail:
-    """The end of one sequence.
+class PublishingProgress:
+    """The progress of one sequence, as far as this process knows it.
 
     Attributes:
         published: The highest number that the messaging system is known to have.
@@ -68,16 +69,16 @@ class Tail:
                 future.set_result(None)
 
 
-class Tails:
+class ProgressBySequence:
     """The tails by identifier, as many as are remembered."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most
-        self._tails: OrderedDict[str, Tail] = OrderedDict()
+        self._tails: OrderedDict[str, PublishingProgress] = OrderedDict()
 
-    def of(self, identifier: str) -> Tail:
+    def of(self, identifier: str) -> PublishingProgress:
         """The tail of a sequence, which is one that exists."""
-        tail = self._tails.pop(identifier, None) or Tail()
+        tail = self._tails.pop(identifier, None) or PublishingProgress()
         self._tails[identifier] = tail
         if len(self._tails) > self._most:
             for name, oldest in self._tails.items():
@@ -86,7 +87,7 @@ class Tails:
                     break
         return tail
 
-    def known(self, identifier: str) -> Tail | None:
+    def known(self, identifier: str) -> PublishingProgress | None:
         """The tail of a sequence, where it is remembered."""
         return self._tails.get(identifier)
 

@@ -7,7 +7,7 @@ consumer makes the sequence where there is none, and what it acknowledges is del
     noted     what it acknowledged                        an operation of `settlement`, for many
     answered  what it said else                           an operation
 
-Those that wait behind a delivery get their numbers in its operation (`numbers_ahead`), so that they
+Those that wait behind a delivery get their numbers in its operation (`unsaved_numbers`), so they
 follow one another without any. Acknowledgements come back on the connection. 202 alone is none: the
 delivery is tried again when the schedule of deliveries says so, with its number. A consumer that
 does not say of a repeated message whether it has it is asked for its last word (CloseSequence,
@@ -24,12 +24,12 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from filters import Refused
-from gateway.delivery import numbering
-from gateway.delivery.called_back import CalledBack, base_of, decides_on
-from gateway.delivery.numbering import Numbered
-from gateway.delivery.numbers_ahead import NumbersAhead
+from gateway.delivery import sequence_numbers
+from gateway.delivery.acknowledgement_addresses import AcknowledgementAddresses, base_of, decides_on
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.partition_share import PartitionShare
+from gateway.delivery.sequence_numbers import Numbered
+from gateway.delivery.unsaved_numbers import UnsavedNumbers
 from gateway.delivery.verdicts import DELIVERED, NOT_ACKNOWLEDGED, Outcome, Verdict, failed, judge
 from gateway.egress import Answer, FailureKind, Request, SendFailed, Target, Transport
 from gateway.parsing import Parsing
@@ -94,7 +94,7 @@ class SequenceSending:
     ) -> None:
         self._store = store
         self._calls_back = calls_back
-        self.called_back = CalledBack()
+        self.acknowledgements = AcknowledgementAddresses()
         self._transport = transport
         self._parsing = parsing
         self.messages = dict.fromkeys(("acknowledged", "repeated", "unacknowledged"), 0)
@@ -161,12 +161,12 @@ class SequenceSending:
         if sequence.acks_to is None or not is_callable(sequence.acks_to):
             answer = await self._transport.send(sent)
             return answer, await self.read(answer.document)
-        with self.called_back.expect(sequence.create_id or "") as queue:
+        with self.acknowledgements.expect(sequence.create_id or "") as queue:
             answer = await self._transport.send(sent)
             said = await self.read(answer.document)
             if said is None and 200 <= answer.status < 300:
                 decides = partial(decides_on, sequence, number)
-                said = await self.called_back.word(queue, decides, CALLED_BACK)
+                said = await self.acknowledgements.word(queue, decides, CALLED_BACK)
             return answer, said
 
     async def _ask(
@@ -181,9 +181,9 @@ class SequenceSending:
         if not is_one_way(request.target):
             answer = await self._transport.send(request)
             return answer, await self.read(answer.document)
-        with self.called_back.expect(create_id) as queue:
+        with self.acknowledgements.expect(create_id) as queue:
             answer = await self._transport.send(request)
-            said = await self.called_back.word(queue, answers, CALLED_BACK)
+            said = await self.acknowledgements.word(queue, answers, CALLED_BACK)
         if said is None:
             text = f"no acknowledgement came to our address within {CALLED_BACK:.0f} s"
             raise SendFailed(FailureKind.TIMEOUT, text)
@@ -205,9 +205,9 @@ class SequenceSending:
         return _unacknowledged(answer, said)
 
     @staticmethod
-    def _ahead(outbox: Outbox) -> NumbersAhead:
+    def _ahead(outbox: Outbox) -> UnsavedNumbers:
         if outbox.ahead is None:
-            outbox.ahead = NumbersAhead(outbox.entry.id, outbox.owner.share.partition)
+            outbox.ahead = UnsavedNumbers(outbox.entry.id, outbox.owner.share.partition)
         return outbox.ahead
 
     # What is asked of the store.
@@ -222,14 +222,14 @@ class SequenceSending:
         return await self._store.submit(operation, locks=(f"sequence {key}",))
 
     async def _number(
-        self, outbox: Outbox, message_id: str, ahead: NumbersAhead, *, expired: bool
+        self, outbox: Outbox, message_id: str, ahead: UnsavedNumbers, *, expired: bool
     ) -> Numbered:
         subscription, share = outbox.entry.subscription, outbox.owner.share
         partition, now, unnoted = share.partition, time.time(), ahead.unnoted()
         following, base = _following(outbox), self.base(subscription, outbox.entry.target)
 
         def work(storage: StorageManager, connection: Connection) -> Numbered:
-            return numbering.number(
+            return sequence_numbers.number(
                 storage,
                 connection,
                 subscription,
@@ -253,7 +253,7 @@ class SequenceSending:
         message: tuple[int, str],
         said: ReliableMessage | None,
         place: Numbered,
-        ahead: NumbersAhead,
+        ahead: UnsavedNumbers,
     ) -> Numbered:
         """*place* after what the consumer said of it, if it said anything."""
         if said is None or place.sequence is None or said.rm is not place.sequence.wire.rm:
@@ -263,7 +263,7 @@ class SequenceSending:
         base = self.base(subscription, outbox.entry.target)
 
         def work(storage: StorageManager, connection: Connection) -> Numbered:
-            return numbering.answered(
+            return sequence_numbers.answered(
                 storage,
                 connection,
                 subscription,
@@ -282,7 +282,9 @@ class SequenceSending:
     async def _unsent(
         self, sequence: OutgoingSequence, place: Numbered, share: PartitionShare
     ) -> None:
-        given = partial(numbering.unsent, key=sequence.key, given=place.number, now=time.time())
+        given = partial(
+            sequence_numbers.unsent, key=sequence.key, given=place.number, now=time.time()
+        )
         await self._run(share, sequence.key, lambda storage, _: given(storage))
 
     # The sequence.
@@ -301,14 +303,14 @@ class SequenceSending:
         opened = await self._run(
             share,
             sequence.key,
-            lambda storage, _: numbering.opened(storage, sequence, response, now),
+            lambda storage, _: sequence_numbers.opened(storage, sequence, response, now),
         )
         if opened is None or opened.identifier is None or opened.ended_at is not None:
             return _broken(opened.failure if opened is not None and opened.failure else "")
         return opened
 
     async def _close(
-        self, sequence: OutgoingSequence, like: Request, ahead: NumbersAhead
+        self, sequence: OutgoingSequence, like: Request, ahead: UnsavedNumbers
     ) -> ReliableMessage | None:
         """Close a sequence, to hear the consumer's last word on what it has; None: it says none."""
         wire, identifier = sequence.wire, sequence.identifier or ""

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, func, select
 
-from gateway.delivery.called_back import address_of
+from gateway.delivery.acknowledgement_addresses import address_of
 from gateway.reliability import heard, source
 from gateway.reliability.opening import created
 from gateway.reliability.party import Party, anonymous

@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import Connection
 
-from gateway.delivery import numbering, sequence_ends
-from gateway.delivery.numbering import Given, Numbered, Unnoted
+from gateway.delivery import sequence_ends, sequence_numbers
+from gateway.delivery.sequence_numbers import Given, Numbered, Unnoted
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.stores.joined import run_joined
@@ -59,7 +59,7 @@ class Numbers:
         unnoted: Unnoted | None = None,
     ) -> Numbered:
         return await self.run(
-            lambda storage, connection: numbering.number(
+            lambda storage, connection: sequence_numbers.number(
                 storage,
                 connection,
                 self.subscription,
@@ -76,7 +76,7 @@ class Numbers:
         sequence = place.sequence
         response = CreateSequenceResponse(f"urn:s:{next(self.names)}")
         opened = await self.run(
-            lambda storage, _: numbering.opened(storage, sequence, response, self.now)
+            lambda storage, _: sequence_numbers.opened(storage, sequence, response, self.now)
         )
         assert opened is not None
         return opened
@@ -90,7 +90,7 @@ class Numbers:
     ) -> Numbered:
         given = (place.number, message_id)
         return await self.run(
-            lambda storage, connection: numbering.answered(
+            lambda storage, connection: sequence_numbers.answered(
                 storage,
                 connection,
                 self.subscription,
@@ -299,7 +299,7 @@ async def test_few_sequences_are_remembered(numbers: Numbers) -> None:
         opened = await numbers.open(place)
         place = await numbers.answered(place, message_id, acks(opened, 1, final=True))
         assert place.delivered
-    assert len(await numbers.keys()) == 1 + numbering.RETIRED
+    assert len(await numbers.keys()) == 1 + sequence_numbers.RETIRED
 
 
 # Numbers that are given ahead.

@@ -1,4 +1,4 @@
-"""What a process knows of the sequence of one outbox, and the store does not yet: `NumbersAhead`.
+"""What a process knows of the sequence of one outbox, and the store does not yet: `UnsavedNumbers`.
 
     given    numbers of deliveries that are sent next: no operation of their own comes before that
     heard    numbers that the consumer has acknowledged: noted a little later, many at a time
@@ -13,8 +13,8 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from gateway.delivery import numbering
-from gateway.delivery.numbering import Given, Numbered, Unnoted
+from gateway.delivery import sequence_numbers
+from gateway.delivery.sequence_numbers import Given, Numbered, Unnoted
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.stores.joined import run_joined
 from mediation.reliable_messaging import (
@@ -25,7 +25,7 @@ from mediation.reliable_messaging import (
 )
 
 
-class NumbersAhead:
+class UnsavedNumbers:
     """The numbers of one outbox that its process has in memory.
 
     Attributes:
@@ -36,7 +36,7 @@ class NumbersAhead:
 
     def __init__(self, subscription: str, partition: int | None) -> None:
         self._subscription = subscription
-        self.key = numbering.key_of(subscription, partition)
+        self.key = sequence_numbers.key_of(subscription, partition)
         self._sequence: OutgoingSequence | None = None
         self._given: dict[str, Given] = {}
         self._heard = NO_NUMBERS
@@ -64,7 +64,7 @@ class NumbersAhead:
     def take(self, message_id: str, now: float) -> Numbered | None:
         """The place of a delivery that is sent *now*; None where the store has to say it."""
         sequence = self._sequence
-        if sequence is None or not numbering.goes_on(sequence, now):
+        if sequence is None or not sequence_numbers.goes_on(sequence, now):
             return None
         given = self._given.pop(message_id, None)
         return None if given is None else Numbered(sequence, given.number, given.sends)
@@ -88,7 +88,11 @@ class NumbersAhead:
         """Take an answer that says only that the consumer has the message at *place*, and others
         before it. Returns whether it is such a one: else the store decides what it means."""
         sequence = place.sequence
-        if sequence is None or self._is_another(sequence) or not numbering.goes_on(sequence, now):
+        if (
+            sequence is None
+            or self._is_another(sequence)
+            or not sequence_numbers.goes_on(sequence, now)
+        ):
             return False
         if said.rm is not sequence.wire.rm or said.fault is not None:
             return False
@@ -131,7 +135,7 @@ class NumbersAhead:
             run_joined(
                 connection,
                 partial(
-                    numbering.noted,
+                    sequence_numbers.noted,
                     connection=connection,
                     subscription=self._subscription,
                     key=self.key,

@@ -1,5 +1,5 @@
 """Acknowledgements that a consumer sends to an address of the gateway, beside the connections of
-its messages: `CalledBack` brings them to the attempts that wait for them.
+its messages: `AcknowledgementAddresses` brings them to the attempts that wait for them.
 
 The address is of one sequence, and is made of the message id of its CreateSequence: who knows it
 has been asked to acknowledge there.
@@ -35,7 +35,7 @@ def create_id_of(key: str) -> str:
     return f"{_URN}{key}"
 
 
-class CalledBack:
+class AcknowledgementAddresses:
     """The attempts that wait for an acknowledgement, by sequence."""
 
     def __init__(self) -> None:
