@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from filters import DocumentLimits
@@ -14,6 +14,7 @@ from gateway.model.hosts import host_and_port
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.security.identify import Identification, TransportFacts
+from gateway.security.principals import Principal
 from gateway.settings.settings import Settings
 from gateway.soap.service import SoapService
 from gateway.soap.tcp import SoapTcpServer, listener_samples
@@ -26,6 +27,7 @@ class SoapTcpListeners:
 
     Args:
         base: The gateway's own URL.
+        admit_body: As of `SoapTcpServer`.
     """
 
     def __init__(
@@ -38,7 +40,9 @@ class SoapTcpListeners:
         *,
         base: str,
         documents: DocumentLimits = DEFAULT_LIMITS,
+        admit_body: Callable[[Principal, int], None] = lambda *_: None,
     ) -> None:
+        self._admit_body = admit_body
         self._settings = settings
         self._service = service
         self._parsing = parsing
@@ -88,6 +92,7 @@ class SoapTcpListeners:
             base=base,
             limits=_limits_of(self._documents),
             documents=self._documents,
+            admit_body=self._admit_body,
         )
 
 

@@ -82,6 +82,7 @@ class SoapRoom(Room):
             identification,
             base=base,
             documents=settings.documents,
+            admit_body=intake.check_body,
         )
         self.endpoint = SoapEndpoint(
             self.service,

@@ -78,6 +78,8 @@ class SoapTcpServer:
         gate: Admits connections; a stranger's may be ended while it waits for a message.
         base: What peers call it, ``soap.tcp://host:port``: the beginning of what it tells them
             to send to. Where the host is all addresses, the one that a peer reached it at.
+        admit_body: Called with the bytes that a message is known to have, before more of it is
+            read, and before it is parsed; what it raises ends the connection.
     """
 
     def __init__(
@@ -90,7 +92,9 @@ class SoapTcpServer:
         base: str,
         limits: TcpLimits | None = None,
         documents: DocumentLimits = DEFAULT_LIMITS,
+        admit_body: Callable[[Principal, int], None] = lambda *_: None,
     ) -> None:
+        self.admit_body = admit_body
         self.service = service
         self.gate = gate
         self.identification = identification
@@ -188,6 +192,12 @@ class SoapTcpServer:
         """Count and log a connection that is ended for what it sent."""
         self.refused[why] += 1
         _log.info("soap-tcp.refused", peer=address, reason=why, detail=detail)
+
+    def fault(self, soap: Soap | None, refused: Refused, principal: Principal) -> bytes:
+        """The message that tells *principal* why what it sends is not read."""
+        context = Context(soap or Soap.V1_1)
+        reply = self.service.refuse(Rejected(context, refused), principal)
+        return self._encoder.encode(DimeMessage(reply.soap, reply.body))
 
     def base_at(self, host: str) -> str:
         """The base of addresses for a peer whose connection ends at our address *host*."""
@@ -304,6 +314,7 @@ class _Connection(SoapTcpConnection):
 
     __slots__ = (
         "_address",
+        "_admitted",
         "_beginning",
         "_gone",
         "_large",
@@ -320,6 +331,8 @@ class _Connection(SoapTcpConnection):
         super().__init__(server.limits, loop)
         self._server = server
         self._address = ""
+        self._admitted = 0
+        """Bytes of the message under way that may come."""
         self._principal = server.identification.identify(TransportFacts(""))
         self._beginning: bytes | None = b""
         """The first octets, until they are known to be DIME; then None."""
@@ -387,6 +400,22 @@ class _Connection(SoapTcpConnection):
 
     # Called by the connection.
 
+    def message_begun(self, soap: Soap | None, octets: int) -> None:
+        self._admit_body(soap, octets)
+
+    def _admit_body(self, soap: Soap | None, octets: int) -> bool:
+        """Whether so many bytes of a message may come; else the connection ends with a fault."""
+        if octets <= self._admitted:
+            return True
+        try:
+            self._server.admit_body(self._principal, octets)
+        except Refused as refused:
+            self.broken(refused.reason.value, refused.text)
+            self.end_with(self._server.fault(soap, refused, self._principal))
+            return False
+        self._admitted = octets
+        return True
+
     def broken(self, why: str, detail: str) -> None:
         if not self._retired:
             self._server.refuse(self._address, why, detail)
@@ -409,6 +438,11 @@ class _Connection(SoapTcpConnection):
             self.broken("not-soap", "the first record is not a SOAP envelope")
             self.abort()
             return
+        if not self._admit_body(message.soap, _size_of(message)):
+            self._processing -= 1
+            self.finish_if_ended()
+            return
+        self._admitted = 0
         if self._gone is None:
             self._gone = asyncio.Event()
         if self._tasks is None:
@@ -430,3 +464,10 @@ class _Connection(SoapTcpConnection):
             if self._large is asyncio.current_task():
                 self._large = None
             self.processed()
+
+
+def _size_of(message: DimeMessage) -> int:
+    """Bytes of the envelope and its attachments."""
+    if not message.attachments:
+        return len(message.envelope)
+    return len(message.envelope) + sum(len(each.content) for each in message.attachments)

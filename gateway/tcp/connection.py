@@ -19,6 +19,7 @@ from typing import cast
 from gateway.tcp.acknowledging import Acknowledgements, Fate
 from gateway.tcp.limits import TcpLimits
 from gateway.tcp.loops import OfEachLoop
+from mediation.model.versions import Soap
 from mediation.packaging.dime import Decoder, DimeError, DimeMessage, Phase
 
 
@@ -62,6 +63,7 @@ class SoapTcpConnection(asyncio.Protocol):
         "_full_octets",
         "_head",
         "_held",
+        "_last",
         "_loop",
         "_lost",
         "_octets",
@@ -88,6 +90,7 @@ class SoapTcpConnection(asyncio.Protocol):
         self._full_octets = 0
         self._processing = 0
         self._held = False  # nothing is read until what is processed has become less
+        self._last = b""  # what is written before it is closed
         self._ended = False  # nothing more comes
         self._lost = False
         self._aborted = False  # by us: nothing of it counts any more
@@ -97,6 +100,10 @@ class SoapTcpConnection(asyncio.Protocol):
     def message_received(self, message: DimeMessage) -> None:
         """Process *message*, and call `processed` afterwards."""
         raise NotImplementedError
+
+    def message_begun(self, soap: Soap | None, octets: int) -> None:
+        """Called when a message has come in part: its version, where its first record says one, and
+        the bytes of data that it announces. `end_with` ends it."""
 
     def broken(self, why: str, detail: str) -> None:
         """Called when the connection is ended, because the peer sent what cannot be read, or too
@@ -237,6 +244,16 @@ class SoapTcpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def end_with(self, octets: bytes) -> None:
+        """Keep nothing of what comes from now on; answer what came, write *octets*, and close."""
+        self._ended = True
+        self._decoder = None
+        self._last = octets
+        if self._transport is not None and self._processing:
+            self._transport.pause_reading()
+        self.finish_if_ended()
+        self.idle_changed()
+
     def abort(self) -> None:
         """Close the connection at once, and process nothing more of what came."""
         self._aborted = True
@@ -262,6 +279,7 @@ class SoapTcpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._ended or not self.open:
+            self._discard(len(data))
             return
         if self._acknowledgements is not None:
             self._acknowledgements.heard()
@@ -305,7 +323,7 @@ class SoapTcpConnection(asyncio.Protocol):
                 completed = True
                 self._processing += 1
                 self.message_received(message)
-                if self._aborted:
+                if self._aborted or self._decoder is None:
                     return
                 if self._processing >= self.limits.processing:
                     self._hold()
@@ -339,6 +357,8 @@ class SoapTcpConnection(asyncio.Protocol):
                 self._head = None
             elif self._head is None or self._head[0] != decoder.records:
                 self._head = decoder.records, now
+            if decoder.records:
+                self.message_begun(decoder.soap, decoder.announced)
             if self._clock is None:
                 wait = min(self.limits.head_time, self.limits.grace, self.limits.message_time)
                 self._clock = self._loop.call_later(wait, self._strike)
@@ -400,7 +420,32 @@ class SoapTcpConnection(asyncio.Protocol):
     def finish_if_ended(self) -> None:
         """Close it, if nothing more comes and nothing is due."""
         if self._ended and not self._held and not self._processing:
-            self.close()
+            if self._last:
+                self._linger()
+            else:
+                self.close()
+
+    def _linger(self) -> None:
+        """Write what is left to say, and throw away what still comes until the peer closes: a
+        system that closes a socket with unread bytes resets it, and the peer reads nothing."""
+        last, self._last = self._last, b""
+        transport = self._transport
+        if transport is None or not self.write(last):
+            return
+        self.flush()
+        transport.resume_reading()
+        if self._can_half_close():
+            transport.write_eof()
+        if self._clock is not None:
+            self._clock.cancel()
+        self._octets = 0
+        self._clock = self._loop.call_later(self.limits.linger, self.abort)
+
+    def _discard(self, octets: int) -> None:
+        """Count bytes that come after the end; more than a message has are no rest of one."""
+        self._octets += octets
+        if self._octets > self.limits.dime.message:
+            self.abort()
 
     def _unread(self) -> None:
         self._writing = None

@@ -26,6 +26,8 @@ class TcpLimits:
     """Octets that may wait to be written; the connection of a peer that reads less is aborted."""
     processing: int = 32
     """Messages of one connection at a time; meanwhile nothing is read."""
+    linger: float = 2.0
+    """The time for which what a refused peer still sends is thrown away, so that it reads why."""
     handshake: float = 10.0
     """The time of a TLS handshake."""
     acknowledged: float = 5.0

@@ -42,7 +42,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import quote
 
-from filters import Reason, Refused, Topic, parse_clark, quoted
+from filters import DocumentLimits, Reason, Refused, Topic, parse_clark, quoted
+from filters.documents import DEFAULT_LIMITS
 from filters.topics import is_namespace
 from mediation.cloudevents.events import (
     SPECVERSION,
@@ -97,6 +98,7 @@ def notification_of(
     publisher: str | None = None,
     topic: Topic | None = None,
     learnt: set[str] | None = None,
+    limits: DocumentLimits = DEFAULT_LIMITS,
 ) -> Notification:
     """Read a CloudEvent as a notification.
 
@@ -105,6 +107,7 @@ def notification_of(
         publisher: The scope of the sources that its sender may name; None: it may name any.
         topic: That of the URL, for an event that names none.
         learnt: Collects the names in the data, as in `mediation.read`.
+        limits: Those of data that is XML.
 
     Raises:
         Refused: ``TOPIC_INVALID``; ``MESSAGE_INVALID``: `EXPIRY` is not a time; what is wrong with
@@ -123,7 +126,7 @@ def notification_of(
     return Notification(
         str(attributes["id"]),
         source if publisher is None else f"{publisher}#{source}",
-        _payload(event, learnt),
+        _payload(event, learnt, limits),
         time,
         topic if named is None else named,
         type_ if _is_absolute(type_) else None,
@@ -349,21 +352,21 @@ def _is_absolute(type_: str) -> bool:
     return (_kept_absolute if len(type_) <= _SHORT else _kept_absolute.__wrapped__)(type_)
 
 
-def _payload(event: CloudEvent, learnt: set[str] | None) -> bytes:
+def _payload(event: CloudEvent, learnt: set[str] | None, limits: DocumentLimits) -> bytes:
     if event.data is None:
         return NO_DATA
     if event.media_type is None:
-        return _untyped_payload(event.data, learnt)
+        return _untyped_payload(event.data, learnt, limits)
     if is_xml(event.media_type):
-        return xml_payload(event.data, event.media_type, learnt)
+        return xml_payload(event.data, event.media_type, learnt, limits)
     return wrap(event.data, event.media_type)
 
 
-def _untyped_payload(data: bytes, learnt: set[str] | None) -> bytes:
+def _untyped_payload(data: bytes, learnt: set[str] | None, limits: DocumentLimits) -> bytes:
     """Make a payload of data of which no media type is said."""
     if data.lstrip(_BEFORE_XML)[:1] == b"<":
         try:
-            return xml_payload(data, None, learnt)
+            return xml_payload(data, None, learnt, limits)
         except Refused:
             pass
     return wrap(data, _JSON if is_evidently_json(data) else None)

@@ -17,8 +17,8 @@ from html import escape
 
 from lxml import etree
 
-from filters import Refused, in_utf_8, parse_document
-from filters.documents import parse_own
+from filters import DocumentLimits, Refused, in_utf_8, parse_document
+from filters.documents import DEFAULT_LIMITS, parse_own
 from mediation.names import DRAGOMAN_DATA
 from mediation.packaging.mime import charset_in
 
@@ -44,15 +44,18 @@ class Data:
     encoding: str = ""
 
 
-def is_plain(body: bytes, names: set[str] | None = None) -> bool:
-    """Return True if *body* is a valid payload: one element in UTF-8, and nothing around it.
+def is_plain(
+    body: bytes, names: set[str] | None = None, limits: DocumentLimits = DEFAULT_LIMITS
+) -> bool:
+    """Return True if *body* is a valid payload within *limits*: one element in UTF-8, and nothing
+    around it.
 
     *names* collects the names in it, as in `parse_document`.
     """
     if not (body.startswith(b"<") and body[1:2] not in (b"?", b"!") and body.endswith(b">")):
         return False
     try:
-        root = parse_document(body, names=names)
+        root = parse_document(body, limits=limits, names=names)
     except Refused:
         return False
     return root.getnext() is None
@@ -69,16 +72,21 @@ def payload_of(body: bytes, media_type: str | None) -> tuple[bytes, bool]:
         return wrap(body, media_type), True
 
 
-def xml_payload(body: bytes, media_type: str | None, names: set[str] | None = None) -> bytes:
-    """Make a payload of *body*, an XML document; *names* as in `is_plain`.
+def xml_payload(
+    body: bytes,
+    media_type: str | None,
+    names: set[str] | None = None,
+    limits: DocumentLimits = DEFAULT_LIMITS,
+) -> bytes:
+    """Make a payload of *body*, an XML document; *names* and *limits* as in `is_plain`.
 
     Raises:
-        Refused: *body* is not an XML document.
+        Refused: *body* is not an XML document, or beyond the limits.
     """
     octets = in_utf_8(body, charset_in(media_type) if media_type else None)
-    if is_plain(octets, names):
+    if is_plain(octets, names, limits):
         return octets
-    root = parse_document(octets, names=names)
+    root = parse_document(octets, limits=limits, names=names)
     return etree.tostring(root, encoding="unicode", with_tail=False).encode()
 
 

@@ -1,7 +1,6 @@
 """What is refused leaves nothing behind that only Python's collector would find: it looks rarely."""
 
 import asyncio
-import contextlib
 import gc
 import itertools
 import socket
@@ -12,8 +11,7 @@ from types import FrameType, TracebackType
 import pytest
 
 from gateway.exchange import Inbound
-from gateway.security.identify import anonymous
-from gateway.security.quotas import QuotaExceeded
+from gateway.security.quotas import PrincipalRate
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.cloudevents import STRUCTURED, post
@@ -179,13 +177,15 @@ def kept() -> Counter[str]:
     return Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, KEPT))
 
 
+@pytest.fixture
+def used_up(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All strangers have used up their bytes."""
+    monkeypatch.setattr(gateway.gateway.intake, "bytes", PrincipalRate(1.0, 1.0, "Too many bytes."))
+
+
+@pytest.mark.usefixtures("used_up")
 async def test_the_body_of_who_has_used_up_his_bytes_is_not_read(gateway: Running) -> None:
     """The answer comes when its head alone has."""
-    peer = anonymous("127.0.0.9", trusted=False)
-    rate = gateway.gateway.intake.bytes
-    with contextlib.suppress(QuotaExceeded):
-        while True:
-            rate.take(peer, 2**20)
     length = 15 * 2**17
     for path, type_ in (("/soap", "application/soap+xml"), ("/events", "application/xml")):
         head = (
@@ -204,3 +204,46 @@ async def test_the_body_of_who_has_used_up_his_bytes_is_not_read(gateway: Runnin
         assert int(headers["retry-after"]) >= 1
     short = await gateway.ask(SPEAKER, SPEAKER.wse_subscribe(""), source="127.0.0.9")
     assert short.status == 400, "a short one is read: it may be a request"
+
+
+@pytest.mark.usefixtures("used_up")
+@pytest.mark.parametrize("sent", [200, None], ids=["a head", "all of it"])
+async def test_nor_is_it_over_soap_tcp(gateway: Running, sent: int | None) -> None:
+    event = f"<e>{'x' * 15 * 2**17}</e>"
+    octets = Encoder().encode(DimeMessage(Soap.V1_2, SPEAKER.envelope(event)))
+    peer = await RawPeer.connect(gateway.soap_tcp_port)
+    await peer.send(octets[:sent])
+    fault = await peer.receive()
+    assert fault.soap is Soap.V1_2
+    assert b"Too many bytes" in fault.envelope
+    assert await peer.ended() == b"", "the connection ends"
+    await peer.close()
+
+
+@pytest.mark.usefixtures("used_up")
+async def test_what_came_before_it_over_soap_tcp_is_answered(gateway: Running) -> None:
+    """Also a short one, which is read whatever its sender sent before."""
+    short = SPEAKER.envelope(SPEAKER.wse_subscribe(""), message_id="urn:x:short")
+    long = SPEAKER.envelope(f"<e>{'x' * 2**15}</e>", message_id="urn:x:long")
+    encoder = Encoder()
+    octets = b"".join(encoder.encode(DimeMessage(Soap.V1_2, each)) for each in (short, long, short))
+    peer = await RawPeer.connect(gateway.soap_tcp_port)
+    await peer.send(octets)
+    first, second = await peer.receive(), await peer.receive()
+    assert b"urn:x:short" in first.envelope
+    assert b"Too many bytes" in second.envelope
+    assert await peer.ended() == b"", "the third is not read"
+    await peer.close()
+
+
+@pytest.mark.usefixtures("used_up")
+async def test_a_body_refused_over_soap_tcp_leaves_nothing(gateway: Running) -> None:
+    octets = Encoder().encode(DimeMessage(Soap.V1_2, SPEAKER.envelope(f"<e>{'x' * 2**15}</e>")))
+
+    async def once() -> None:
+        peer = await RawPeer.connect(gateway.soap_tcp_port)
+        await peer.send(octets)
+        assert b"Fault" in (await peer.receive()).envelope
+        await peer.close()
+
+    assert await left_by(once) == {}

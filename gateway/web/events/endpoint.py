@@ -127,7 +127,12 @@ class EventEndpoint:
         def parse(learnt: set[str] | None) -> tuple[Notification, ...]:
             return tuple(
                 notification_of(
-                    event, publisher=principal.source, time=now, topic=topic, learnt=learnt
+                    event,
+                    publisher=principal.source,
+                    time=now,
+                    topic=topic,
+                    learnt=learnt,
+                    limits=self._limits.documents,
                 )
                 for event in read_message(headers, body)
             )

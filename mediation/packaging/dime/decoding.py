@@ -115,6 +115,19 @@ class Decoder:
         return self._records
 
     @property
+    def announced(self) -> int:
+        """Bytes of DATA of the message under way, as the heads of its records say that came."""
+        return self._limits.message - self._budget
+
+    @property
+    def soap(self) -> Soap | None:
+        """The SOAP version of the message under way, once the head of its first record is there."""
+        if self._envelope is not None:
+            return self._soap
+        known = self._kind == TypeFormat.ABSOLUTE_URI
+        return SOAP_BY_TYPE.get(self._type) if known else None
+
+    @property
     def empty(self) -> bool:
         """Whether the decoder stands between messages, so that a new one would do as well."""
         return self.phase is Phase.QUIET and not self._padding and self._error is None

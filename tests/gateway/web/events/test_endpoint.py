@@ -9,7 +9,7 @@ from gateway.http import HttpLimits
 from mediation.cloudevents import MOST_IN_BATCH
 from mediation.names import DRAGOMAN_DATA
 from tests.rigs.cloudevents import BATCH, STRUCTURED, event, post, publish
-from tests.rigs.consumers import Consumers
+from tests.rigs.consumers import Consumers, consumers
 from tests.rigs.envelopes import Answer, Speaker, topic_expression
 from tests.rigs.gateways import Running, running
 
@@ -175,3 +175,34 @@ async def test_a_stranger_has_a_rate(tmp_path: Path) -> None:
             assert int(answer.headers["retry-after"]) >= 1
             assert problem_of(answer)["reason"] == "rate"
         assert (await publish(run, *batch)).status == 202
+
+
+@pytest.mark.parametrize(
+    ("settings", "elements", "text", "status"),
+    [
+        ({}, 2000, 0, 202),
+        ({"envelope_elements": 1000}, 2000, 0, 400),
+        ({}, 100_000, 0, 400),
+        ({"envelope_elements": 200_000}, 100_000, 0, 202),
+        ({}, 1, 2**17, 202),
+        ({"envelope_bytes": 2**16}, 1, 2**17, 413),
+        ({}, 1, 3 * 2**20, 413),
+        ({"envelope_bytes": 2**23}, 1, 3 * 2**20, 202),
+    ],
+)
+async def test_the_limits_of_xml_are_settings(
+    tmp_path: Path, settings: dict[str, int], elements: int, text: int, status: int
+) -> None:
+    """Of an event in binary mode, and, where JSON does not make it longer, in structured mode."""
+    xml = f'<r xmlns="urn:large">{"<a/>" * (elements - 1)}{"x" * text}</r>'
+    async with running(tmp_path, **settings) as run, consumers() as sinks:
+        sink = sinks.add()
+        await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(sink.url))
+        said = {f"ce_{name}": value for name, value in event().items()}
+        binary = await post(run, xml.encode(), "application/xml", **said)
+        structured = await publish(run, event(datacontenttype="application/xml", data=xml))
+        assert [binary.status, structured.status] == [status] * 2, binary.body + structured.body
+        for _ in range(2 if status == 202 else 0):
+            body = (await sink.next()).body
+            assert body.count(b"<a/>") == elements - 1
+            assert body.count(b"x" * 100) >= text // 200
