@@ -18,28 +18,24 @@ from gateway.cli.output import json_line, line, table
 from gateway.egress.plugins import ENTRY_POINT_GROUP as TRANSPORTS
 from gateway.egress.plugins import OURS as OUR_TRANSPORTS
 from gateway.egress.plugins import transport_class
-from gateway.reliability.loading import ENTRY_POINT_GROUP as STORES
-from gateway.reliability.loading import bundled_schemes as our_stores
-from gateway.reliability.loading import store_maker
-from gateway.reliability.storage import StorageUnavailable
 
 OURS = "dragoman"
 _COLUMNS = ("kind", "name", "package", "version", "state")
 
 
 def plugins(output: OutputOption = Form.TEXT) -> None:
-    r"""List the adapters, transports, filter dialects and stores that are installed.
+    r"""List the adapters, transports and filter dialects that are installed.
 
-    NAME is the scheme of an adapter, a transport or a store of reliable messaging, or the URI of a
-    filter dialect. STATE says what keeps one from being used. The version of the adapter protocol
-    is checked when an adapter is used.
+    NAME is the scheme of an adapter or a transport, or the URI of a filter dialect. STATE says what
+    keeps one from being used. The version of the adapter protocol is checked when an adapter is
+    used.
 
     \b
     Examples:
       dragoman plugins
       dragoman plugins --output json | jq '.plugins[] | select(.state != "ok")'
     """
-    found = [*_adapters(), *_transports(), *_dialects(), *_stores()]
+    found = [*_adapters(), *_transports(), *_dialects()]
     if output is Form.JSON:
         json_line({"adapter_api_version": API_VERSION, "plugins": found})
     else:
@@ -90,18 +86,6 @@ def _dialects() -> Iterator[Mapping[str, str]]:
         else:
             for name in names:
                 yield _record("filter", name, point, "ok")
-
-
-def _stores() -> Iterator[Mapping[str, str]]:
-    for scheme in our_stores():
-        yield _record("store", scheme, None, "ok")
-    for point in sorted(entry_points(group=STORES), key=lambda each: each.name):
-        try:
-            store_maker(point.name)
-        except StorageUnavailable as exc:
-            yield _record("store", point.name, point, str(exc))
-        else:
-            yield _record("store", point.name, point, "ok")
 
 
 def _record(kind: str, name: str, point: EntryPoint | None, state: str) -> Mapping[str, str]:

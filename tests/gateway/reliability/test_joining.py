@@ -11,7 +11,7 @@ from sqlalchemy.exc import InvalidRequestError
 from gateway.reliability.joining import join
 from gateway.reliability.storage import Ended, StorageManager
 from gateway.reliability.stores.database import DatabaseStore
-from gateway.reliability.testing import outgoing
+from tests.gateway.reliability.stores.contract import outgoing
 
 transaction = pytest.importorskip("transaction", reason="needs the package transaction")
 

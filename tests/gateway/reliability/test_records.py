@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gateway.reliability.records import InvokerMessage, changed, made
-from gateway.reliability.testing import incoming, message, outgoing
-from gateway.reliability.testing.samples import FULL_INCOMING, FULL_OUTGOING
+from tests.gateway.reliability.stores.contract import incoming, message, outgoing
+from tests.gateway.reliability.stores.contract.samples import FULL_INCOMING, FULL_OUTGOING
 
 
 def test_as_of_dataclasses() -> None:

@@ -26,8 +26,8 @@ from gateway.reliability.storage import (
 )
 from gateway.reliability.stores import engines, tables
 from gateway.reliability.stores.database import DatabaseStore
-from gateway.reliability.testing import StoreContract, incoming, message, outgoing
 from tests.conftest import ROOT
+from tests.gateway.reliability.stores.contract import StoreContract, incoming, message, outgoing
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.stores import outage, statements_of
 
@@ -431,7 +431,7 @@ def test_a_process_that_is_killed(tmp_path: Path) -> None:
     program = f"""
 import os, signal
 from gateway.reliability.stores.database import DatabaseStore
-from gateway.reliability.testing.samples import outgoing
+from tests.gateway.reliability.stores.contract.samples import outgoing
 store = DatabaseStore({url!r})
 with store.transaction() as tx:
     tx.outgoing.put(outgoing("committed"))

@@ -10,8 +10,8 @@ from sqlalchemy import text
 from gateway.reliability.records import InvokerBuffer, InvokerMessage
 from gateway.reliability.storage import Conflict, Transaction
 from gateway.reliability.stores.database import DatabaseStore, DatabaseTransaction
-from gateway.reliability.testing import message, outgoing
 from mediation.reliable_messaging import Ranges
+from tests.gateway.reliability.stores.contract import message, outgoing
 from tests.rigs.stores import on_each_store, statements_of
 
 pytestmark = on_each_store

@@ -7,7 +7,7 @@ import pytest
 from gateway.reliability.records import InvokerBuffer, InvokerMessage
 from gateway.reliability.storage import Conflict, OutOfOrder, StorageUnavailable, Taken
 from gateway.reliability.stores.memory import MemoryStore
-from gateway.reliability.testing import StoreContract, incoming, message, outgoing
+from tests.gateway.reliability.stores.contract import StoreContract, incoming, message, outgoing
 
 
 class TestContract(StoreContract):

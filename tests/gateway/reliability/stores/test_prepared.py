@@ -10,7 +10,7 @@ from gateway.reliability.records import OutgoingMessage
 from gateway.reliability.stores.database import DatabaseStore
 from gateway.reliability.stores.prepared import run
 from gateway.reliability.stores.statements import ADD, SENDING
-from gateway.reliability.testing import message, outgoing
+from tests.gateway.reliability.stores.contract import message, outgoing
 from tests.rigs.stores import on_each_store
 
 

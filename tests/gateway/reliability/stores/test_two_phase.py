@@ -32,8 +32,8 @@ from gateway.reliability.stores.participants import (
     PsycopgConnections,
 )
 from gateway.reliability.stores.two_phase import TwoPhaseStore
-from gateway.reliability.testing import StoreContract, outgoing
 from tests.conftest import ROOT
+from tests.gateway.reliability.stores.contract import StoreContract, outgoing
 from tests.rigs.postgresql import fresh_database, needs_postgresql, postgresql_cluster
 from tests.rigs.stores import outage
 

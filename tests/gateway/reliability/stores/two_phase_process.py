@@ -15,7 +15,7 @@ from gateway.reliability.stores.participants import (
     PsycopgConnections,
 )
 from gateway.reliability.stores.two_phase import TwoPhaseStore
-from gateway.reliability.testing.samples import outgoing
+from tests.gateway.reliability.stores.contract.samples import outgoing
 
 
 def main(store_url: str, orders: str, stock: str, fatal: str) -> None:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from gateway.reliability.records import InvokerBuffer
 from gateway.reliability.storage import StorageManager
-from gateway.reliability.testing.samples import ADDRESS, ODD_TEXTS, incoming, outgoing
+from tests.gateway.reliability.stores.contract.samples import ADDRESS, ODD_TEXTS, incoming, outgoing
 
 
-class LookContract:
+class QueryContract:
     """The tests of looks."""
 
     store: StorageManager

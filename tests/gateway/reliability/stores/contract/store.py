@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from gateway.reliability.storage import StorageManager
-from gateway.reliability.testing.looks import LookContract
-from gateway.reliability.testing.managers import ManagerContract
-from gateway.reliability.testing.many import ManyContract
-from gateway.reliability.testing.transactions import TransactionContract
+from tests.gateway.reliability.stores.contract.batches import BatchContract
+from tests.gateway.reliability.stores.contract.managers import ManagerContract
+from tests.gateway.reliability.stores.contract.queries import QueryContract
+from tests.gateway.reliability.stores.contract.transactions import TransactionContract
 
 
-class StoreContract(ManagerContract, LookContract, ManyContract, TransactionContract):
+class StoreContract(ManagerContract, QueryContract, BatchContract, TransactionContract):
     """The tests of any store. Override `make_store`, and say what the store is like by `durable`
     and `one_writer`."""
 

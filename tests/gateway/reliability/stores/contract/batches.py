@@ -7,8 +7,8 @@ import pytest
 
 from gateway.reliability.records import InvokerBuffer, InvokerMessage
 from gateway.reliability.storage import Conflict, OutOfOrder, StorageManager, Transaction
-from gateway.reliability.testing.samples import incoming, message, outgoing
 from mediation.reliable_messaging import Ranges
+from tests.gateway.reliability.stores.contract.samples import incoming, message, outgoing
 
 KEYS = ("a", "b", "c")
 FAR = 1e12
@@ -18,7 +18,7 @@ class Undone(Exception):
     """What a test raises to have a part rolled back."""
 
 
-class ManyContract:
+class BatchContract:
     """The tests of what a store may have besides: see `gateway.reliability.storage`."""
 
     store: StorageManager

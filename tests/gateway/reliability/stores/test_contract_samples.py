@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields
 import pytest
 
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
-from gateway.reliability.testing.samples import FULL_INCOMING, FULL_OUTGOING
+from tests.gateway.reliability.stores.contract.samples import FULL_INCOMING, FULL_OUTGOING
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from gateway.reliability.storage import (
     in_key_order,
     run,
 )
-from gateway.reliability.testing.samples import incoming, message, outgoing
 from mediation.reliable_messaging import Ranges
+from tests.gateway.reliability.stores.contract.samples import incoming, message, outgoing
 
 T = TypeVar("T")
 PATIENCE = 30.0

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from gateway.reliability.stores import memory
 from gateway.reliability.stores.memory import MemoryOutgoing, MemoryStore, MemoryTransaction
-from gateway.reliability.testing import StoreContract
+from tests.gateway.reliability.stores.contract import StoreContract
 
 
 class Contract(StoreContract):

@@ -9,7 +9,9 @@ import pytest
 
 from gateway.reliability.records import InvokerBuffer, InvokerMessage, OutgoingMessage
 from gateway.reliability.storage import MAX_KEPT_RANGES, MAX_KEY, StorageManager, Taken
-from gateway.reliability.testing.samples import (
+from mediation.reliable_messaging import Ranges
+from mediation.reliable_messaging.machines import InvokerState
+from tests.gateway.reliability.stores.contract.samples import (
     FULL_INCOMING,
     FULL_OUTGOING,
     ODD_TEXTS,
@@ -17,8 +19,6 @@ from gateway.reliability.testing.samples import (
     message,
     outgoing,
 )
-from mediation.reliable_messaging import Ranges
-from mediation.reliable_messaging.machines import InvokerState
 
 
 class ManagerContract:
