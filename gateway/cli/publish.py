@@ -113,17 +113,23 @@ def publish(
 def _topic_used(gateway: str, version: Version, payload: bytes, topic: str | None) -> str | None:
     """The topic that a gateway publishes *payload* on; None at an endpoint of somebody else, which
     may think of any where the command names none."""
-    if version is Version.GRID_EVENTS:
-        from gateway.client.grid_events.client import event_of
-
-        own = event_of(payload, topic).topic
-        return None if own is None else str(own)
+    if (topic_in := _TOPICS_WITHIN.get(version)) is not None:
+        return topic_in(payload, topic)
     path = urlsplit(gateway).path
     if topic or path.startswith(_TOPIC_PATHS):
         return topic or unquote(path.partition("/topic/")[2])
     return str(DEFAULT_TOPIC) if path.rstrip("/") in ("", "/soap", "/events") else None
 
 
+def _topic_of_grid_event(payload: bytes, topic: str | None) -> str | None:
+    from gateway.client.grid_events.client import event_of
+
+    own = event_of(payload, topic).topic
+    return None if own is None else str(own)
+
+
+_TOPICS_WITHIN = {Version.GRID_EVENTS: _topic_of_grid_event}
+"""What finds the topic of an event in which it stands."""
 _TOPIC_PATHS = ("/soap/topic/", "/events/topic/")
 
 

@@ -59,7 +59,7 @@ async def test_identify(gateway: Running, tmp_path: Path) -> None:
     ("command", "why"),
     [
         ("wslenum", "WS-Enumeration is not offered beyond Pull and Release."),
-        ("wslget", "There are no resources of WS-Management to get."),
+        ("wslget", "there are no resources here."),
     ],
 )
 async def test_what_is_not_offered(

@@ -92,7 +92,7 @@ async def test_the_lease_ends_with_the_delegation(rig: Rig, path: str) -> None:
     [
         ({"tdn_request": "urn:m:1"}, b"go together"),
         ({"tdn_authorization": "PGEvPg=="}, b"go together"),
-        ({"tdn_authorization": "?", "tdn_request": "urn:m:1"}, b"no base64"),
+        ({"tdn_authorization": "?", "tdn_request": "urn:m:1"}, b"is not base64"),
     ],
 )
 async def test_what_cannot_be_read(rig: Rig, given: dict[str, str], why: bytes) -> None:

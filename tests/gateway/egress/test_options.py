@@ -391,5 +391,5 @@ def test_a_profile_sets_what_the_row_does_not_say() -> None:
     found = [options.of(parse_target(where.replace("//c", f"//{name}"))) for name in "abcd"]
     assert [one.http for one in found] == ["1.0", "1.0", "1.1", "1.1"]
     assert [one.attachments for one in found] == [None, Packaging.NONE, None, None]
-    with pytest.raises(ValidationError, match="no profile of consumers; there are http"):
+    with pytest.raises(ValidationError, match="is not a profile of consumers; there are http"):
         Consumer(address="a.example.org", profile="http-2.0")

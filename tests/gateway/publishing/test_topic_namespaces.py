@@ -92,7 +92,7 @@ async def test_a_fixed_set_has_no_others(tmp_path: Path) -> None:
     async with running(tmp_path / "d", topic_namespaces=files, fixed_topic_set=True) as run:
         assert (await publish(run, "w:storms/dust")).fault.element == UNSUPPORTED
         refused = await run.ask(SPEAKER, "<bare/>")
-        assert refused.status == 400 and "no topic" in refused.fault.text
+        assert refused.status == 400 and "is not known" in refused.fault.text
         assert (await publish(run, "w:storms")).status == 202
         body = f'<r:GetResourceProperty xmlns:r="{RP}" xmlns:n="{WSNT}">n:FixedTopicSet'
         body += "</r:GetResourceProperty>"
