@@ -18,6 +18,8 @@ class ConnectionState:
     up: bool = False
     since: datetime = field(default_factory=_now)
     error: str = ""
+    told: str = ""
+    """The part of it that whoever publishes or subscribes may be told."""
     erred: datetime = field(default_factory=_now)
     opened: int = 0
     """The number of times it was opened and set up."""
@@ -28,9 +30,9 @@ class ConnectionState:
         if not self.up:
             self.up, self.since = True, _now()
 
-    def is_down(self, why: str) -> None:
+    def is_down(self, why: str, told: str = "") -> None:
         """Note that the connection has ended, or could not be opened."""
-        self.error, self.erred = why, _now()
+        self.error, self.told, self.erred = why, told, _now()
         if self.up:
             self.up, self.since = False, self.erred
 

@@ -34,15 +34,29 @@ class Lost(Exception):
     """A connection could not be opened, has ended, or is of no use any more.
 
     ``by_peer``: the system ended it, and did so while it was in use: what was sent may be the
-    reason.
+    reason. ``told``: as much of why as everybody may be told, who publishes or subscribes.
     """
 
     by_peer = False
+    told = ""
 
     def anew(self) -> Self:
         """The same for one more caller to raise: a shared exception gathers the frames of all who
         raise it, and keeps them alive."""
         return copy(self)
+
+
+LostT = TypeVar("LostT", bound=Lost)
+
+
+def because_of_name(name: str, lost: LostT) -> LostT:
+    """Say in *lost* itself that another gateway has this *name*, instead of the system's words."""
+    lost.told = (
+        f"another gateway uses the name {name!r}, or the broker still holds this one's former"
+        " connection; each gateway needs a name of its own, ?name=... in the URL of its --adapter"
+    )
+    lost.args = (lost.told,)
+    return lost
 
 
 class Reconnect(Exception):
@@ -124,11 +138,12 @@ class Reconnector(Generic[ConnectionT]):
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         # A library may swallow a cancellation, or make an error of it.
         while task is None or not task.cancelling():
+            told = ""
             try:
                 await self._attempt()
                 why = "the connection was closed"
             except Lost as exc:
-                why = str(exc)
+                why, told = str(exc), exc.told
             except Reconnect:
                 await asyncio.sleep(0)  # A cancellation comes through, whatever happens.
                 continue
@@ -139,7 +154,7 @@ class Reconnector(Generic[ConnectionT]):
                 )
                 why = "an error of our own"
             self.tried.set()
-            self.state.is_down(why)
+            self.state.is_down(why, told)
             if self._ready_at is not None and loop.time() - self._ready_at > min(
                 self._delay, STEADY
             ):

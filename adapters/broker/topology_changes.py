@@ -23,11 +23,18 @@ class TopologyChanges(Generic[ThroughT]):
     Args:
         adapter: Its name in the log.
         retry_after: Seconds until there may be a connection again.
+        told: Why there is none, as far as a subscriber may be told: `ConnectionState.told`.
     """
 
-    def __init__(self, adapter: str, retry_after: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        adapter: str,
+        retry_after: Callable[[], float],
+        told: Callable[[], str] = lambda: "",
+    ) -> None:
         self._adapter = adapter
         self._retry_after = retry_after
+        self._told = told
         self._turn = asyncio.Lock()
         self.through: ThroughT | None = None
         """The session that changes are made through; None if there is no connection, or it is not
@@ -43,8 +50,8 @@ class TopologyChanges(Generic[ThroughT]):
         try:
             async with asyncio.timeout(ASKING), self._turn:
                 if self.through is None:
-                    raise AdapterUnavailable(
-                        "there is no connection to the broker", retry_after=self._retry_after()
+                    raise unavailable(
+                        "there is no connection to the broker", self._told(), self._retry_after()
                     )
                 yield self.through
         except Lost as exc:
@@ -63,3 +70,8 @@ class TopologyChanges(Generic[ThroughT]):
         """
         if self.through is not through:
             raise Lost("the connection ended")
+
+
+def unavailable(text: str, told: str, retry_after: float) -> AdapterUnavailable:
+    """What a subscriber is told: *text*, and why that is, where it may be *told*."""
+    return AdapterUnavailable(f"{text}: {told}" if told else text, retry_after=retry_after)

@@ -57,7 +57,9 @@ class RabbitMQAdapter:
             unreadable=fault_of,
             refusals=self,
         )
-        self._consuming = Consuming(setup, lambda: self._consumer.retry_after)
+        self._consuming = Consuming(
+            setup, lambda: self._consumer.retry_after, lambda: self._consumer.state.told
+        )
         self._publishing = Publishing(
             "rabbitmq",
             self._declare,

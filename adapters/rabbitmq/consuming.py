@@ -61,14 +61,16 @@ _Message = tuple[str, str, pika.BasicProperties, bytes]
 class Consuming:
     """Consumes the gateway's queues through the present connection."""
 
-    def __init__(self, setup: Setup, retry_after: Callable[[], float]) -> None:
+    def __init__(
+        self, setup: Setup, retry_after: Callable[[], float], told: Callable[[], str]
+    ) -> None:
         self._setup = setup
         self._destinations: Destinations = setup.destinations
         self._names = Names(setup.exchange, setup.name)
         self._interests = Interests()
         self._patterns: Counter[Destination] = Counter()
         self._held: dict[Interest, frozenset[Destination]] = {}
-        self._changes: TopologyChanges[Topology] = TopologyChanges("rabbitmq", retry_after)
+        self._changes: TopologyChanges[Topology] = TopologyChanges("rabbitmq", retry_after, told)
         self._session: _Session | None = None
         self._prefetch: Prefetch[int, _Message] = Prefetch(
             setup.prefetch, self._read, self._salvage

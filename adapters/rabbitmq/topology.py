@@ -26,6 +26,7 @@ from typing import Any
 from pika.exceptions import AMQPError
 
 from adapters.broker.destinations import Destination, Destinations
+from adapters.broker.reconnecting import because_of_name
 from adapters.rabbitmq.connection import (
     ACCESS_REFUSED,
     COMMAND_INVALID,
@@ -164,11 +165,7 @@ class Topology:
             )
         except Lost as exc:
             if exc.code == RESOURCE_LOCKED:
-                raise Lost(
-                    f"another gateway uses the name {self.names.name!r}, or the broker still"
-                    " holds this one's former connection",
-                    exc.code,
-                ) from exc
+                raise because_of_name(self.names.name, Lost("", exc.code)) from exc
             raise
 
     def _arguments(self) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import Self
 from adapters.broker.connection_state import state_of
 from adapters.broker.outages import Outages
 from adapters.broker.prefetch import Arrival, PrefetchedDelivery, fault_of
-from adapters.broker.reconnecting import Lost, Reconnector, start_all
+from adapters.broker.reconnecting import Lost, Reconnector, because_of_name, start_all
 from adapters.deduplication import Repeats
 from adapters.protocol import (
     AdapterState,
@@ -59,7 +59,12 @@ class StompAdapter:
             unreadable=fault_of,
             refusals=self,
         )
-        self._consuming = Consuming(setup, folder, lambda: self._consumer.retry_after)
+        self._consuming = Consuming(
+            setup,
+            folder,
+            lambda: self._consumer.retry_after,
+            lambda: self._consumer.state.told,
+        )
         self._publishing = Publishing(setup.system, lambda: self._publisher.retry_after)
         outages = Outages("stomp")
         self._consumer = Reconnector(
@@ -93,9 +98,7 @@ class StompAdapter:
         if not fresh:
             return
         if not self._consuming.established and any(map(self._consuming.cover, fresh.values())):
-            raise AdapterUnavailable(
-                "the gateway's queue is not there yet", retry_after=self._consumer.retry_after
-            )
+            raise self._consuming.without_queue()
         try:
             await self._publishing.publish([self._message(each) for each in fresh.values()])
         except PublicationRefused as refused:
@@ -167,10 +170,7 @@ class StompAdapter:
             return await self._checked(await Connection.open(self._setup.address, client_id))
         except Lost as exc:
             if "already connected" in str(exc):
-                raise Lost(
-                    f"another gateway uses the name {client_id!r}, or the broker still"
-                    " holds this one's former connection"
-                ) from exc
+                raise because_of_name(client_id or self._setup.name, Lost("")) from exc
             raise
 
     async def _open_publisher(self) -> Connection:

@@ -18,7 +18,7 @@ from pathlib import Path
 from adapters.broker.native import ForcedCount
 from adapters.broker.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
 from adapters.broker.reconnecting import POLITE, Lost
-from adapters.broker.topology_changes import TopologyChanges
+from adapters.broker.topology_changes import TopologyChanges, unavailable
 from adapters.broker.unreadable import Place, Stoppages, UnreadableCount
 from adapters.interests import Interests
 from adapters.protocol import AdapterUnavailable, Interest
@@ -69,15 +69,23 @@ class Consuming:
     Args:
         folder: Keeps the file of `adapters.stomp.topology`.
         retry_after: Seconds until there may be a connection again.
+        told: Why there is none, as far as a peer may be told.
     """
 
-    def __init__(self, setup: Setup, folder: Path, retry_after: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        folder: Path,
+        retry_after: Callable[[], float],
+        told: Callable[[], str],
+    ) -> None:
         self._setup = setup
         self._topology = TopologyFile(folder, f"{setup.source} {setup.name}")
         self._retry_after = retry_after
+        self._told = told
         self._interests = Interests()
         self._selecting: set[Interest] = set()
-        self._changes: TopologyChanges[_Session] = TopologyChanges("stomp", retry_after)
+        self._changes: TopologyChanges[_Session] = TopologyChanges("stomp", retry_after, told)
         self._prefetch: Prefetch[str, _Message] = Prefetch(
             setup.prefetch, self._read, self._salvage
         )
@@ -114,10 +122,13 @@ class Consuming:
             await self._select(interest)
             return
         if not self.established:
-            raise AdapterUnavailable(
-                "the gateway's queue is not there yet", retry_after=self._retry_after()
-            )
+            raise self.without_queue()
         self._interests.add(interest)
+
+    def without_queue(self) -> AdapterUnavailable:
+        """What a peer is told while there is no queue that would keep what it wants."""
+        text = "the gateway's queue is not there yet"
+        return unavailable(text, self._told(), self._retry_after())
 
     def adopt(self, interest: Interest) -> None:
         """As `Sharing.adopt`."""

@@ -176,8 +176,13 @@ class FaultTrials(BrokerTrials):
             async with self.running(broker.url, name, other, EVERYTHING_WANTED) as second:
                 refusal = f"another gateway uses the name '{name}'"
                 await until(lambda: refusal in reasons(caplog), SECONDS)
-                with pytest.raises(AdapterUnavailable):
+                with pytest.raises(AdapterUnavailable, match=refusal) as told:
                     await second.want(STORM)
+                assert "?name=" in told.value.text, "what mends it"
+                assert second.capabilities.reporting is not None
+                state = second.capabilities.reporting()
+                assert state is not None
+                assert told.value.text.endswith(state.last_error)
                 publisher = second if self.second_publishes else first
                 await publisher.publish([sent := storm()])
                 assert (await inbox.take(1))[0].notification == sent
