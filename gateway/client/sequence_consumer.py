@@ -12,7 +12,7 @@ from aiohttp import web
 from filters import Refused
 from gateway.client.consumer import Consumer, ReceivedMessage, later
 from gateway.client.messaging import fresh_id
-from gateway.client.reliable.ends import PATIENT
+from gateway.client.reliable.endpoint_base import PATIENT
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Offers, Party
 from gateway.reliability.storage import StorageUnavailable, Transaction

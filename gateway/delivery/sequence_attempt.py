@@ -37,7 +37,7 @@ from gateway.reliability.party import anonymous, is_callable
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.source import SourceFull
 from gateway.reliability.storage import StorageManager
-from gateway.reliability.stores.joined import run_joined
+from gateway.reliability.stores.joined_store import run_joined
 from gateway.security.keys import message_urn
 from gateway.store import Store, StoreUnavailable
 from gateway.store.replicas import Fenced

@@ -19,8 +19,8 @@ from gateway.delivery.sequence_numbers import (
     quiet,
     subscription_of,
 )
-from gateway.reliability import heard, source
-from gateway.reliability.sending import abandon, act, handed_over
+from gateway.reliability import source, source_input
+from gateway.reliability.source_worker import abandon, act, handed_over
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.stores.tables import outgoing
@@ -100,7 +100,7 @@ def came_back(
         with begin(party_in(storage), now) as step:
             sequence = step.tx.outgoing.find(key)
             if sequence is not None and said.rm is sequence.wire.rm:
-                heard.answered(step, key, said, sequence.owner)
+                source_input.answered(step, key, said, sequence.owner)
 
 
 def made_by(connection: Connection, create_id: str) -> str | None:
@@ -120,7 +120,7 @@ def told(
         if sequence is None or said.rm is not sequence.wire.rm:
             return
         if not source.takes_messages(sequence):
-            heard.answered(step, key, said, sequence.owner)
+            source_input.answered(step, key, said, sequence.owner)
             return
         for one in said.acknowledgements:
             if one.identifier == sequence.identifier:

@@ -26,10 +26,10 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection, func, select
 
 from gateway.delivery.acknowledgement_addresses import address_of
-from gateway.reliability import heard, source
-from gateway.reliability.opening import created
+from gateway.reliability import source, source_input
 from gateway.reliability.party import Party, anonymous
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire
+from gateway.reliability.sequence_creation import created
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.stores.tables import outgoing
@@ -103,12 +103,12 @@ class Unnoted:
 
     Attributes:
         identifier: Of the sequence.
-        heard: What the consumer has acknowledged.
+        acknowledged: Numbers that the consumer has acknowledged.
         unsent: Numbers that were given, and of whose messages nothing was sent.
     """
 
     identifier: str
-    heard: Ranges = NO_NUMBERS
+    acknowledged: Ranges = NO_NUMBERS
     unsent: Ranges = NO_NUMBERS
 
 
@@ -260,7 +260,7 @@ def note(
     step: Step, connection: Connection, subscription: str, key: str, unnoted: Unnoted | None
 ) -> None:
     """As `noted`, in a transaction that somebody began."""
-    if unnoted is None or not unnoted.heard:
+    if unnoted is None or not unnoted.acknowledged:
         return
     sequence = step.tx.outgoing.find(key)
     if sequence is None or sequence.ended_at is not None:
@@ -268,8 +268,8 @@ def note(
     if sequence.identifier != unnoted.identifier:
         return
     waiting = step.tx.outgoing.messages(key, sequence.count)
-    said = Acknowledgement(unnoted.identifier, unnoted.heard)
-    heard.acknowledged(step, said, sequence.owner)
+    said = Acknowledgement(unnoted.identifier, unnoted.acknowledged)
+    source_input.acknowledged(step, said, sequence.owner)
     after = quiet(step, key)
     if after is not None:
         _remember(connection, subscription, waiting, after)
@@ -410,7 +410,7 @@ def answered(
         waiting = [own] if own is not None else []
         if sequence.count > 1:
             waiting = step.tx.outgoing.messages(key, sequence.count)
-        heard.answered(step, key, said, sequence.owner)
+        source_input.answered(step, key, said, sequence.owner)
         after = quiet(step, key)
         assert after is not None
         _remember(connection, subscription.id, waiting, after)

@@ -1,11 +1,11 @@
 """What a process knows of the sequence of one outbox, and the store does not yet: `UnsavedNumbers`.
 
-    given    numbers of deliveries that are sent next: no operation of their own comes before that
-    heard    numbers that the consumer has acknowledged: noted a little later, many at a time
+    given         numbers of deliveries that are sent next: no operation of their own comes before
+    acknowledged  numbers that the consumer has acknowledged: noted a little later, many at a time
 
 The one needs no operation for each delivery, nor does the other. A crash forgets both: what was
-given counts as sent then, and what was heard comes again, and is acknowledged again; its message is
-settled only when that is noted.
+given counts as sent then, and what was acknowledged comes again, and is acknowledged again; its
+message is settled only when that is noted.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from gateway.delivery import sequence_numbers
 from gateway.delivery.sequence_numbers import Given, Numbered, Unnoted
 from gateway.reliability.records import OutgoingSequence
-from gateway.reliability.stores.joined import run_joined
+from gateway.reliability.stores.joined_store import run_joined
 from mediation.reliable_messaging import (
     NO_NUMBERS,
     AcknowledgementAlone,
@@ -32,14 +32,14 @@ class UnsavedNumbers:
         key: Of the sequence.
     """
 
-    __slots__ = ("_given", "_heard", "_sequence", "_subscription", "key")
+    __slots__ = ("_acknowledged", "_given", "_sequence", "_subscription", "key")
 
     def __init__(self, subscription: str, partition: int | None) -> None:
         self._subscription = subscription
         self.key = sequence_numbers.key_of(subscription, partition)
         self._sequence: OutgoingSequence | None = None
         self._given: dict[str, Given] = {}
-        self._heard = NO_NUMBERS
+        self._acknowledged = NO_NUMBERS
 
     @property
     def lock(self) -> str:
@@ -51,7 +51,7 @@ class UnsavedNumbers:
     def follow(self, place: Numbered) -> None:
         """Remember the numbers that deliveries behind *place* were given with it."""
         if self._is_another(place.sequence):
-            self._given, self._heard = {}, NO_NUMBERS
+            self._given, self._acknowledged = {}, NO_NUMBERS
         if place.taken_back:
             self._given = {}
         self._sequence = place.sequence
@@ -104,7 +104,7 @@ class UnsavedNumbers:
         ranges = told[0].ranges
         if place.number not in ranges or ranges.highest > self._last_sent(sequence):
             return False
-        self._heard |= ranges
+        self._acknowledged |= ranges
         return True
 
     def _last_sent(self, sequence: OutgoingSequence) -> int:
@@ -115,9 +115,9 @@ class UnsavedNumbers:
     def unnoted(self) -> Unnoted | None:
         """What the store does not know; None where that is nothing."""
         sequence, unsent = self._sequence, self._unsent
-        if sequence is None or sequence.identifier is None or not (unsent or self._heard):
+        if sequence is None or sequence.identifier is None or not (unsent or self._acknowledged):
             return None
-        return Unnoted(sequence.identifier, self._heard, unsent)
+        return Unnoted(sequence.identifier, self._acknowledged, unsent)
 
     def let_go(self) -> Unnoted | None:
         """Give nothing of what is given any more: its sequence ends. As `unnoted`."""
@@ -126,10 +126,10 @@ class UnsavedNumbers:
 
     def noting(self, now: float) -> Callable[[Connection], None]:
         """The operation that notes what was acknowledged by now."""
-        sequence, heard, self._heard = self._sequence, self._heard, NO_NUMBERS
-        if sequence is None or not heard:
+        sequence, acknowledged, self._acknowledged = self._sequence, self._acknowledged, NO_NUMBERS
+        if sequence is None or not acknowledged:
             return lambda _: None
-        unnoted = Unnoted(sequence.identifier or "", heard)
+        unnoted = Unnoted(sequence.identifier or "", acknowledged)
 
         def operation(connection: Connection) -> None:
             run_joined(

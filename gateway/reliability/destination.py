@@ -4,8 +4,7 @@ what goes back. What it says was committed before."""
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from gateway.reliability import acknowledging, ending
-from gateway.reliability.heard import replied
+from gateway.reliability import acknowledging, sequence_end
 from gateway.reliability.party import Offers, Party, empty_key, is_callable, reply_key
 from gateway.reliability.records import (
     IncomingSequence,
@@ -15,6 +14,7 @@ from gateway.reliability.records import (
     changed,
 )
 from gateway.reliability.source import accepted
+from gateway.reliability.source_input import replied
 from gateway.reliability.steps import Step, begin, due_now
 from gateway.reliability.storage import Taken
 from mediation.model.messages import EndpointReference
@@ -258,7 +258,7 @@ def _receive(
     if sequence.ended_at is not None:
         return _late(step, sequence, header)
     if sequence.expires_at is not None and sequence.expires_at <= step.now:
-        ended = ending.terminate(step, sequence, None)
+        ended = sequence_end.terminate(step, sequence, None)
         return Outcome(RmFault(FaultName.SEQUENCE_TERMINATED, header.identifier), sequence=ended)
     buffer = step.tx.invoker.find(header.identifier) or new_buffer(sequence)
     verdict = step.party.policy.verdict(
@@ -273,7 +273,7 @@ def _receive(
         )  # A number above that which is said to be the last came before.
     match verdict:
         case Verdict.ROLLOVER:
-            ended = ending.terminate(step, sequence, None)
+            ended = sequence_end.terminate(step, sequence, None)
             fault = RmFault(FaultName.MESSAGE_NUMBER_ROLLOVER, header.identifier)
             return Outcome(fault, sequence=ended)
         case Verdict.AFTER_LAST if sequence.wire.rm.rules.closes:
@@ -283,7 +283,7 @@ def _receive(
                 sequence=sequence,
             )
         case Verdict.AFTER_LAST:
-            ended = ending.terminate(step, sequence, None)
+            ended = sequence_end.terminate(step, sequence, None)
             fault = RmFault(FaultName.LAST_MESSAGE_NUMBER_EXCEEDED, header.identifier)
             return Outcome(fault, sequence=ended)
         case Verdict.TOO_FAR | Verdict.FULL:
@@ -419,7 +419,7 @@ def close(
         if sequence is None:
             return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, identifier))
         if sequence.ended_at is None:
-            sequence = ending.close(step, replace(sequence, last_seen=step.now), last)
+            sequence = sequence_end.close(step, replace(sequence, last_seen=step.now), last)
             sequence = acknowledging.planned(step, replace(sequence, unacknowledged=0, ack_at=None))
             step.tx.incoming.put(sequence)
         return Outcome(None, acknowledging.block_of(step, sequence), sequence=sequence)
@@ -434,5 +434,5 @@ def terminate(
         if sequence is None:
             return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, identifier))
         if sequence.ended_at is None:
-            sequence = ending.terminate(step, replace(sequence, last_seen=step.now), last)
+            sequence = sequence_end.terminate(step, replace(sequence, last_seen=step.now), last)
         return Outcome(None, acknowledging.block_of(step, sequence), sequence=sequence)

@@ -6,25 +6,25 @@ from dataclasses import replace
 from functools import partial
 
 from gateway.reliability import source
-from gateway.reliability.at_once import send_at_once
-from gateway.reliability.crowds import (
+from gateway.reliability.back_channel import fetch, may_answer, reply_to
+from gateway.reliability.batches import (
     Acknowledging,
     Arrived,
     acknowledge_all,
     act_all,
     receive_all,
 )
-from gateway.reliability.fetching import fetch, may_answer, reply_to
+from gateway.reliability.destination_worker import watch
+from gateway.reliability.immediate_sending import send_at_once
 from gateway.reliability.invoker import deliver
 from gateway.reliability.party import Channel, Manners, Party, requests_of
 from gateway.reliability.receiving import receive
 from gateway.reliability.records import OutgoingSequence
-from gateway.reliability.sending import Work, act, handed_over
 from gateway.reliability.source import Message, Sent
+from gateway.reliability.source_worker import Work, act, handed_over
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import Conflict, StorageUnavailable, Transaction
 from gateway.reliability.values import Awaited, Notice, NoticeKind, Outgoing, Reply
-from gateway.reliability.watching import watch
 
 PAGE = 256
 ATTEMPTS = 3

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field, replace
 
-from gateway.reliability import destination, ending, heard, source
-from gateway.reliability.fetching import alone, may_answer, reply_to
+from gateway.reliability import destination, sequence_end, source, source_input
+from gateway.reliability.back_channel import alone, may_answer, reply_to
 from gateway.reliability.invoker import deliver
-from gateway.reliability.opening import created
 from gateway.reliability.party import (
     Party,
     anonymous,
@@ -15,6 +14,7 @@ from gateway.reliability.party import (
     reply_key,
 )
 from gateway.reliability.records import IncomingSequence, Wire
+from gateway.reliability.sequence_creation import created
 from gateway.reliability.steps import Step, begin, telling
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Awaited, Delivered, NoticeKind, Outgoing, Reply
@@ -167,7 +167,7 @@ class Exchange:
         """
         taken = True
         with telling(self.party, self.now) as step:
-            found = heard.replied(step, key, relates_to, alone=True)
+            found = source_input.replied(step, key, relates_to, alone=True)
             if found is None:
                 return True  # It came before, or is none.
             sequence, number = found
@@ -192,7 +192,7 @@ class Exchange:
     def _acknowledged(self, said: Acknowledgement) -> None:
         fault = None
         with telling(self.party, self.now) as step:
-            fault = heard.acknowledged(step, said, self.owner)
+            fault = source_input.acknowledged(step, said, self.owner)
             if fault is not None and fault.name is FaultName.INVALID_ACKNOWLEDGEMENT:
                 self._complain(step, said)
         if fault is None or self.message.rm is None:
@@ -217,9 +217,9 @@ class Exchange:
             if fault.name is FaultName.CREATE_SEQUENCE_REFUSED:
                 if relates_to is not None:
                     why = f"the destination refused it: {fault.reason}"
-                    heard.refused(step, id_to_keep(relates_to), why, self.owner)
+                    source_input.refused(step, id_to_keep(relates_to), why, self.owner)
                 return
-            ours = heard.faulted(step, fault, self.owner)
+            ours = source_input.faulted(step, fault, self.owner)
         if ours or fault.identifier is None:
             return
         gone = fault.name in (FaultName.SEQUENCE_TERMINATED, FaultName.UNKNOWN_SEQUENCE)
@@ -228,7 +228,7 @@ class Exchange:
             if incoming is None:
                 return
             if gone and incoming.ended_at is None:
-                ending.terminate(step, incoming, None)
+                sequence_end.terminate(step, incoming, None)
             step.tell(NoticeKind.REFUSED, fault.identifier, fault.name.value)
 
     def _protocol(self, body: Body) -> None:
@@ -247,10 +247,10 @@ class Exchange:
                 self._ended(outcome, TerminateSequenceResponse(identifier))
             case CloseSequenceResponse(identifier):
                 with begin(party, now) as step:
-                    heard.closed(step, identifier, owner)
+                    source_input.closed(step, identifier, owner)
             case TerminateSequenceResponse(identifier):
                 with telling(party, now) as step:
-                    heard.terminated(step, identifier, owner)
+                    source_input.terminated(step, identifier, owner)
 
     def _create(self, body: CreateSequence) -> None:
         answer, self.sequence = destination.create(

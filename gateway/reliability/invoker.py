@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, cast
 
-from gateway.reliability.ending import finish_replies
+from gateway.reliability.group_commit import outcome, take_all
 from gateway.reliability.party import (
     Party,
     anonymous,
@@ -26,6 +26,7 @@ from gateway.reliability.records import (
     Wire,
     changed,
 )
+from gateway.reliability.sequence_end import finish_replies
 from gateway.reliability.source import Message, SourceFull, append, takes_messages
 from gateway.reliability.steps import Step, begin, due_now
 from gateway.reliability.storage import (
@@ -35,7 +36,6 @@ from gateway.reliability.storage import (
     StorageUnavailable,
     in_key_order,
 )
-from gateway.reliability.together import outcome, take_all
 from gateway.reliability.values import (
     Application,
     ApplicationFault,

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from filters import Reason, Refused
 from gateway.reliability import destination
+from gateway.reliability.back_channel import fetch
 from gateway.reliability.exchange import Exchange, outgoing_fault
-from gateway.reliability.fetching import fetch
 from gateway.reliability.party import (
     Manners,
     Party,
 )
 from gateway.reliability.records import Wire
-from gateway.reliability.sending import pending_told
+from gateway.reliability.source_worker import pending_told
 from gateway.reliability.values import Reply
 from mediation.mailboxes.make_connection import (
     is_make_connection,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
+from gateway.reliability.awaited_replies import replies_on_connections
 from gateway.reliability.party import Channel, is_callable, reply_key
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire, changed
-from gateway.reliability.replies import replies_on_connections
 from gateway.reliability.steps import Step, due_now
 from gateway.reliability.values import NoticeKind, Told
 from mediation.model.messages import EndpointReference

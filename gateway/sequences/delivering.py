@@ -4,9 +4,9 @@ leases what is next, publishes it, which takes a while, and notes that it is pub
 from dataclasses import dataclass, replace
 
 from gateway.reliability import acknowledging
-from gateway.reliability.ending import finish_replies
 from gateway.reliability.party import is_callable
 from gateway.reliability.records import IncomingSequence, InvokerBuffer, InvokerMessage
+from gateway.reliability.sequence_end import finish_replies
 from gateway.reliability.steps import Step
 from mediation.reliable_messaging.machines import InvokerEvent, InvokerState, after_invoker
 

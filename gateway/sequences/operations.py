@@ -6,7 +6,7 @@ from adapters import AdapterUnavailable
 from filters import Reason, Refused
 from gateway.exchange import Handlers, Inbound
 from gateway.publishing.operations import PublishingOperations
-from gateway.reliability.fetching import alone
+from gateway.reliability.back_channel import alone
 from gateway.reliability.party import empty_of, is_callable
 from gateway.reliability.records import Wire
 from gateway.sequences.contents import named, write_content

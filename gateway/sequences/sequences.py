@@ -24,13 +24,13 @@ import structlog
 from adapters import AdapterUnavailable
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.reliability import acknowledging, destination
-from gateway.reliability.fetching import alone
+from gateway.reliability.back_channel import alone
+from gateway.reliability.destination_worker import watch
 from gateway.reliability.party import Offers, Party, is_callable
 from gateway.reliability.records import IncomingSequence
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.values import Notice, Outgoing
-from gateway.reliability.watching import watch
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate

@@ -10,7 +10,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, func, select, update
 
 from gateway.reliability.storage import StorageManager
-from gateway.reliability.stores.joined import run_joined
+from gateway.reliability.stores.joined_store import run_joined
 from gateway.reliability.stores.tables import incoming, invoker
 from gateway.store import Store
 

@@ -9,7 +9,7 @@ from filters import Reason, Refused
 from gateway.delivery import AcknowledgementAddresses, sequence_ends, sequence_numbers
 from gateway.delivery.acknowledgement_addresses import create_id_of
 from gateway.exchange import Handlers, Inbound
-from gateway.reliability.stores.joined import run_joined
+from gateway.reliability.stores.joined_store import run_joined
 from gateway.security.resource_addresses import addressed
 from gateway.store import Store
 from mediation.model.requests import Incoming, Publish, Request, RunSequence

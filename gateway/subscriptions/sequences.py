@@ -26,7 +26,7 @@ from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import Request, SendFailed, Target, Transport
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.reliability.storage import StorageManager, Taken
-from gateway.reliability.stores.joined import run_joined
+from gateway.reliability.stores.joined_store import run_joined
 from gateway.reliability.values import Outgoing
 from gateway.security.keys import message_urn
 from gateway.security.principals import Principal

@@ -5,8 +5,8 @@ import asyncio
 import time
 from typing import Any, Self
 
-from gateway.client.reliable.ends import jitter, new_id
-from gateway.client.reliable.intake import Intake
+from gateway.client.reliable.endpoint_base import jitter, new_id
+from gateway.client.reliable.http_requests import Intake
 from gateway.client.reliable.workers import Workers
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Channel, Party

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
 
-from gateway.reliability.stores import unnested, work
+from gateway.reliability.stores import array_statements, database_transaction
 from gateway.store import opening
 from gateway.store.migrations import upgrade
 from tests.rigs.postgresql import postgresql
@@ -99,7 +99,11 @@ def statements_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return run
 
-    for module, name in ((work, "run"), (work, "run_many"), (unnested, "run_text")):
+    for module, name in (
+        (database_transaction, "run"),
+        (database_transaction, "run_many"),
+        (array_statements, "run_text"),
+    ):
         monkeypatch.setattr(module, name, noted(getattr(module, name)))
     return ran
 

@@ -14,6 +14,7 @@ from operator import attrgetter
 from weakref import WeakKeyDictionary
 
 from gateway.client.reliable.addresses import check_listener, check_target
+from gateway.client.reliable.batching import TOGETHER, Gathering
 from gateway.client.reliable.deliveries import (
     Applications,
     Callback,
@@ -22,7 +23,7 @@ from gateway.client.reliable.deliveries import (
     GivenUp,
     called_back,
 )
-from gateway.client.reliable.ends import (
+from gateway.client.reliable.endpoint_base import (
     End,
     Endings,
     completed,
@@ -33,12 +34,11 @@ from gateway.client.reliable.ends import (
     patient,
     say,
 )
-from gateway.client.reliable.gathering import TOGETHER, Gathering
-from gateway.client.reliable.intake import Intake
+from gateway.client.reliable.http_requests import Intake
 from gateway.client.reliable.listener import listening
 from gateway.client.reliable.logs import log
-from gateway.client.reliable.pool import Pool
-from gateway.client.reliable.sharing import Sharing
+from gateway.client.reliable.shared_commits import Sharing
+from gateway.client.reliable.transaction_threads import Pool
 from gateway.client.reliable.transactions import (
     ClientTransaction,
     OpenTransaction,
@@ -48,8 +48,8 @@ from gateway.client.reliable.transactions import (
     sequence_name,
 )
 from gateway.client.reliable.workers import STOP, Workers
-from gateway.reliability.at_once import send_at_once
 from gateway.reliability.endpoint import Endpoint
+from gateway.reliability.immediate_sending import send_at_once
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.source import (

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gateway.client.errors import GatewayError
 from gateway.client.reliable.addresses import place_of
-from gateway.client.reliable.intake import (
+from gateway.client.reliable.http_requests import (
     BODY_TIME,
     MAX_OCTETS,
     HttpReply,

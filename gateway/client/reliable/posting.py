@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 from filters import Refused
 from gateway.client.calling import Answer, Caller
 from gateway.client.errors import GatewayError
-from gateway.client.reliable.gathering import TOGETHER
-from gateway.client.reliable.lanes import Lanes
+from gateway.client.reliable.batching import TOGETHER
 from gateway.client.reliable.logs import log
-from gateway.reliability.answers import Came, acknowledging, together
-from gateway.reliability.crowds import Acknowledging
+from gateway.client.reliable.send_limits import SendLimits
+from gateway.reliability.batches import Acknowledging
+from gateway.reliability.connection_answers import Came, acknowledging, together
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.storage import Conflict, StorageUnavailable
 from gateway.reliability.values import Outgoing
@@ -63,7 +63,7 @@ class Posts:
     def __init__(self, workers: Runner) -> None:
         self._workers = workers
         self._in_flight: dict[str, set[str]] = defaultdict(set)
-        self._lanes = Lanes(self._post, workers.begin, AT_A_TIME, TO_A_HOST)
+        self._lanes = SendLimits(self._post, workers.begin, AT_A_TIME, TO_A_HOST)
         self._alone: Counter[str] = Counter()
         self._came: dict[str, list[Came]] = defaultdict(list)
         self._taking: set[str] = set()

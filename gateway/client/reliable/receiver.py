@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from gateway.client.reliable.addresses import place_of
 from gateway.client.reliable.deliveries import Applications, GivenUp, Service, served
-from gateway.client.reliable.ends import End, Endings, dead, jitter, new_id, patient, say
-from gateway.client.reliable.intake import (
+from gateway.client.reliable.endpoint_base import End, Endings, dead, jitter, new_id, patient, say
+from gateway.client.reliable.http_requests import (
     BODY_TIME,
     LATER,
     MAX_OCTETS,

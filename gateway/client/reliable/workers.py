@@ -19,17 +19,17 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from gateway.client.calling import Caller
-from gateway.client.reliable.gathering import TOGETHER, Gathering
-from gateway.client.reliable.giving import Giving
+from gateway.client.reliable.application_threads import ApplicationThreads
+from gateway.client.reliable.batching import TOGETHER, Gathering
 from gateway.client.reliable.logs import log
-from gateway.client.reliable.pool import Pool, again
 from gateway.client.reliable.posting import Posts
 from gateway.client.reliable.recovery import recover
-from gateway.reliability.crowds import Arrived
+from gateway.client.reliable.transaction_threads import Pool, again
+from gateway.reliability.batches import Arrived
+from gateway.reliability.destination_worker import watch
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.storage import Look, StorageUnavailable
 from gateway.reliability.values import Awaited, NotHere, Outgoing, Reply
-from gateway.reliability.watching import watch
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ class Workers:
             ready = threading.Event()
             self._store_threads = Pool(self._threads, "reliable-store")
             self._arrivals = WeakKeyDictionary()
-            self._giving = Giving(
+            self._giving = ApplicationThreads(
                 self.endpoint.party,
                 self._applications,
                 self._spawn,

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from gateway.reliability.answers import Came, acknowledging, together
-from gateway.reliability.crowds import Acknowledging, Arrived
+from gateway.reliability.batches import Acknowledging, Arrived
+from gateway.reliability.connection_answers import Came, acknowledging, together
+from gateway.reliability.destination_worker import watch
 from gateway.reliability.invoker import deliver_some
 from gateway.reliability.simulation import checks
 from gateway.reliability.simulation.diagrams import Line, drawn
@@ -26,7 +27,6 @@ from gateway.reliability.simulation.timeline import Timeline
 from gateway.reliability.simulation.turns import Turns
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import NoticeKind, Outgoing, Reply
-from gateway.reliability.watching import watch
 from mediation.reliable_messaging import read_message
 from mediation.soap.envelopes import http_headers
 

@@ -17,6 +17,7 @@ from gateway.reliability.storage import (
     OutgoingSequences,
     StorageUnavailable,
 )
+from gateway.reliability.stores.database_transaction import Work
 from gateway.reliability.stores.engines import (
     FLUSH,
     Turns,
@@ -31,14 +32,13 @@ from gateway.reliability.stores.engines import (
     translated,
     writing,
 )
-from gateway.reliability.stores.looks import DatabaseLook
 from gateway.reliability.stores.managers import (
     DatabaseIncoming,
     DatabaseInvoker,
     DatabaseOutgoing,
 )
+from gateway.reliability.stores.queries import DatabaseLook
 from gateway.reliability.stores.tables import create_tables
-from gateway.reliability.stores.work import Work
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

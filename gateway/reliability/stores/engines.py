@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from gateway import databases
 from gateway.databases import connection_options, driver_url, why_not_opened, why_unusable
 from gateway.reliability.storage import Conflict, InDoubt, StorageUnavailable
-from gateway.reliability.stores.prepared import run_alone
+from gateway.reliability.stores.driver_statements import run_alone
 
 LOCK_WAIT = 10.0
 """Seconds that a transaction waits for an object that another one has."""

@@ -18,7 +18,8 @@ from gateway.reliability.records import (
     made,
 )
 from gateway.reliability.storage import Taken
-from gateway.reliability.stores import ahead, tables
+from gateway.reliability.stores import reading_ahead, tables
+from gateway.reliability.stores.database_transaction import Values, Work
 from gateway.reliability.stores.locks import (
     NAMES,
     Kind,
@@ -43,7 +44,6 @@ from gateway.reliability.stores.statements import (
     key_by,
 )
 from gateway.reliability.stores.tables import digest
-from gateway.reliability.stores.work import Values, Work
 from mediation.reliable_messaging import Ranges
 
 _MANY_RANGES = 8
@@ -197,7 +197,9 @@ class DatabaseInvoker(Manager[InvokerBuffer]):
         }
         if len(firsts) < 2:
             return
-        found = self._work.at_once(partial(ahead.waiting, firsts=firsts, most=_AHEAD, short=_SHORT))
+        found = self._work.at_once(
+            partial(reading_ahead.waiting, firsts=firsts, most=_AHEAD, short=_SHORT)
+        )
         for key, messages in found.items():
             self._work.set(self._ahead, key, messages)
 
@@ -246,7 +248,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         """The sequences that have some of these."""
         self._seen: dict[str, dict[int, OutgoingMessage]] = {}
         """Messages as their rows were when they were read, by sequence."""
-        self._due: dict[str, ahead.Due] = {}
+        self._due: dict[str, reading_ahead.Due] = {}
         """What was read of several sequences at once, and is asked for next."""
 
     def find(self, key: str) -> OutgoingSequence | None:
@@ -386,7 +388,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         if self._work.sqlite or len(wanted) < 2:
             return
         self._write_messages()
-        found = self._work.at_once(partial(ahead.due, wanted=wanted, now=now))
+        found = self._work.at_once(partial(reading_ahead.due, wanted=wanted, now=now))
         for key, due in found.items():
             self._work.set(self._due, key, due)
 
@@ -402,7 +404,9 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         for key in known:
             self._hold(key)
             self._forget_messages(key)
-        removed = self._work.at_once(partial(ahead.remove, known=known.items()), writes=True)
+        removed = self._work.at_once(
+            partial(reading_ahead.remove, known=known.items()), writes=True
+        )
         return {key: removed[key] for key in known}
 
     def _forget_messages(self, key: str) -> None:

@@ -28,7 +28,7 @@ from gateway.reliability.storage import (
     StorageUnavailable,
     Taken,
 )
-from gateway.reliability.stores.committed import (
+from gateway.reliability.stores.committed_state import (
     Committed,
     MemoryLook,
     Record,
@@ -44,8 +44,8 @@ from gateway.reliability.stores.locks import (
     check_sequence,
     names_of,
 )
-from gateway.reliability.stores.parts import Part
-from gateway.reliability.stores.shelves import Shelf, ShelfDraft
+from gateway.reliability.stores.savepoints import Part
+from gateway.reliability.stores.sequence_messages import Shelf, ShelfDraft
 from mediation.reliable_messaging import Ranges
 
 R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence)

@@ -15,6 +15,8 @@ from gateway.reliability.records import (
     OutgoingSequence,
     made,
 )
+from gateway.reliability.stores.array_statements import array_of
+from gateway.reliability.stores.database_transaction import Values, Work
 from gateway.reliability.stores.locks import Kind, can_be_key, check_key
 from gateway.reliability.stores.statements import (
     delete_by,
@@ -22,8 +24,6 @@ from gateway.reliability.stores.statements import (
     locking,
     locking_all,
 )
-from gateway.reliability.stores.unnested import array_of
-from gateway.reliability.stores.work import Values, Work
 
 R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence)
 

@@ -34,8 +34,8 @@ from gateway.reliability.storage import (
 )
 from gateway.reliability.stores.database import DatabaseStore, DatabaseTransaction
 from gateway.reliability.stores.engines import changed_nothing, first_line, translated
-from gateway.reliability.stores.looks import DatabaseLook
 from gateway.reliability.stores.participants import Branch, CannotPrepare, ConnectionManager
+from gateway.reliability.stores.queries import DatabaseLook
 from gateway.reliability.stores.tables import decisions, schema
 
 if TYPE_CHECKING:

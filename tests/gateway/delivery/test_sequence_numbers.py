@@ -14,7 +14,7 @@ from gateway.delivery import sequence_ends, sequence_numbers
 from gateway.delivery.sequence_numbers import Given, Numbered, Unnoted
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager
-from gateway.reliability.stores.joined import run_joined
+from gateway.reliability.stores.joined_store import run_joined
 from gateway.security.keys import message_urn, new_key, public_id
 from gateway.store import Store
 from gateway.store import subscriptions as rows

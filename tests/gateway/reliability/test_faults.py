@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.reliability.crowds import Arrived
+from gateway.reliability.batches import Arrived
 from gateway.reliability.party import Offers, anonymous
 from gateway.reliability.records import Wire
 from gateway.reliability.values import Reply

@@ -4,11 +4,11 @@ import subprocess
 import sys
 import uuid
 
-from gateway.client.reliable.ends import new_id
+from gateway.client.reliable.endpoint_base import new_id
 
 FORKS = """
 import os
-from gateway.client.reliable.ends import new_id
+from gateway.client.reliable.endpoint_base import new_id
 new_id()
 child = os.fork()
 if child:

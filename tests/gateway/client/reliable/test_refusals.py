@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.client.reliable import GivenUp, Policy, ReliableClient
-from gateway.client.reliable.ends import PATIENT, in_words, patient, say
+from gateway.client.reliable.endpoint_base import PATIENT, in_words, patient, say
 from gateway.reliability.refusals import Refusals
 from gateway.reliability.values import Notice, NoticeKind
 from mediation.model.versions import Soap

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.client.reliable import Receiver, ReliableClient
 from gateway.client.reliable.transactions import Pending
-from gateway.reliability.sending import Work
+from gateway.reliability.source_worker import Work
 from gateway.reliability.stores.managers import DatabaseOutgoing
 from gateway.reliability.stores.memory import MemoryOutgoing, MemoryStore
 from tests.gateway.client.reliable.test_queued import ORDER, SOON

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.reliability import destination, invoker, source, together, watching
+from gateway.reliability import destination, destination_worker, group_commit, invoker, source
 from gateway.reliability.acknowledging import block_of
 from gateway.reliability.destination import Outcome
 from gateway.reliability.party import Party
@@ -117,7 +117,7 @@ def keep_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
     def keep(step: Step, sequence: IncomingSequence, ended_at: float) -> None:
         step.tx.incoming.put(replace(sequence, due_at=None))
 
-    monkeypatch.setattr(watching, "_bury", keep)
+    monkeypatch.setattr(destination_worker, "_bury", keep)
 
 
 def acknowledge_before_the_shared_commit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def acknowledge_before_the_shared_commit(monkeypatch: pytest.MonkeyPatch) -> Non
             if not began:
                 raise
 
-    monkeypatch.setattr(together, "begin", hasty)
+    monkeypatch.setattr(group_commit, "begin", hasty)
 
 
 def keep_what_failed_in_the_shared_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ def keep_what_failed_in_the_shared_transaction(monkeypatch: pytest.MonkeyPatch) 
             yield
         step.failures.clear()
 
-    monkeypatch.setattr(together, "sharing", careless)
+    monkeypatch.setattr(group_commit, "sharing", careless)
 
 
 MUTATIONS = [

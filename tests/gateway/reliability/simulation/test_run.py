@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gateway.reliability import crowds
+from gateway.reliability import batches
+from gateway.reliability.group_commit import together
 from gateway.reliability.simulation.run import simulate
 from gateway.reliability.simulation.scenarios import Exchange, Scenario
-from gateway.reliability.together import together
 
 SEEDS = 25
 """Of each exchange, on every change."""
@@ -56,7 +56,7 @@ def test_what_comes_in_a_turn_shares_transactions(monkeypatch: pytest.MonkeyPatc
         sizes.append(len(parts))
         return together(party, now, parts, *first)
 
-    monkeypatch.setattr(crowds, "together", counted)
+    monkeypatch.setattr(batches, "together", counted)
     busy = replace(Scenario.drawn(1, Exchange.ONE_WAY), messages=12, pace=0.01, names=3)
     for most in (1, 8):
         sizes.clear()

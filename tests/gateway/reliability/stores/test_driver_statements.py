@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from gateway.reliability.records import OutgoingMessage
 from gateway.reliability.stores.database import DatabaseStore
-from gateway.reliability.stores.prepared import run
+from gateway.reliability.stores.driver_statements import run
 from gateway.reliability.stores.statements import ADD, SENDING
 from tests.gateway.reliability.stores.contract import message, outgoing
 from tests.rigs.stores import on_each_store

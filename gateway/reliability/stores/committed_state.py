@@ -1,4 +1,4 @@
-"""What is committed in memory, with its indexes."""
+"""The committed state in memory, with its indexes."""
 
 from bisect import bisect_left, insort
 from collections import Counter
@@ -17,7 +17,7 @@ from gateway.reliability.records import (
     OutgoingSequence,
 )
 from gateway.reliability.stores.locks import names_of
-from gateway.reliability.stores.shelves import Shelf
+from gateway.reliability.stores.sequence_messages import Shelf
 
 R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence)
 Record: TypeAlias = IncomingSequence | InvokerBuffer | OutgoingSequence

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from gateway.client.reliable.pool import Pool
+from gateway.client.reliable.transaction_threads import Pool
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -7,8 +7,8 @@ from gateway.reliability import acknowledging
 from gateway.reliability.destination import find
 from gateway.reliability.party import Party, is_callable, reply_key
 from gateway.reliability.records import IncomingSequence
-from gateway.reliability.sending import act, message_with_blocks
 from gateway.reliability.source import is_peer
+from gateway.reliability.source_worker import act, message_with_blocks
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.values import Awaited, Outgoing
 from mediation.model.messages import EndpointReference

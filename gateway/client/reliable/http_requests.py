@@ -7,10 +7,10 @@ from functools import lru_cache
 
 from filters import Reason, Refused, in_utf_8
 from filters.charsets import charset_named, charset_refused
-from gateway.client.reliable.ends import new_id
+from gateway.client.reliable.endpoint_base import new_id
 from gateway.client.reliable.logs import log
 from gateway.client.reliable.workers import Workers
-from gateway.reliability.crowds import Arrived
+from gateway.reliability.batches import Arrived
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Outgoing
 from mediation.faults import write_fault

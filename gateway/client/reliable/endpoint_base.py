@@ -1,4 +1,4 @@
-"""What a client and a receiver have in common: a store, functions by name, workers."""
+"""Base of ReliableClient and Receiver: store, registered functions, workers."""
 
 import asyncio
 import logging

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.reliability.stores.unnested import array_of
+from gateway.reliability.stores.array_statements import array_of
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 
 TEXTS = st.text(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway.reliability.stores.shelves import ShelfDraft
+from gateway.reliability.stores.sequence_messages import ShelfDraft
 
 _ABSENT = object()
 

@@ -4,8 +4,8 @@ is one that the network lost."""
 
 from gateway.reliability.party import Channel, is_callable
 from gateway.reliability.records import OutgoingSequence
-from gateway.reliability.sending import outgoing_of
 from gateway.reliability.source import Message, Sent, append, sequence_for
+from gateway.reliability.source_worker import outgoing_of
 from gateway.reliability.steps import Step
 from gateway.reliability.values import Outgoing
 from mediation.reliable_messaging.machines import SourceState

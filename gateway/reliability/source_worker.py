@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import nextafter
 
-from gateway.reliability import acknowledging, ending
+from gateway.reliability import acknowledging, sequence_end
+from gateway.reliability.awaited_replies import awaiting
 from gateway.reliability.party import (
     Party,
     is_callable,
@@ -20,7 +21,6 @@ from gateway.reliability.records import (
     changed,
 )
 from gateway.reliability.refusals import SILENT
-from gateway.reliability.replies import awaiting
 from gateway.reliability.source import finish, give_up
 from gateway.reliability.steps import Step, begin, put_off, soonest
 from gateway.reliability.storage import StorageUnavailable
@@ -134,7 +134,7 @@ def _end_replies(party: Party, offered: str, now: float) -> None:
     with begin(party, now) as step:
         incoming = step.tx.incoming.find(offered)
         if incoming is not None and incoming.ended_at is None:
-            ending.terminate(step, incoming, None)
+            sequence_end.terminate(step, incoming, None)
 
 
 def sends_messages(sequence: OutgoingSequence) -> bool:

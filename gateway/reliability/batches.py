@@ -1,4 +1,4 @@
-"""What comes, or is due, for many sequences at the same time, in as few transactions as can be."""
+"""Receive, acknowledge and send for many sequences in one transaction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -7,14 +7,14 @@ from typing import Any
 
 from filters import Refused
 from gateway.reliability.exchange import Exchange
-from gateway.reliability.heard import acknowledged_all
+from gateway.reliability.group_commit import Part, find_all, outcome, together
 from gateway.reliability.party import Manners, Party, requests_of
 from gateway.reliability.reading import read_again
 from gateway.reliability.receiving import hushed, receive
-from gateway.reliability.sending import Work, act, act_beside, sends_messages
+from gateway.reliability.source_input import acknowledged_all
+from gateway.reliability.source_worker import Work, act, act_beside, sends_messages
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import Transaction, in_key_order
-from gateway.reliability.together import Part, find_all, outcome, together
 from gateway.reliability.values import Reply
 from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import ReliableMessage, RmFault

@@ -1,4 +1,4 @@
-"""How much is sent at a time, in all and of each sequence: `Lanes`."""
+"""How much is sent at a time, in all and of each sequence: `SendLimits`."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
@@ -32,7 +32,7 @@ class _Host(Generic[T]):
         self.workers = 0
 
 
-class Lanes(Generic[T]):
+class SendLimits(Generic[T]):
     """Has items worked on, at most *of_a_lane* of each lane at a time and *of_a_host* of each host,
     whose lanes have their turns: in one, items begin until *of_a_lane* are worked on, since what
     goes together is taken together on the other side. What has nothing to do is forgotten: no task

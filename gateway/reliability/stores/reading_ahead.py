@@ -1,5 +1,5 @@
-"""What is read, or removed, for many sequences with one statement of PostgreSQL. Only names of
-tables and columns of ours are put into its text."""
+"""Reads and removes for many sequences with one statement of PostgreSQL. Only names of tables and
+columns of ours are put into its text."""
 
 # ruff: noqa: S608
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields
 from sqlalchemy import Connection
 
 from gateway.reliability.records import InvokerMessage, OutgoingMessage, made
-from gateway.reliability.stores.prepared import rows_of_text
+from gateway.reliability.stores.array_statements import array_of
+from gateway.reliability.stores.driver_statements import rows_of_text
 from gateway.reliability.stores.tables import invoker_messages, outgoing_messages
-from gateway.reliability.stores.unnested import array_of
 from mediation.reliable_messaging import Ranges
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from gateway.client.reliable import StorageUnavailable
-from gateway.client.reliable.pool import TOGETHER, Pool
+from gateway.client.reliable.transaction_threads import TOGETHER, Pool
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ acknowledged before, so that of several the largest is taken."""
 from collections.abc import Iterable
 
 from filters import Refused
-from gateway.reliability.crowds import Acknowledging
+from gateway.reliability.batches import Acknowledging
 from gateway.reliability.values import Outgoing
 from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import Acknowledgement, AcknowledgementAlone, read_message

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gateway.client.reliable import ReliableClient, StorageUnavailable
-from gateway.client.reliable.gathering import Gathering
-from gateway.client.reliable.pool import Pool
-from gateway.client.reliable.sharing import Sharing
+from gateway.client.reliable.batching import Gathering
+from gateway.client.reliable.shared_commits import Sharing
+from gateway.client.reliable.transaction_threads import Pool
 from gateway.reliability.source import SourceFull
 from mediation.reliable_messaging.policy import Policy
 

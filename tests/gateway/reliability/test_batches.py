@@ -16,18 +16,18 @@ import pytest
 
 from filters import Refused
 from gateway.reliability import reading
-from gateway.reliability.crowds import Acknowledging, Arrived
+from gateway.reliability.batches import Acknowledging, Arrived
 from gateway.reliability.endpoint import Endpoint
+from gateway.reliability.group_commit import MISSES, Part, together
 from gateway.reliability.invoker import deliver_some
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.reading import SHORT, read_again
-from gateway.reliability.sending import Work
 from gateway.reliability.source import Message
+from gateway.reliability.source_worker import Work
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import StorageManager, StorageUnavailable, Transaction
 from gateway.reliability.stores.database import DatabaseStore
 from gateway.reliability.stores.memory import MemoryStore
-from gateway.reliability.together import MISSES, Part, together
 from gateway.reliability.values import Answer, Application, Delivered, Outgoing, Reply
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Soap, Wsa

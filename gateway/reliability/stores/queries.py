@@ -1,4 +1,4 @@
-"""The look on a database."""
+"""Read-only queries on a database: due sequences, sequences by address, counts."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -22,8 +22,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
 from gateway.reliability.stores import tables
+from gateway.reliability.stores.driver_statements import run
 from gateway.reliability.stores.engines import translated
-from gateway.reliability.stores.prepared import run
 from gateway.reliability.stores.statements import MOST, is_, records
 from gateway.reliability.stores.tables import digest
 

@@ -3,8 +3,8 @@ that nobody ends, tombstones."""
 
 from dataclasses import replace
 
-from gateway.reliability import acknowledging, ending
-from gateway.reliability.fetching import acknowledgement_alone
+from gateway.reliability import acknowledging, sequence_end
+from gateway.reliability.back_channel import acknowledgement_alone
 from gateway.reliability.party import Party, is_callable
 from gateway.reliability.records import IncomingSequence
 from gateway.reliability.steps import Step, begin
@@ -37,7 +37,7 @@ def watch(party: Party, identifier: str, now: float) -> list[Outgoing]:
 def _expire(step: Step, sequence: IncomingSequence) -> list[Outgoing]:
     """End a sequence that its source forgot."""
     whole = sequence.state is DestinationState.COMPLETE
-    ended = ending.terminate(step, sequence, None)
+    ended = sequence_end.terminate(step, sequence, None)
     if whole or not is_callable(ended.acks_to):
         return []
     action, envelope = write_rm_fault(
@@ -61,4 +61,4 @@ def _bury(step: Step, sequence: IncomingSequence, ended_at: float) -> None:
     step.tx.incoming.remove(sequence.identifier)
     step.tx.invoker.remove(sequence.identifier)
     # What was delivered after the end may have been answered.
-    ending.end_anonymous_replies(step, sequence)
+    sequence_end.end_anonymous_replies(step, sequence)

@@ -1,4 +1,4 @@
-"""What gives applications their messages, on threads: `Giving`."""
+"""Call the application's function for each message, on worker threads."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from gateway.client.reliable.gathering import TOGETHER
+from gateway.client.reliable.batching import TOGETHER
 from gateway.reliability.invoker import deliver_some
 from gateway.reliability.party import Party
 
@@ -48,7 +48,7 @@ class Pace:
         return max(before // 8, 1) if self.longest > SHARED else min(2 * before, TOGETHER)
 
 
-class Giving:
+class ApplicationThreads:
     """Gives what waits in buffers, several at a time on one thread, and on others where that is
     slow. To be used in one event loop.
 

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Dialect, Table
 from sqlalchemy.dialects import postgresql
 
-from gateway.reliability.stores.prepared import run_text
+from gateway.reliability.stores.driver_statements import run_text
 
 _DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # Of SQLAlchemy.
 

@@ -1,12 +1,12 @@
-"""What a source hears of its destination: acknowledgements, answers and faults, each taken in a
-transaction that somebody began."""
+"""Acknowledgements, responses and faults that a source receives of its destination. Each is handled
+in the caller's transaction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from gateway.reliability.awaited_replies import await_replies
 from gateway.reliability.party import is_callable, is_fetched
 from gateway.reliability.records import OutgoingSequence, changed
-from gateway.reliability.replies import await_replies
 from gateway.reliability.source import emptied, finish, give_up, is_peer
 from gateway.reliability.steps import Step, due_now, soonest
 from mediation.reliable_messaging import (

@@ -8,10 +8,10 @@ from sqlalchemy import Connection, CursorResult, Executable, Table, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.reliability.storage import Ended
-from gateway.reliability.stores import unnested
+from gateway.reliability.stores import array_statements
+from gateway.reliability.stores.driver_statements import Row, changed, run, run_many, usable
 from gateway.reliability.stores.engines import translated
 from gateway.reliability.stores.locks import Kind, LockOrder
-from gateway.reliability.stores.prepared import Row, changed, run, run_many, usable
 from gateway.reliability.stores.statements import (
     PUT,
     delete_by,
@@ -40,7 +40,7 @@ class Work:
         self.flushes: list[Callable[[], None]] = []
         self._undo: list[tuple[dict[Any, Any], Any, Any]] | None = None
         self._before_write: Callable[[], None] | None = None
-        self._changes: list[unnested.Change] | None = None
+        self._changes: list[array_statements.Change] | None = None
         """What a flush gathers."""
 
     def execute(
@@ -91,7 +91,7 @@ class Work:
         if self.sqlite:
             self._each(PUT[True] if put else insert_into(table), rows)
         else:
-            self._change(unnested.insert_many(table, rows, put=put))
+            self._change(array_statements.insert_many(table, rows, put=put))
 
     def update_many(
         self, table: Table, keys: tuple[str, ...], names: tuple[str, ...], rows: Sequence[Values]
@@ -107,7 +107,7 @@ class Work:
                 ],
             )
         else:
-            self._change(unnested.update_many(table, keys, names, rows))
+            self._change(array_statements.update_many(table, keys, names, rows))
 
     def delete_many(self, table: Table, keys: tuple[str, ...], rows: Sequence[Values]) -> None:
         """Remove the rows that have these *keys*."""
@@ -115,16 +115,16 @@ class Work:
             statement = delete_by(table, *keys)
             self._each(statement, [{f"own_{key}": row[key] for key in keys} for row in rows])
         else:
-            self._change(unnested.delete_many(table, keys, rows))
+            self._change(array_statements.delete_many(table, keys, rows))
 
-    def _change(self, change: unnested.Change) -> None:
+    def _change(self, change: array_statements.Change) -> None:
         if self._changes is not None:
             self._changes.append(change)
         else:
             self._run_changes([change])
 
-    def _run_changes(self, changes: Sequence[unnested.Change]) -> None:
-        self.at_once(partial(unnested.run_all, changes=changes), writes=True)
+    def _run_changes(self, changes: Sequence[array_statements.Change]) -> None:
+        self.at_once(partial(array_statements.run_all, changes=changes), writes=True)
 
     def _each(self, statement: Executable, rows: Sequence[Values]) -> None:
         self.will_write()

@@ -15,13 +15,13 @@ from gateway.reliability.storage import (
     StorageManager,
     StorageUnavailable,
 )
-from gateway.reliability.stores.looks import DatabaseLook
+from gateway.reliability.stores.database_transaction import Work
 from gateway.reliability.stores.managers import (
     DatabaseIncoming,
     DatabaseInvoker,
     DatabaseOutgoing,
 )
-from gateway.reliability.stores.work import Work
+from gateway.reliability.stores.queries import DatabaseLook
 
 T = TypeVar("T")
 

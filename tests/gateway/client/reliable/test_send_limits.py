@@ -5,8 +5,8 @@ import socket
 from collections import Counter
 
 from gateway.client.reliable import ReliableClient
-from gateway.client.reliable.lanes import Lanes
 from gateway.client.reliable.posting import ALONE
+from gateway.client.reliable.send_limits import SendLimits
 from gateway.reliability.values import Outgoing
 from mediation.model.messages import EndpointReference
 from tests.rigs.reliable_ends import WIRE_1_1
@@ -17,7 +17,7 @@ class Work:
 
     def __init__(self, of_a_lane: int, of_a_host: int) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
-        self.lanes = Lanes(self.do, self.begin, of_a_lane, of_a_host)
+        self.lanes = SendLimits(self.do, self.begin, of_a_lane, of_a_host)
         self.goes_on = asyncio.Event()
         self.now: Counter[str] = Counter()
         self.most: Counter[str] = Counter()

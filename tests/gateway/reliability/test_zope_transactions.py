@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import InvalidRequestError
 
-from gateway.reliability.joining import join
 from gateway.reliability.storage import Ended, StorageManager
 from gateway.reliability.stores.database import DatabaseStore
+from gateway.reliability.zope_transactions import join
 from tests.gateway.reliability.stores.contract import outgoing
 
 transaction = pytest.importorskip("transaction", reason="needs the package transaction")

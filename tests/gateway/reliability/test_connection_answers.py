@@ -1,7 +1,7 @@
 """Acknowledgements of one sequence are taken together, and nothing else is left out."""
 
-from gateway.reliability.answers import Came, acknowledging, together
-from gateway.reliability.crowds import Acknowledging
+from gateway.reliability.batches import Acknowledging
+from gateway.reliability.connection_answers import Came, acknowledging, together
 from gateway.reliability.records import Wire
 from gateway.reliability.values import Outgoing
 from mediation.model.messages import EndpointReference
