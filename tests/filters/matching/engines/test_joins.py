@@ -16,7 +16,7 @@ if note := engine_note():
 
 from filters.matching.engines.native import NativeIndex
 
-WITNESSES = 255
+WITNESSES = 1023
 """Elements of a message that the engine knows apart."""
 
 
