@@ -18,7 +18,6 @@ from gateway.reliability.storage import Transaction, in_key_order
 from gateway.reliability.values import Reply
 from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import ReliableMessage, RmFault
-from mediation.reliable_messaging.application import MAKE_CONNECTION_ACTION
 
 
 @checked_dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ def _is_plain(message: ReliableMessage) -> bool:
     """Whether a message of a sequence has nothing else to say."""
     if message.acknowledgements or message.refusals or isinstance(message.fault, RmFault):
         return False
-    if message.body is not None or message.headers.action == MAKE_CONNECTION_ACTION:
+    if message.body is not None or message.makes_connection:
         return False
     own = message.sequence
     return all(own and asked.identifier == own.identifier for asked in message.ack_requested)

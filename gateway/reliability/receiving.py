@@ -7,25 +7,16 @@ from filters import Reason, Refused
 from gateway.reliability import destination
 from gateway.reliability.back_channel import fetch
 from gateway.reliability.exchange import Exchange, outgoing_fault
-from gateway.reliability.party import (
-    Manners,
-    Party,
-)
+from gateway.reliability.party import Manners, Party
 from gateway.reliability.records import Wire
 from gateway.reliability.source_worker import pending_told
 from gateway.reliability.values import Reply
-from mediation.mailboxes.make_connection import (
-    is_make_connection,
-    selected_address,
-    with_pending,
-)
 from mediation.reliable_messaging import (
     CloseSequence,
     CloseSequenceResponse,
     CreateSequence,
     CreateSequenceResponse,
     FaultName,
-    ReliableMessage,
     Rm,
     RmFault,
     RmRefused,
@@ -33,10 +24,8 @@ from mediation.reliable_messaging import (
     TerminateSequenceResponse,
     read_message,
 )
-from mediation.reliable_messaging.application import (
-    MAKE_CONNECTION_ACTION,
-    spoken_in,
-)
+from mediation.reliable_messaging.application import spoken_in
+from mediation.soap.make_connection import Selection, with_pending
 
 
 def receive(
@@ -80,8 +69,8 @@ def receive(
         )
     if back is not None and message.message_pending:
         pending_told(party, back, now)
-    if back is None and _asks_for_messages(message, octets):
-        return _fetched(party, octets, now, owner)
+    if back is None and message.makes_connection:
+        return _fetched(party, message.selection or Selection(), now, owner)
     hurries = manners is not None and isinstance(message.body, CreateSequence)
     if manners is not None and hurries and not manners.creations.allows(peer, now):
         rm = message.rm or Rm.V1_1
@@ -116,17 +105,8 @@ _NEVER_IN_SEQUENCE = (
 )
 
 
-def _asks_for_messages(message: ReliableMessage, octets: bytes) -> bool:
-    """Whether a message is a MakeConnection: its action says so, or its body where it has none."""
-    if message.headers.action is not None:
-        return message.headers.action == MAKE_CONNECTION_ACTION
-    if message.sequence is not None or message.body is not None or message.fault is not None:
-        return False
-    return is_make_connection(octets)
-
-
-def _fetched(party: Party, octets: bytes, now: float, owner: str | None) -> Reply:
-    found, more = fetch(party, selected_address(octets), now, owner=owner)
+def _fetched(party: Party, selection: Selection, now: float, owner: str | None) -> Reply:
+    found, more = fetch(party, selection.address, now, owner=owner)
     if found is None:
         return Reply()
     return Reply(replace(found, envelope=with_pending(found.envelope, more)))
