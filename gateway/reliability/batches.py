@@ -9,13 +9,12 @@ from filters import Refused
 from gateway.reliability.exchange import Exchange
 from gateway.reliability.group_commit import Part, find_all, outcome, together
 from gateway.reliability.party import Manners, Party, requests_of
-from gateway.reliability.reading import read_again
 from gateway.reliability.receiving import hushed, receive
 from gateway.reliability.source_input import acknowledged_all
 from gateway.reliability.source_worker import Work, act, act_beside, sends_messages
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import Transaction, in_key_order
-from gateway.reliability.values import Reply
+from gateway.reliability.values import Reply, read_again
 from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import ReliableMessage, RmFault
 

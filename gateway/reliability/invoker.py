@@ -18,7 +18,6 @@ from gateway.reliability.party import (
     reply_endpoint,
     reply_key,
 )
-from gateway.reliability.reading import read_again
 from gateway.reliability.records import (
     InvokerBuffer,
     InvokerMessage,
@@ -42,6 +41,7 @@ from gateway.reliability.values import (
     Delivered,
     NotHere,
     NoticeKind,
+    read_again,
 )
 from mediation.model.messages import EndpointReference
 from mediation.reliable_messaging import LastMessage, ReliableMessage, read_message

@@ -1,13 +1,12 @@
-"""The source of a sequence (RMSSequence): what clients change of it, each in a transaction that
-somebody began. What it hears of its destination is taken in `heard`, what it sends decided in
-`sending`."""
+"""The source of a sequence (RMSSequence), as clients change it: store a message, give it a number,
+end a sequence, give it up. Each function works in the caller's transaction. `source_input` handles
+what the destination says, `source_worker` decides what is sent."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from gateway.reliability.awaited_replies import replies_on_connections
-from gateway.reliability.party import Channel, is_callable, reply_key
+from gateway.reliability.party import Channel, is_callable, replies_on_connections, reply_key
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire, changed
 from gateway.reliability.steps import Step, due_now
 from gateway.reliability.values import NoticeKind, Told

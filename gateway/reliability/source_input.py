@@ -4,9 +4,8 @@ in the caller's transaction."""
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gateway.reliability.awaited_replies import await_replies
-from gateway.reliability.party import is_callable, is_fetched
-from gateway.reliability.records import OutgoingSequence, changed
+from gateway.reliability.party import is_callable, is_fetched, replies_on_connections
+from gateway.reliability.records import OutgoingMessage, OutgoingSequence, changed
 from gateway.reliability.source import emptied, finish, give_up, is_peer
 from gateway.reliability.steps import Step, due_now, soonest
 from mediation.reliable_messaging import (
@@ -194,6 +193,35 @@ def replied(
     after = replace(sequence, acknowledged=acknowledged, count=left, due_at=step.now)
     step.tx.outgoing.put(emptied(after))
     return sequence, message.number
+
+
+def await_replies(step: Step, sequence: OutgoingSequence, numbers: Ranges) -> float | None:
+    """Begin the time that the replies to *numbers* may take, which are acknowledged now; when there
+    is something to do about one of them."""
+    due_at: float | None = None
+    if step.party.policy.reply_within is None:
+        return due_at
+    for low, high in numbers.pairs:
+        for number in range(low, high + 1):
+            message = step.tx.outgoing.message(sequence.key, number)
+            if message is not None and message.wants_reply and message.answer_by is None:
+                message = awaiting(step, sequence, message)
+                step.tx.outgoing.put_message(sequence.key, message)
+                due_at = soonest(due_at, message.next_at)
+    return due_at
+
+
+def awaiting(step: Step, sequence: OutgoingSequence, message: OutgoingMessage) -> OutgoingMessage:
+    """*message*, which is acknowledged, with the times of its reply. It is sent again only where
+    that brings the reply, or now and then, so that the other side does not forget the sequence."""
+    policy = step.party.policy
+    answer_by = message.answer_by
+    if answer_by is None and policy.reply_within is not None:
+        answer_by = step.now + policy.reply_within
+    next_at = message.next_at
+    if not replies_on_connections(sequence):
+        next_at = step.now + policy.keep_alive
+    return changed(message, next_at=soonest(next_at, answer_by), answer_by=answer_by)
 
 
 def closed(step: Step, identifier: str, owner: str | None) -> None:

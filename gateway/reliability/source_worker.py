@@ -6,8 +6,8 @@ from datetime import timedelta
 from math import nextafter
 
 from gateway.reliability import acknowledging, sequence_end
-from gateway.reliability.awaited_replies import awaiting
 from gateway.reliability.party import (
+    SILENT,
     Party,
     is_callable,
     is_fetched,
@@ -20,8 +20,8 @@ from gateway.reliability.records import (
     OutgoingSequence,
     changed,
 )
-from gateway.reliability.refusals import SILENT
 from gateway.reliability.source import finish, give_up
+from gateway.reliability.source_input import awaiting
 from gateway.reliability.steps import Step, begin, put_off, soonest
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Outgoing

@@ -2,6 +2,7 @@
 once, in order, though both sides and the net between them fail."""
 
 import asyncio
+import logging
 import ssl
 import time
 import uuid
@@ -14,7 +15,6 @@ from operator import attrgetter
 from weakref import WeakKeyDictionary
 
 from gateway.client.reliable.addresses import check_listener, check_target
-from gateway.client.reliable.batching import TOGETHER, Gathering
 from gateway.client.reliable.deliveries import (
     Applications,
     Callback,
@@ -36,8 +36,7 @@ from gateway.client.reliable.endpoint_base import (
 )
 from gateway.client.reliable.http_requests import Intake
 from gateway.client.reliable.listener import listening
-from gateway.client.reliable.logs import log
-from gateway.client.reliable.shared_commits import Sharing
+from gateway.client.reliable.shared_commits import TOGETHER, Gathering, Sharing
 from gateway.client.reliable.transaction_threads import Pool
 from gateway.client.reliable.transactions import (
     ClientTransaction,
@@ -73,6 +72,8 @@ from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm, make_connection_address
 from mediation.reliable_messaging.policy import Policy
 from mediation.soap.body_elements import BodyContent
+
+log = logging.getLogger("dragoman.reliable")
 
 PAGE = 256
 KEPT = 16_384

@@ -20,13 +20,14 @@ from gateway.client.reliable.deliveries import (
     GivenUp,
     left_of,
 )
-from gateway.client.reliable.logs import log
 from gateway.client.reliable.workers import Workers
 from gateway.reliability.loading import load_store
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager, Transaction
 from gateway.reliability.values import Dead, Delivered, NotHere, Notice, NoticeKind, Told
 from mediation.reliable_messaging.policy import Policy
+
+log = logging.getLogger("dragoman.reliable")
 
 PATIENT = Policy(tries=10_000)
 """A queue waits for a destination that is away until its sequence expires, a day later."""

@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
+import logging
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from filters import Reason, Refused, in_utf_8
 from filters.charsets import charset_named, charset_refused
 from gateway.client.reliable.endpoint_base import new_id
-from gateway.client.reliable.logs import log
 from gateway.client.reliable.workers import Workers
 from gateway.reliability.batches import Arrived
 from gateway.reliability.storage import StorageUnavailable
@@ -21,6 +21,8 @@ from mediation.model.versions import Soap, Version
 from mediation.packaging.mime import MimeError, charset_in, parse_media_type, with_charset
 from mediation.reliable_messaging.application import related_in
 from mediation.soap.envelopes import http_headers
+
+log = logging.getLogger("dragoman.reliable")
 
 AT_A_TIME = 128
 """Messages that are taken at the same time."""

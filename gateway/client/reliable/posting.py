@@ -1,6 +1,7 @@
 """Sending, and what comes back on the connections: `Posts`."""
 
 import asyncio
+import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -12,9 +13,8 @@ from urllib.parse import urlsplit
 from filters import Refused
 from gateway.client.calling import Answer, Caller
 from gateway.client.errors import GatewayError
-from gateway.client.reliable.batching import TOGETHER
-from gateway.client.reliable.logs import log
 from gateway.client.reliable.send_limits import SendLimits
+from gateway.client.reliable.shared_commits import TOGETHER
 from gateway.reliability.batches import Acknowledging
 from gateway.reliability.connection_answers import Came, acknowledging, together
 from gateway.reliability.endpoint import Endpoint
@@ -22,6 +22,8 @@ from gateway.reliability.storage import Conflict, StorageUnavailable
 from gateway.reliability.values import Outgoing
 from mediation.model.versions import Soap
 from mediation.soap.envelopes import http_headers
+
+log = logging.getLogger("dragoman.reliable")
 
 T = TypeVar("T")
 

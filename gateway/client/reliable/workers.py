@@ -20,16 +20,17 @@ from weakref import WeakKeyDictionary
 
 from gateway.client.calling import Caller
 from gateway.client.reliable.application_threads import ApplicationThreads
-from gateway.client.reliable.batching import TOGETHER, Gathering
-from gateway.client.reliable.logs import log
 from gateway.client.reliable.posting import Posts
 from gateway.client.reliable.recovery import recover
+from gateway.client.reliable.shared_commits import TOGETHER, Gathering
 from gateway.client.reliable.transaction_threads import Pool, again
 from gateway.reliability.batches import Arrived
 from gateway.reliability.destination_worker import watch
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.storage import Look, StorageUnavailable
 from gateway.reliability.values import Awaited, NotHere, Outgoing, Reply
+
+log = logging.getLogger("dragoman.reliable")
 
 T = TypeVar("T")
 

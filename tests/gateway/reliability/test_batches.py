@@ -15,20 +15,27 @@ from typing import Any
 import pytest
 
 from filters import Refused
-from gateway.reliability import reading
+from gateway.reliability import values
 from gateway.reliability.batches import Acknowledging, Arrived
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.group_commit import MISSES, Part, together
 from gateway.reliability.invoker import deliver_some
 from gateway.reliability.party import Channel, Party, anonymous
-from gateway.reliability.reading import SHORT, read_again
 from gateway.reliability.source import Message
 from gateway.reliability.source_worker import Work
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import StorageManager, StorageUnavailable, Transaction
 from gateway.reliability.stores.database import DatabaseStore
 from gateway.reliability.stores.memory import MemoryStore
-from gateway.reliability.values import Answer, Application, Delivered, Outgoing, Reply
+from gateway.reliability.values import (
+    REMEMBERED_BYTES,
+    Answer,
+    Application,
+    Delivered,
+    Outgoing,
+    Reply,
+    read_again,
+)
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Ranges, read_message
@@ -410,14 +417,14 @@ def test_deliveries_stop_in_time(tmp_path: Path) -> None:
 
 
 def test_a_message_is_read_once_where_it_is_short() -> None:
-    short, long = envelope_of(b"<a/>"), envelope_of(b"<a>" + b"x" * SHORT + b"</a>")
-    reading._read.cache_clear()
+    short, long = envelope_of(b"<a/>"), envelope_of(b"<a>" + b"x" * REMEMBERED_BYTES + b"</a>")
+    values._read.cache_clear()
     for _ in range(3):
         assert read_again(short) == read_message(short)
         assert read_again(long) == read_message(long)
         with pytest.raises(Refused):
             read_again(b"<no/>")
-    assert reading._read.cache_info().currsize == 1
+    assert values._read.cache_info().currsize == 1
 
 
 def envelope_of(body: bytes) -> bytes:
