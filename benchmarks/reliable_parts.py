@@ -75,7 +75,9 @@ class Sides:
 
     def _store(self) -> None:
         pending = [
-            self.client._pending(URL, BODY, None, ACTION, str(key), None, False)
+            self.client._messages.make(
+                URL, BODY, action=ACTION, key=str(key), envelope=None, last=False
+            )
             for key in range(SEQUENCES)
         ]
         assert not any(self.client._store_shared(pending))

@@ -42,8 +42,8 @@ from gateway.client.reliable.transactions import (
     ClientTransaction,
     OpenTransaction,
     Pending,
+    PendingMessages,
     Threads,
-    pending_message,
     sequence_name,
 )
 from gateway.client.reliable.workers import STOP, Workers
@@ -182,6 +182,7 @@ class ReliableClient(End):
         )
         self._channels: dict[tuple[str | EndpointReference, str | None], Channel] = {}
         """By what a message is sent to, and the name of its callbacks; `KEPT` at most."""
+        self._messages = PendingMessages(self._channel, new_id)
         self._missing: set[str] = set()
         """Names of callbacks that were named and not registered; `KEPT` at most."""
         self._open: dict[str, str] = {}
@@ -248,7 +249,7 @@ class ReliableClient(End):
         be short."""
         return OpenTransaction(
             self.store.transaction,
-            lambda transaction: ClientTransaction(transaction, self._channel, new_id),
+            lambda transaction: ClientTransaction(transaction, self._messages),
             self._store_pending,
             lambda own: self._go_on(own.pending, own.at_once),
             self._own_threads,
@@ -266,7 +267,9 @@ class ReliableClient(End):
     ) -> str:
         """Send a message that nothing else is committed with: see `ClientTransaction.send`.
         Messages of threads that send at the same time share a transaction."""
-        return self._send(address, body, None, action, key, envelope, last)
+        return self._send(
+            self._messages.make(address, body, action=action, key=key, envelope=envelope, last=last)
+        )
 
     async def send_async(
         self,
@@ -281,7 +284,9 @@ class ReliableClient(End):
         """As `send`, in any event loop, which goes on meanwhile: what its tasks send at the same
         time shares a transaction, on a thread. Messages of one key come in the order of the calls.
         """
-        pending = self._pending(address, body, None, action, key, envelope, last)
+        pending = self._messages.make(
+            address, body, action=action, key=key, envelope=envelope, last=last
+        )
         await self._gathering().run(pending)
         return pending.message_id
 
@@ -297,43 +302,21 @@ class ReliableClient(End):
         last: bool = False,
     ) -> str:
         """Send a request that nothing else is committed with: see `ClientTransaction.request`."""
-        return self._send(address, body, callbacks, action, key, envelope, last)
+        return self._send(
+            self._messages.make(
+                address,
+                body,
+                callbacks=callbacks,
+                action=action,
+                key=key,
+                envelope=envelope,
+                last=last,
+            )
+        )
 
-    def _send(
-        self,
-        address: str | EndpointReference,
-        body: BodyContent,
-        callbacks: str | None,
-        action: str,
-        key: str,
-        envelope: BodyContent | None,
-        last: bool,
-    ) -> str:
-        pending = self._pending(address, body, callbacks, action, key, envelope, last)
+    def _send(self, pending: Pending) -> str:
         self._sharing.run(pending)
         return pending.message_id
-
-    def _pending(
-        self,
-        address: str | EndpointReference,
-        body: BodyContent,
-        callbacks: str | None,
-        action: str,
-        key: str,
-        envelope: BodyContent | None,
-        last: bool,
-    ) -> Pending:
-        return pending_message(
-            self._channel,
-            new_id(),
-            address,
-            body,
-            callbacks=callbacks,
-            action=action,
-            key=key,
-            envelope=envelope,
-            last=last,
-        )
 
     def _gathering(self) -> Gathering[Pending, None]:
         """What gathers the messages of tasks of the running event loop."""

@@ -104,7 +104,9 @@ def test_the_sequence_after_another_one_is_locked_with_others(
     address = "http://127.0.0.1:9/"
 
     def pending(key: str) -> Pending:
-        return client._pending(address, b"<a/>", None, "urn:a", key, None, False)
+        return client._messages.make(
+            address, b"<a/>", action="urn:a", key=key, envelope=None, last=False
+        )
 
     for key in "ab":
         client.send(address, b"<a/>", action="urn:a", key=key)
