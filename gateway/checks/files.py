@@ -152,12 +152,7 @@ def _judge_store(connection: sqlite3.Connection) -> str | None:
 
 
 def _judge_revision(revision: str | None) -> str | None:
-    if revision is None or revision in migrations.revisions():
-        return None
-    return (
-        f"has the schema {revision}, which a newer Dragoman wrote; install that version, or use"
-        " another store"
-    )
+    return None if revision is None else migrations.why_unusable(revision)
 
 
 def _check_server(url: str) -> Iterator[Finding]:

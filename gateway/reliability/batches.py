@@ -160,7 +160,7 @@ def _acknowledge_plain(
 
 
 def act_all(party: Party, limits: Mapping[str, int], now: float) -> dict[str, Work | Exception]:
-    """Look at outgoing sequences, as `sending.act` does, those that have not ended in one
+    """Look at outgoing sequences, as `source_worker.act` does, those that have not ended in one
     transaction.
 
     Args:

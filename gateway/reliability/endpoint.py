@@ -120,7 +120,7 @@ class Endpoint:
         return acknowledge_all(self.party, answers, now)
 
     def act_all(self, limits: Mapping[str, int], now: float) -> dict[str, Work | Exception]:
-        """Look at outgoing sequences, and decide what is sent now: see `sending.act`.
+        """Look at outgoing sequences, and decide what is sent now: see `source_worker.act`.
 
         Args:
             limits: The most messages to send, by the key of each sequence.

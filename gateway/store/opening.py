@@ -29,7 +29,7 @@ def open_database(url: str, *, power_safe: bool) -> Engine:
 
     Raises:
         StoreUnavailable: It cannot be opened; the text says why.
-        Refused: A newer program wrote it.
+        Refused: A newer program wrote it, or one that is too old.
     """
     try:
         url = driver_url(url)

@@ -8,13 +8,15 @@ from sqlalchemy import Connection, Engine, text
 from filters import Reason, Refused
 
 _FOLDER = Path(__file__).parent
+LAST_FROM_EARLIER = "a2f1684c"
+"""The last commit that upgrades what is older than the first of `revisions`."""
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
     """Bring the schema up to *revision*, which is the newest.
 
     Raises:
-        Refused: A newer program wrote it.
+        Refused: A newer program wrote it, or one that is too old.
     """
     with engine.connect() as connection:
         if engine.dialect.name == "sqlite":  # Within a transaction it cannot be said any more.
@@ -34,21 +36,34 @@ def _set_foreign_keys(connection: Connection, on: str) -> None:
 
 
 def _upgrade(connection: Connection, revision: str) -> None:
-    known = revisions()
     with connection.begin():
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(4283110571)"))
         current = None
         if connection.dialect.has_table(connection, "alembic_version"):
             current = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-        if current is not None and current not in known:
-            raise Refused(
-                Reason.UNAVAILABLE,
-                f"The store's schema is {current}, which this version of Dragoman does not know: "
-                "a newer one wrote it. Install that version or use another store.",
-            )
-        if current != (known[-1] if revision == "head" else revision):
+        why = None if current is None else why_unusable(current)
+        if why is not None:
+            raise Refused(Reason.UNAVAILABLE, f"The store {why}.")
+        if current != (revisions()[-1] if revision == "head" else revision):
             _migrate(connection, revision)
+
+
+def why_unusable(revision: str) -> str | None:
+    """Why a database of *revision* cannot be brought up to date, as what is said of it; None where
+    it can."""
+    known = revisions()
+    if revision in known:
+        return None
+    if len(revision) == len(known[0]) and revision < known[0]:
+        return (
+            f"has the schema {revision}, and this version of Dragoman upgrades from {known[0]} on;"
+            f" open it once with Dragoman of commit {LAST_FROM_EARLIER}, or use another store"
+        )
+    return (
+        f"has the schema {revision}, which a newer Dragoman wrote; install that version, or use"
+        " another store"
+    )
 
 
 def _migrate(connection: Connection, revision: str) -> None:

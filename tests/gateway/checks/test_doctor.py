@@ -261,12 +261,19 @@ def test_a_store_in_memory() -> None:
     assert code == 0 and of(lines, "store").startswith("warn")
 
 
-def test_a_newer_store(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("revision", "why"),
+    [
+        ("9999", "which a newer Dragoman wrote"),
+        ("0022", "upgrades from 0023 on; open it once with"),
+    ],
+)
+def test_a_store_of_another_schema(folder: Path, revision: str, why: str) -> None:
     with contextlib.closing(sqlite3.connect(made(folder) / "store.db")) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
         connection.commit()
     line = only_failure("--data", "data")
-    assert "schema 9999, which a newer Dragoman wrote" in line
+    assert f"schema {revision}, " in line and why in line
 
 
 def test_a_newer_journal(folder: Path) -> None:

@@ -1,15 +1,35 @@
-"""Opening a store: what is migrated, and what needs not be."""
+"""Opening a store: what is migrated, what need not be, and what is refused."""
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine
+from sqlalchemy import Engine, MetaData, create_engine, inspect, make_url, text
 
-from gateway.store import Store, migrations
+from filters import Refused
+from gateway.store import Store, migrations, subscriptions
 from gateway.store.migrations import upgrade
-from tests.rigs.stores import execute, on_each_store, sqlite_url
+from tests.rigs.gateways import running
+from tests.rigs.postgresql import fresh_database
+from tests.rigs.stores import check_store, execute, on_each_store, sqlite_url
+
+HERE = Path(__file__).parent
+NEW_COLUMNS = {
+    "spool": {"refused_at", "retried"},
+    "mailbox_messages": {"expires"},
+}
+"""What the steps from schema 0023 on add."""
+STORAGE = {
+    "sqlite": "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' ORDER BY name",
+    "postgresql": "SELECT relname, reloptions FROM pg_class"
+    " WHERE relnamespace = 'public'::regnamespace ORDER BY relname",
+}
+"""How tables are kept: without row numbers, with room beside their rows."""
 
 
 @on_each_store
@@ -43,6 +63,163 @@ async def test_the_copy_that_tests_get_is_what_migrating_makes(tmp_path: Path) -
         assert execute(url, tables) == execute(migrated, tables)
         assert execute(url, versions) == execute(migrated, versions)
         assert execute(url, "PRAGMA journal_mode") == [("wal",)]
+
+
+@on_each_store
+@pytest.mark.parametrize("revision", ["0023", "head"])
+def test_what_is_upgraded_has_the_tables_of_what_is_new(
+    store_url: str, other_url: str, revision: str
+) -> None:
+    make_0023(store_url)
+    assert _tables(store_url, revision) == _tables(other_url, revision)
+
+
+@on_each_store
+async def test_rows_of_schema_0023_are_kept(store_url: str) -> None:
+    make_0023(store_url)
+    before = _rows(store_url)
+    assert len([name for name, rows in before.items() if rows]) > 15
+    await _open(store_url)
+    after = _rows(store_url)
+    assert execute(store_url, "SELECT refused, refused_at, retried FROM spool ORDER BY number") == [
+        (None, None, False),
+        ("too large", 1795789661.5, False),
+    ]
+    for name, rows in after.items():
+        for row in rows:
+            for column in NEW_COLUMNS.get(name, ()):
+                del row[column]
+    del before["alembic_version"], after["alembic_version"]
+    assert before == after
+    check_store(store_url)
+
+
+@on_each_store
+async def test_numbers_go_on_behind_those_of_schema_0023(store_url: str) -> None:
+    make_0023(store_url)
+    await _open(store_url)
+    execute(
+        store_url,
+        "INSERT INTO messages (source, id, octets, properties, body)"
+        " SELECT source, 'urn\\:new', octets, properties, body FROM messages WHERE number = 1",
+    )
+    assert execute(store_url, "SELECT number FROM messages WHERE id = 'urn\\:new'") == [(3,)]
+
+
+async def test_a_gateway_starts_with_a_data_folder_of_schema_0023(tmp_path: Path) -> None:
+    make_0023(sqlite_url(tmp_path))
+    async with running(tmp_path, adapter="embedded:") as run:
+        [one] = await run.gateway.store.submit(subscriptions.load)
+        assert one.id == "1e000119e074"
+
+
+@on_each_store
+@pytest.mark.parametrize("revision", ["0001", "0022"])
+async def test_what_is_too_old_is_refused_and_left_alone(store_url: str, revision: str) -> None:
+    make_0023(store_url, revision)
+    before = _rows(store_url)
+    with pytest.raises(Refused) as caught:
+        await _open(store_url)
+    assert str(caught.value) == (
+        f"The store has the schema {revision}, and this version of Dragoman upgrades from 0023 on;"
+        " open it once with Dragoman of commit a2f1684c, or use another store."
+    )
+    assert _rows(store_url) == before
+
+
+@on_each_store
+@pytest.mark.parametrize("revision", ["9999", "00ab3f"])
+async def test_what_is_newer_is_refused(store_url: str, revision: str) -> None:
+    make_0023(store_url, revision)
+    with pytest.raises(Refused, match=f"schema {revision}, which a newer Dragoman wrote"):
+        await _open(store_url)
+
+
+@pytest.fixture
+def other_url(store_url: str, tmp_path: Path) -> Iterator[str]:
+    """A second empty database of the same kind."""
+    if store_url.startswith("sqlite"):
+        yield f"sqlite:///{tmp_path / 'other.db'}"
+        return
+    with fresh_database() as url:
+        yield url
+
+
+def make_0023(url: str, revision: str = "0023") -> None:
+    """Make the tables of schema 0023 in an empty database, and some rows in them; it says that its
+    schema is *revision*."""
+    _run_script(url)
+    if revision != "0023":
+        engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+        with engine.begin() as connection:
+            statement = text("UPDATE alembic_version SET version_num = :revision")
+            connection.execute(statement, {"revision": revision})
+        engine.dispose()
+
+
+def _run_script(url: str) -> None:
+    if url.startswith("sqlite"):
+        script = (HERE / "schema_0023_sqlite.sql").read_text()
+        with closing(sqlite3.connect(str(make_url(url).database))) as connection:
+            connection.executescript(script)
+        return
+    script = (HERE / "schema_0023_postgresql.sql").read_text()
+    with psycopg.connect(url) as server:
+        server.execute(script.encode())
+
+
+def _tables(url: str, revision: str) -> object:
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    try:
+        upgrade(engine, revision)
+        with engine.connect() as connection:
+            storage = connection.execute(text(STORAGE[engine.dialect.name])).all()
+        return storage, {
+            name: _described(engine, name) for name in inspect(engine).get_table_names()
+        }
+    finally:
+        engine.dispose()
+
+
+def _described(engine: Engine, table: str) -> object:
+    seen = inspect(engine)
+    lists = (
+        seen.get_unique_constraints(table),
+        seen.get_foreign_keys(table),
+        seen.get_check_constraints(table),
+        seen.get_indexes(table),
+    )
+    return (
+        [repr({**each, "type": repr(each["type"])}) for each in seen.get_columns(table)],
+        seen.get_pk_constraint(table),
+        [sorted(_plain(each) for each in found) for found in lists],
+    )
+
+
+def _plain(described: object) -> str:
+    """Text of what was reflected: a condition of an index is equal to itself alone."""
+    if isinstance(described, dict):
+        return str(sorted((key, _plain(value)) for key, value in described.items()))
+    return str(described)
+
+
+def _rows(url: str) -> dict[str, list[dict[str, object]]]:
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    metadata = MetaData()
+    try:
+        with engine.connect() as connection:
+            metadata.reflect(connection)
+            return {
+                name: [
+                    dict(row)
+                    for row in connection.execute(
+                        table.select().order_by(*table.primary_key)
+                    ).mappings()
+                ]
+                for name, table in metadata.tables.items()
+            }
+    finally:
+        engine.dispose()
 
 
 async def _open(url: str) -> None:

@@ -7,10 +7,9 @@ from typing import TypeVar
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
 from gateway.store import Store, Totals, replicas, totals
-from gateway.store.migrations import upgrade
 from gateway.store.replicas import Added, Changes, Fenced, Lease
 from tests.rigs.stores import execute, on_each_store
 from tests.rigs.waiting import DEADLINE, until
@@ -159,27 +158,3 @@ async def test_totals_of_each_replica_are_one_sum(stores: tuple[Store, Store]) -
     await stores[1].submit(lambda c: totals.retire(c, "x"))
     assert await stores[0].submit(lambda c: totals.read(c, "x")) == Totals()
     assert (await stores[0].submit(totals.overall))[0] == Totals(matched=4, delivered=2)
-
-
-@on_each_store
-def test_from_the_first_tables(store_url: str) -> None:
-    """Totals keep their values, deliveries that wait their places."""
-    engine = create_engine(store_url.replace("postgresql://", "postgresql+psycopg://"))
-    upgrade(engine, "0001")
-    engine.dispose()
-    for statement in (
-        "INSERT INTO totals VALUES ('x', 5, 2, 1, 0, 1, 3)",
-        "INSERT INTO messages VALUES (1, 's', 'i', 'b', '{}', 1)",
-        "INSERT INTO held VALUES ('x', 7, 1, 1, 0, 0, 0, 0)",
-    ):
-        execute(store_url, statement)
-
-    async def start() -> None:
-        store = Store(store_url)
-        await store.start()
-        found = await store.submit(lambda c: totals.read(c, "x"))
-        await store.close()
-        assert found == Totals(5, 2, 1, 0, 1, 3)
-
-    asyncio.run(start())
-    assert execute(store_url, "SELECT position, partition FROM held") == [(7, 0)]

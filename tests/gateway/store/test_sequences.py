@@ -5,13 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine, event, inspect, select, text
+from sqlalchemy import Engine, create_engine, event, inspect
 
-from gateway.reliability.stores.tables import invoker_messages, metadata
-from gateway.security.keys import public_id
+from gateway.reliability.stores.tables import metadata
 from gateway.sequences.listing import find, page
 from gateway.store.migrations import upgrade
-from gateway.store.schema import sequences
 
 TABLES = ["incoming", "invoker", "invoker_messages", "outgoing", "outgoing_messages"]
 
@@ -52,36 +50,6 @@ def described(engine: Engine, table: str) -> object:
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table(table: str, migrated: Engine, made: Engine) -> None:
     assert described(migrated, table) == described(made, table)
-
-
-def test_sequences_of_earlier_versions_are_registered(tmp_path: Path) -> None:
-    with database(tmp_path / "earlier.db") as engine:
-        upgrade(engine, "0011")
-        with engine.begin() as connection:
-            for name, owner in (("urn:a", "one"), ("urn:b", None)):
-                connection.execute(
-                    text(
-                        "INSERT INTO dragoman_rm_incoming (address, identifier, wire, acks_to, state, "
-                        "owner, service, received, closed, complete, incomplete, unacknowledged, "
-                        "last_seen) VALUES (x'', :name, '', '', '', :owner, '', '', 0, 0, '', 0, 0.0)"
-                    ),
-                    {"name": name, "owner": owner},
-                )
-            for number, envelope in ((2, b"12345"), (3, b"6")):
-                row = {
-                    "sequence": "urn:a",
-                    "number": number,
-                    "envelope": envelope,
-                    "content_type": "",
-                }
-                connection.execute(invoker_messages.insert(), row)
-        upgrade(engine)
-        with engine.connect() as connection:
-            found = connection.execute(select(sequences).order_by(sequences.c.identifier)).all()
-    assert [tuple(row) for row in found] == [
-        ("urn:a", public_id("urn:a"), "one", 6),
-        ("urn:b", public_id("urn:b"), "", 0),
-    ]
 
 
 @pytest.mark.parametrize("which", ["a page", "one"])

@@ -1,20 +1,16 @@
 """Sources and registrations as rows, on each store."""
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import create_engine, text
 
 from filters import Expression, dialects
 from gateway.model.registrations import Registration
 from gateway.model.sources import EndTold, Source, SourceRow, Standing, State, Wanted
 from gateway.store import Store, registrations, sources
-from gateway.store.migrations import upgrade
-from gateway.store.references import write_reference
 from mediation.model.delivery_modes import Mode
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import RegisterPublisher
@@ -154,45 +150,6 @@ async def test_registrations_of_a_publisher_are_found(store: Store) -> None:
     of_publisher = partial(registrations.of_publisher, owner="owner", publisher=EPR.address)
     assert [one.id for one in await store.submit(of_publisher)] == ["0"]
     assert await store.submit(partial(of_publisher, owner="other")) == []
-
-
-@on_each_store
-async def test_from_tables_that_did_not_know_owners(store_url: str) -> None:
-    engine = create_engine(store_url.replace("postgresql://", "postgresql+psycopg://"))
-    upgrade(engine, "0007")
-    definition = {"version": "wsn-1.3", "soap": "V1_2", "wsa": "V2005_08", "topics": []}
-    reference = write_reference(EPR)
-    with engine.begin() as connection:
-        for name, owner in (("a", "me"), ("b", "me"), ("c", "you")):
-            connection.execute(
-                text(
-                    "INSERT INTO sources (id, definition, wanted, standing)"
-                    " VALUES (:id, :definition, 'on', '{}')"
-                ),
-                {"id": name, "definition": json.dumps({"owner": owner})},
-            )
-        for name, publisher in (("d", reference), ("e", None)):
-            told = {**definition, "publisher": publisher, "demand": publisher is not None}
-            connection.execute(
-                text(
-                    "INSERT INTO registrations (id, key, owner, definition, created)"
-                    " VALUES (:id, :id, 'me', :definition, 1.5)"
-                ),
-                {"id": name, "definition": json.dumps(told)},
-            )
-    engine.dispose()
-    store = Store(store_url)
-    await store.start()
-    try:
-        row = SourceRow(source("new", "me"))
-        insert = partial(sources.insert, row=row, of_owner=2, in_all=9)
-        assert not await store.submit(insert)
-        assert await store.submit(partial(insert, row=SourceRow(source("new", "you"))))
-        find = partial(registrations.of_publisher, owner="me", publisher=EPR.address)
-        [found] = await store.submit(find)
-        assert (found.id, found.request.publisher) == ("d", EPR)
-    finally:
-        await store.close()
 
 
 TIMES = st.none() | st.floats(0, 4e9)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import Connection, create_engine, event
+from sqlalchemy import Connection, event
 
 from gateway.delivery import backlog as module
 from gateway.model.deaths import Death, DeathReason
@@ -20,7 +20,6 @@ from gateway.store.burials import CHARGED, Overflow
 from gateway.store.dead_letter_counts import Buried
 from gateway.store.dead_letters import ALL, Selection
 from gateway.store.held import HeldRow
-from gateway.store.migrations import upgrade
 from mediation.rendering import delivery_id
 from tests.gateway.web.test_api import SPEAKER, metrics
 from tests.rigs.consumers import Consumers
@@ -195,33 +194,6 @@ async def test_slices_are_bounded_and_miss_nothing(
     assert sum(seen) == 18 and len(seen) > 4
     assert [death.died for death in left if death.subscription == "b"] == [1.0, 3.0]
     assert len(left) == 22
-
-
-@on_each_store
-async def test_from_tables_that_did_not_know_the_bytes(store_url: str) -> None:
-    engine = create_engine(store_url.replace("postgresql://", "postgresql+psycopg://"))
-    upgrade(engine, "0004")
-    engine.dispose()
-    for statement in (
-        "INSERT INTO messages VALUES (7, 's', 'i', 'body', '{\"ws_topic\": \"{urn:a}storms\"}', 4)",
-        "INSERT INTO messages VALUES "
-        r"""(8, 's', 'j', 'body', '{"ws_topic": "t", "x": "a\u0000\ud800"}', 4)""",
-        "INSERT INTO held VALUES ('x', 1, 7, 4, 0, 0, 0, 0, 0), ('x', 2, 8, 4, 0, 0, 0, 0, 0)",
-        "INSERT INTO dead_letters (subscription, owner, message, delivery_id, reason, answer, "
-        "attempts, since, died) VALUES ('y', 'me', 7, 'd', 'rejected', '', 1, 0, 1), "
-        "('z', 'me', 7, 'd', 'rejected', '', 1, 0, 1)",
-    ):
-        execute(store_url, statement.replace(":", "\\:"))
-    store = Store(store_url)
-    await store.start()
-    assert await store.submit(dead_letter_counts.by_owner) == {"me": 4 + 2 * CHARGED}
-    assert (await store.submit(totals.overall))[2].error == 0
-    await store.close()
-    found = execute(store_url, "SELECT number, topic FROM messages")
-    topics = {row[0]: row[1] for row in found}
-    assert topics[7] == "{urn:a}storms"
-    assert topics[8] in ("t", None)  # PostgreSQL has no text for all of that JSON.
-    check_store(store_url)
 
 
 async def test_the_oldest_letters_of_who_has_most_go_first(tmp_path: Path) -> None:
