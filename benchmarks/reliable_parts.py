@@ -22,10 +22,10 @@ from typing import Any, TypeVar
 from benchmarks.machine import describe, pin
 from benchmarks.reliable import ACTION, BODY, POLICY, stores
 from gateway.client.reliable import Receiver, ReliableClient
+from gateway.reliability.batch_delivery import deliver_some
 from gateway.reliability.batches import Acknowledging, Arrived
 from gateway.reliability.connection_answers import Came, acknowledging, together
 from gateway.reliability.endpoint import Endpoint
-from gateway.reliability.invoker import deliver_some
 from gateway.reliability.source_worker import Work
 from gateway.reliability.values import Outgoing, Reply
 

@@ -16,7 +16,7 @@ from gateway.reliability.batches import (
 )
 from gateway.reliability.destination_worker import watch
 from gateway.reliability.immediate_sending import send_at_once
-from gateway.reliability.invoker import deliver
+from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Channel, Manners, Party, requests_of
 from gateway.reliability.receiving import receive
 from gateway.reliability.records import OutgoingSequence
@@ -262,7 +262,7 @@ class Endpoint:
 
 
 def _deliver(party: Party, identifier: str, now: float) -> list[Outgoing]:
-    deliver(party, identifier, now)
+    Invoker(party, identifier, now).deliver()
     return []
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from gateway.reliability import destination, sequence_end, source, source_input
 from gateway.reliability.back_channel import alone, may_answer, reply_to
-from gateway.reliability.invoker import deliver
+from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import (
     Party,
     anonymous,
@@ -343,7 +343,7 @@ class Exchange:
         """Let the application have the message now."""
         party, now = self.party, self.now
         try:
-            deliver(party, awaited.identifier, now)
+            Invoker(party, awaited.identifier, now).deliver()
             self.ready = reply_to(party, awaited, now)
             if self.ready is None and not may_answer(party, awaited, now):
                 self.awaited = None  # It had nothing to say.

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
+from gateway.reliability.batch_delivery import deliver_some
 from gateway.reliability.batches import Acknowledging, Arrived
 from gateway.reliability.connection_answers import Came, acknowledging, together
 from gateway.reliability.destination_worker import watch
-from gateway.reliability.invoker import deliver_some
 from gateway.reliability.simulation import checks
 from gateway.reliability.simulation.diagrams import Line, drawn
 from gateway.reliability.simulation.disks import Crash, Disk, MemoryDisk, Row

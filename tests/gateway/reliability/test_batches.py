@@ -16,10 +16,10 @@ import pytest
 
 from filters import Refused
 from gateway.reliability import values
+from gateway.reliability.batch_delivery import deliver_some
 from gateway.reliability.batches import Acknowledging, Arrived
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.group_commit import MISSES, Part, together
-from gateway.reliability.invoker import deliver_some
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.source import Message
 from gateway.reliability.source_worker import Work

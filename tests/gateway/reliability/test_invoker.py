@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.reliability.destination import terminate
-from gateway.reliability.invoker import deliver
+from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Channel
 from gateway.reliability.source import Message
 from gateway.reliability.storage import Transaction
@@ -227,7 +227,7 @@ def test_nothing_is_looked_at_where_nothing_is_left() -> None:
     with ends.service.store.look() as look:
         [identifier] = look.invoker_due(ends.now, 10)
     before = ends.service.store.commits
-    assert deliver(ends.service.endpoint.party, identifier, ends.now) == 1
+    assert Invoker(ends.service.endpoint.party, identifier, ends.now).deliver() == 1
     assert ends.service.store.commits == before + 1
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from gateway.reliability import destination, destination_worker, group_commit, invoker, source
+from gateway.reliability import destination, destination_worker, group_commit, source
 from gateway.reliability.acknowledging import block_of
 from gateway.reliability.destination import Outcome
+from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Party
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
 from gateway.reliability.simulation import scenarios
@@ -85,13 +86,13 @@ def deliver_across_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reply_in_a_transaction_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reply is stored, even where what the application did is rolled back."""
-    reply = invoker._reply
+    reply = Invoker._reply
 
-    def apart(step: Step, *args: Any) -> None:
+    def apart(self: Invoker, step: Step, *args: Any) -> None:
         with begin(step.party, step.now) as own:
-            reply(own, *args)
+            reply(self, own, *args)
 
-    monkeypatch.setattr(invoker, "_reply", apart)
+    monkeypatch.setattr(Invoker, "_reply", apart)
 
 
 def acknowledge_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
