@@ -4,7 +4,7 @@ fetched by WS-MakeConnection."""
 from dataclasses import replace
 
 from gateway.reliability import acknowledging
-from gateway.reliability.destination import find
+from gateway.reliability.destination import Destination
 from gateway.reliability.party import Party, is_callable, reply_key
 from gateway.reliability.records import IncomingSequence
 from gateway.reliability.source import is_peer
@@ -99,7 +99,7 @@ def _acknowledgement(
     party: Party, identifier: str, now: float, owner: str | None, *, take: bool
 ) -> Outgoing | None:
     with begin(party, now) as step:
-        incoming = find(step, identifier, owner)
+        incoming = Destination(step, owner).find(identifier)
         if incoming is None or not incoming.unacknowledged:
             return None
         if take:

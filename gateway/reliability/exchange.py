@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field, replace
 
-from gateway.reliability import destination, sequence_end, source, source_input
+from gateway.reliability import sequence_end, source, source_input
 from gateway.reliability.back_channel import alone, may_answer, reply_to
+from gateway.reliability.destination import Destination, Outcome, create
 from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import (
     Party,
@@ -224,7 +225,7 @@ class Exchange:
             return
         gone = fault.name in (FaultName.SEQUENCE_TERMINATED, FaultName.UNKNOWN_SEQUENCE)
         with begin(self.party, self.now) as step:
-            incoming = destination.find(step, fault.identifier, self.owner)
+            incoming = Destination(step, self.owner).find(fault.identifier)
             if incoming is None:
                 return
             if gone and incoming.ended_at is None:
@@ -240,10 +241,12 @@ class Exchange:
                 if self.message.headers.relates_to is not None:
                     created(party, body, self.message.headers.relates_to, now, owner)
             case CloseSequence(identifier, last):
-                outcome = destination.close(party, identifier, last, now, owner=owner)
+                with begin(party, now) as step:
+                    outcome = Destination(step, owner).close(identifier, last)
                 self._ended(outcome, CloseSequenceResponse(identifier))
             case TerminateSequence(identifier, last):
-                outcome = destination.terminate(party, identifier, last, now, owner=owner)
+                with begin(party, now) as step:
+                    outcome = Destination(step, owner).terminate(identifier, last)
                 self._ended(outcome, TerminateSequenceResponse(identifier))
             case CloseSequenceResponse(identifier):
                 with begin(party, now) as step:
@@ -253,7 +256,7 @@ class Exchange:
                     source_input.terminated(step, identifier, owner)
 
     def _create(self, body: CreateSequence) -> None:
-        answer, self.sequence = destination.create(
+        answer, self.sequence = create(
             self.party,
             self.message,
             body,
@@ -267,7 +270,7 @@ class Exchange:
         else:
             self.body = answer
 
-    def _ended(self, outcome: destination.Outcome, answer: Body) -> None:
+    def _ended(self, outcome: Outcome, answer: Body) -> None:
         """Answer CloseSequence or TerminateSequence."""
         if outcome.fault is not None and outcome.fault.identifier is not None:
             if self._ended_by_destination(outcome.fault.identifier):
@@ -311,10 +314,11 @@ class Exchange:
         return True
 
     def _in_sequence(self, header: SequenceHeader) -> None:
-        party, message, now = self.party, self.message, self.now
-        outcome = destination.receive(
-            party, message, header, self.octets, self.content_type, now, owner=self.owner
-        )
+        message = self.message
+        with begin(self.party, self.now) as step:
+            outcome = Destination(step, self.owner).receive(
+                message, header, self.octets, self.content_type
+            )
         self.sequence = outcome.sequence
         if outcome.acknowledgement:
             self.blocks.append(outcome.acknowledgement)
@@ -331,7 +335,7 @@ class Exchange:
         if is_anonymous(to.address):
             self.awaited = Awaited(header.identifier, message_id, header.number)
 
-    def _ask_again(self, outcome: destination.Outcome) -> None:
+    def _ask_again(self, outcome: Outcome) -> None:
         """Ask for what is missing where acknowledgements go."""
         assert outcome.sequence is not None
         if is_callable(outcome.sequence.acks_to):
@@ -360,7 +364,8 @@ class Exchange:
         return reply_endpoint(self.message, offered=offered)
 
     def _asked(self, identifier: str) -> None:
-        outcome = destination.acknowledge(self.party, identifier, self.now, owner=self.owner)
+        with begin(self.party, self.now) as step:
+            outcome = Destination(step, self.owner).acknowledge(identifier)
         if outcome.fault is not None:
             self.fault = self.fault or outcome.fault
         elif outcome.acknowledgement:

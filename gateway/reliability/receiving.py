@@ -4,12 +4,13 @@ then it is answered."""
 from dataclasses import replace
 
 from filters import Reason, Refused
-from gateway.reliability import destination
 from gateway.reliability.back_channel import fetch
+from gateway.reliability.destination import Destination
 from gateway.reliability.exchange import Exchange, outgoing_fault
 from gateway.reliability.party import Manners, Party
 from gateway.reliability.records import Wire
 from gateway.reliability.source_worker import pending_told
+from gateway.reliability.steps import begin
 from gateway.reliability.values import Reply
 from mediation.reliable_messaging import (
     CloseSequence,
@@ -61,7 +62,8 @@ def receive(
         fault = refused.fault
         if fault.name is FaultName.MESSAGE_NUMBER_ROLLOVER and not rm.rules.closes:
             # 1.1 may go on with what it has.
-            destination.terminate(party, fault.identifier or "", None, now, owner=owner)
+            with begin(party, now) as step:
+                Destination(step, owner).terminate(fault.identifier or "", None)
         return Reply(outgoing_fault(Wire(rm, wsa, soap), fault, message_id), fault=True)
     if message.sequence is not None and isinstance(message.body, _NEVER_IN_SEQUENCE):
         raise Refused(

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from gateway.reliability import destination, destination_worker, group_commit, source
+from gateway.reliability import destination, destination_worker, exchange, group_commit, source
 from gateway.reliability.acknowledging import block_of
-from gateway.reliability.destination import Outcome
 from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Party
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
@@ -27,20 +26,22 @@ from mediation.reliable_messaging.policy import Policy, Verdict
 SEEDS = 400
 
 
+@contextmanager
+def hasty(party: Party, now: float) -> Iterator[Step]:
+    """A transaction whose failed commit nobody hears of."""
+    done = False
+    try:
+        with begin(party, now) as step:
+            yield step
+            done = True
+    except StorageUnavailable:
+        if not done:
+            raise
+
+
 def acknowledge_before_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is acknowledged may still be lost with the transaction."""
-
-    def receive(party: Any, message: Any, header: Any, *rest: Any, owner: str | None) -> Outcome:
-        envelope, content_type, now = rest
-        outcome = Outcome()
-        try:
-            with begin(party, now) as step:
-                outcome = destination._receive(step, message, header, envelope, content_type, owner)
-        except StorageUnavailable:
-            pass
-        return outcome
-
-    monkeypatch.setattr(destination, "receive", receive)
+    monkeypatch.setattr(exchange, "begin", hasty)
 
 
 def forget_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,18 +124,6 @@ def keep_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def acknowledge_before_the_shared_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """What several parts said is sent, even where their commit fails."""
-
-    @contextmanager
-    def hasty(party: Party, now: float) -> Iterator[Step]:
-        began = False
-        try:
-            with begin(party, now) as step:
-                began = True
-                yield step
-        except StorageUnavailable:
-            if not began:
-                raise
-
     monkeypatch.setattr(group_commit, "begin", hasty)
 
 
