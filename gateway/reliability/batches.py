@@ -10,7 +10,7 @@ from gateway.reliability.exchange import Exchange
 from gateway.reliability.group_commit import Part, find_all, outcome, together
 from gateway.reliability.party import Manners, Party, requests_of
 from gateway.reliability.receiving import hushed, receive
-from gateway.reliability.source_input import acknowledged_all
+from gateway.reliability.source_input import acknowledge_all_plain
 from gateway.reliability.source_worker import Work, act, act_beside, sends_messages
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import Transaction, in_key_order
@@ -153,7 +153,7 @@ def _acknowledge_plain(
     try:
         with begin(party, now) as step:
             keys = in_key_order(find_all(step.tx.outgoing, said))
-            taken = acknowledged_all(step, [(key, said[key][1]) for key in keys])
+            taken = acknowledge_all_plain(step, [(key, said[key][1]) for key in keys])
     except Exception:  # Whoever takes each for itself finds out.
         return frozenset()
     return frozenset(said[key][0] for key, was in zip(keys, taken, strict=True) if was)

@@ -13,8 +13,8 @@ from gateway.reliability.records import (
     Wire,
     changed,
 )
-from gateway.reliability.source import accepted
-from gateway.reliability.source_input import replied
+from gateway.reliability.source import Source
+from gateway.reliability.source_input import SourceInput
 from gateway.reliability.steps import Step, begin, due_now
 from gateway.reliability.storage import Taken
 from mediation.model.messages import EndpointReference
@@ -204,8 +204,7 @@ class Destination:
             expires_at = step.now + policy.lifetime(
                 offer.expires.total_seconds() if offer.expires else None
             )
-            accepted(
-                step,
+            Source(step).accept_offer(
                 identifier,
                 offer.identifier,
                 wire,
@@ -270,7 +269,9 @@ class Destination:
     def _relate(self, sequence: IncomingSequence, message: ReliableMessage) -> None:
         """Take a reply as the end of its request, which is not sent again."""
         if sequence.opposite is not None and message.headers.relates_to is not None:
-            replied(self._step, sequence.opposite, message.headers.relates_to)
+            SourceInput(self._step, self._owner).take_reply(
+                sequence.opposite, message.headers.relates_to
+            )
 
     def _late(self, sequence: IncomingSequence, header: SequenceHeader) -> Outcome:
         """Answer from the tombstone: what is known is acknowledged in 1.1."""

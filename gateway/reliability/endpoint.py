@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gateway.reliability import source
 from gateway.reliability.back_channel import fetch, may_answer, reply_to
 from gateway.reliability.batches import (
     Acknowledging,
@@ -20,7 +19,7 @@ from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Channel, Manners, Party, requests_of
 from gateway.reliability.receiving import receive
 from gateway.reliability.records import OutgoingSequence
-from gateway.reliability.source import Message, Sent
+from gateway.reliability.source import Message, Sent, Source, takes_messages
 from gateway.reliability.source_worker import Work, act, handed_over
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import Conflict, StorageUnavailable, Transaction
@@ -54,7 +53,7 @@ class Endpoint:
         Raises:
             SourceFull: Too much waits already; nothing was changed.
         """
-        return source.send(Step(self.party, tx, now), name, channel, message)
+        return Source(Step(self.party, tx, now)).send(name, channel, message)
 
     def send_at_once(
         self, tx: Transaction, now: float, name: str, channel: Channel, message: Message
@@ -73,7 +72,7 @@ class Endpoint:
         Returns:
             Whether there was one that took messages.
         """
-        return source.end(Step(self.party, tx, now), name, channel)
+        return Source(Step(self.party, tx, now)).end(name, channel)
 
     def received(
         self,
@@ -256,7 +255,7 @@ class Endpoint:
                     with begin(self.party, now) as step:
                         sequence = step.tx.outgoing.find(seen.key)
                         if sequence is not None and _is_left(sequence):
-                            source.end_sequence(step, replace(sequence, due_at=now))
+                            Source(step).end_sequence(replace(sequence, due_at=now))
                             ended += 1
             after = page[-1].key
 
@@ -271,4 +270,4 @@ def _act(party: Party, key: str, now: float) -> list[Outgoing]:
 
 
 def _is_left(sequence: OutgoingSequence) -> bool:
-    return sequence.identifier is not None and source.takes_messages(sequence)
+    return sequence.identifier is not None and takes_messages(sequence)

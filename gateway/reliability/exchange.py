@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from gateway.reliability import sequence_end, source, source_input
+from gateway.reliability import sequence_end
 from gateway.reliability.back_channel import alone, may_answer, reply_to
 from gateway.reliability.destination import Destination, Outcome, create
 from gateway.reliability.invoker import Invoker
@@ -15,7 +15,9 @@ from gateway.reliability.party import (
     reply_key,
 )
 from gateway.reliability.records import IncomingSequence, Wire
-from gateway.reliability.sequence_creation import created
+from gateway.reliability.sequence_creation import take_create_response
+from gateway.reliability.source import Source, is_peer
+from gateway.reliability.source_input import SourceInput
 from gateway.reliability.steps import Step, begin, telling
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Awaited, Delivered, NoticeKind, Outgoing, Reply
@@ -168,7 +170,7 @@ class Exchange:
         """
         taken = True
         with telling(self.party, self.now) as step:
-            found = source_input.replied(step, key, relates_to, alone=True)
+            found = SourceInput(step, self.owner).take_reply(key, relates_to, alone=True)
             if found is None:
                 return True  # It came before, or is none.
             sequence, number = found
@@ -193,7 +195,7 @@ class Exchange:
     def _acknowledged(self, said: Acknowledgement) -> None:
         fault = None
         with telling(self.party, self.now) as step:
-            fault = source_input.acknowledged(step, said, self.owner)
+            fault = SourceInput(step, self.owner).acknowledge(said)
             if fault is not None and fault.name is FaultName.INVALID_ACKNOWLEDGEMENT:
                 self._complain(step, said)
         if fault is None or self.message.rm is None:
@@ -218,9 +220,9 @@ class Exchange:
             if fault.name is FaultName.CREATE_SEQUENCE_REFUSED:
                 if relates_to is not None:
                     why = f"the destination refused it: {fault.reason}"
-                    source_input.refused(step, id_to_keep(relates_to), why, self.owner)
+                    SourceInput(step, self.owner).take_refusal(id_to_keep(relates_to), why)
                 return
-            ours = source_input.faulted(step, fault, self.owner)
+            ours = SourceInput(step, self.owner).take_fault(fault)
         if ours or fault.identifier is None:
             return
         gone = fault.name in (FaultName.SEQUENCE_TERMINATED, FaultName.UNKNOWN_SEQUENCE)
@@ -239,7 +241,7 @@ class Exchange:
                 self._create(body)
             case CreateSequenceResponse():
                 if self.message.headers.relates_to is not None:
-                    created(party, body, self.message.headers.relates_to, now, owner)
+                    take_create_response(party, body, self.message.headers.relates_to, now, owner)
             case CloseSequence(identifier, last):
                 with begin(party, now) as step:
                     outcome = Destination(step, owner).close(identifier, last)
@@ -250,10 +252,10 @@ class Exchange:
                 self._ended(outcome, TerminateSequenceResponse(identifier))
             case CloseSequenceResponse(identifier):
                 with begin(party, now) as step:
-                    source_input.closed(step, identifier, owner)
+                    SourceInput(step, owner).take_close_response(identifier)
             case TerminateSequenceResponse(identifier):
                 with telling(party, now) as step:
-                    source_input.terminated(step, identifier, owner)
+                    SourceInput(step, owner).take_terminate_response(identifier)
 
     def _create(self, body: CreateSequence) -> None:
         answer, self.sequence = create(
@@ -304,13 +306,13 @@ class Exchange:
         """Take it that the destination ends one of our sequences."""
         with telling(self.party, self.now) as step:
             sequence = step.tx.outgoing.find_identified(identifier)
-            if sequence is None or not source.is_peer(sequence, self.owner):
+            if sequence is None or not is_peer(sequence, self.owner):
                 return False
             if sequence.ended_at is None:
                 if sequence.count:
-                    source.give_up(step, sequence, "the destination ended it")
+                    Source(step).give_up(sequence, "the destination ended it")
                 else:
-                    source.finish(step, sequence)
+                    Source(step).finish(sequence)
         return True
 
     def _in_sequence(self, header: SequenceHeader) -> None:

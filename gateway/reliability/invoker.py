@@ -14,7 +14,7 @@ from gateway.reliability.records import (
     changed,
 )
 from gateway.reliability.sequence_end import finish_replies
-from gateway.reliability.source import Message, SourceFull, append, takes_messages
+from gateway.reliability.source import Message, Source, SourceFull, takes_messages
 from gateway.reliability.steps import Step, begin, due_now
 from gateway.reliability.storage import Conflict, StorageUnavailable
 from gateway.reliability.values import (
@@ -171,7 +171,7 @@ class Invoker:
             wire = Wire(request.rm, request.headers.wsa or reply_to.wsa, request.soap)
             sequence = _sequence_for_replies(step, key, wire, reply_to)
         if sequence is not None and takes_messages(sequence):
-            append(step, sequence, message)
+            Source(step).append(sequence, message)
         else:
             step.tell(NoticeKind.UNANSWERED, self._identifier)
 

@@ -8,7 +8,7 @@ from gateway.reliability import acknowledging
 from gateway.reliability.destination import new_buffer
 from gateway.reliability.party import Party, is_callable
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
-from gateway.reliability.source import give_up, is_peer
+from gateway.reliability.source import Source, is_peer
 from gateway.reliability.steps import Step, begin, telling
 from gateway.reliability.storage import Taken
 from gateway.reliability.values import NoticeKind
@@ -18,7 +18,7 @@ from mediation.reliable_messaging.machines import DestinationState, SourceEvent,
 from mediation.soap.addressing import id_to_keep
 
 
-def created(
+def take_create_response(
     party: Party, response: CreateSequenceResponse, relates_to: str, now: float, owner: str | None
 ) -> None:
     """Take CreateSequenceResponse. One that comes twice, or of a stranger, changes nothing."""
@@ -34,7 +34,9 @@ def created(
         with telling(party, now) as step:
             sequence = step.tx.outgoing.find(seen.key)
             if _awaits(sequence, seen, owner):
-                give_up(step, sequence, "the destination gave it the identifier of another one")
+                Source(step).give_up(
+                    sequence, "the destination gave it the identifier of another one"
+                )
 
 
 def _take(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gateway.reliability import acknowledging
 from gateway.reliability.party import is_callable, is_fetched, reply_key
 from gateway.reliability.records import IncomingSequence, InvokerBuffer
-from gateway.reliability.source import end_sequence, finish
+from gateway.reliability.source import Source
 from gateway.reliability.steps import Step
 from gateway.reliability.values import NoticeKind
 from mediation.reliable_messaging import IncompleteBehaviour
@@ -112,7 +112,7 @@ def finish_replies(step: Step, identifier: str) -> None:
     """End the sequence of the replies: the application has had the last request."""
     replies = step.tx.outgoing.find(reply_key(identifier))
     if replies is not None:
-        end_sequence(step, replies)
+        Source(step).end_sequence(replies)
 
 
 def end_anonymous_replies(step: Step, sequence: IncomingSequence) -> None:
@@ -121,4 +121,4 @@ def end_anonymous_replies(step: Step, sequence: IncomingSequence) -> None:
     if replies is None or replies.ended_at is not None:
         return
     if not is_callable(replies.target) and not is_fetched(replies.target):
-        finish(step, replies)
+        Source(step).finish(replies)

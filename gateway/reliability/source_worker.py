@@ -20,7 +20,7 @@ from gateway.reliability.records import (
     OutgoingSequence,
     changed,
 )
-from gateway.reliability.source import finish, give_up
+from gateway.reliability.source import Source
 from gateway.reliability.source_input import awaiting
 from gateway.reliability.steps import Step, begin, put_off, soonest
 from gateway.reliability.storage import StorageUnavailable
@@ -164,7 +164,7 @@ class _Look:
             if sequence.count or not sequence.identifier:
                 self._give_up("it expired")
             else:
-                finish(self.step, sequence)
+                Source(self.step).finish(sequence)
             return
         due = self._unfetched() if is_fetched(sequence.target) else None
         if self.sequence.ended_at is None and (is_callable(sequence.target) or self.fetching):
@@ -184,9 +184,9 @@ class _Look:
         if until > now:
             return until
         if sequence.count:
-            give_up(self.step, sequence, "nobody fetches its messages")
+            Source(self.step).give_up(sequence, "nobody fetches its messages")
         else:
-            finish(self.step, sequence)
+            Source(self.step).finish(sequence)
         self.sequence = replace(sequence, ended_at=now)
         return None
 
@@ -325,7 +325,7 @@ class _Look:
         else:
             self._add(body, message_id=self.step.party.new_id(), ends=True)
             if self.fetching:  # Nobody tells whether what was fetched arrived.
-                finish(self.step, self.sequence)
+                Source(self.step).finish(self.sequence)
                 self.sequence = replace(self.sequence, ended_at=self.step.now)
         return self.sequence.next_at
 
@@ -338,7 +338,7 @@ class _Look:
         policy = self.step.party.policy
         if policy.gives_up(sequence.tries):
             if sequence.count == 0 and sequence.state is not SourceState.IDLE:
-                finish(self.step, sequence)  # Only its end was never answered.
+                Source(self.step).finish(sequence)  # Only its end was never answered.
                 self.sequence = replace(sequence, ended_at=now)
             else:
                 self._give_up(SILENT)
@@ -423,7 +423,7 @@ def abandon(
     step: Step, sequence: OutgoingSequence, why: str, *, blocks: bytes = b""
 ) -> list[Outgoing]:
     """Give the sequence up; what tells the destination once, so that it need not wait."""
-    give_up(step, sequence, why)
+    Source(step).give_up(sequence, why)
     if sequence.identifier is None or not is_callable(sequence.target):
         return []
     body = TerminateSequence(sequence.identifier, sequence.next_number - 1 or None)
@@ -482,7 +482,7 @@ def handed_over(party: Party, key: str, now: float) -> None:
         if sequence is None or sequence.ended_at is not None:
             return
         if sequence.state is SourceState.COMPLETE:
-            finish(step, sequence)
+            Source(step).finish(sequence)
 
 
 def pending_told(party: Party, key: str, now: float) -> None:

@@ -52,10 +52,9 @@ from gateway.reliability.immediate_sending import send_at_once
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.source import (
-    end_sequence,
+    Source,
     is_key_of,
     keys_upto,
-    send,
     takes_messages,
 )
 from gateway.reliability.steps import Step
@@ -347,7 +346,7 @@ class ReliableClient(End):
             with self.store.transaction() as tx:
                 found = tx.outgoing.find(sequence.key)
                 if found is not None and takes_messages(found):
-                    end_sequence(Step(self._endpoint.party, tx, time.time()), found)
+                    Source(Step(self._endpoint.party, tx, time.time())).end_sequence(found)
                     ended += 1
         self._workers.wake()
         return ended
@@ -436,7 +435,7 @@ class ReliableClient(End):
                 if outgoing is not None:
                     at_once.append(outgoing)
             else:
-                sent = send(step, each.name, each.channel, each.message)
+                sent = Source(step).send(each.name, each.channel, each.message)
             if len(self._open) >= KEPT:
                 self._open.clear()
             self._open[each.place] = sent.key

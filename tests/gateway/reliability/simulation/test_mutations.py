@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.reliability import destination, destination_worker, exchange, group_commit, source
+from gateway.reliability import destination, destination_worker, exchange, group_commit
 from gateway.reliability.acknowledging import block_of
 from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Party
@@ -17,7 +17,7 @@ from gateway.reliability.records import IncomingSequence, OutgoingSequence
 from gateway.reliability.simulation import scenarios
 from gateway.reliability.simulation.run import simulate
 from gateway.reliability.simulation.scenarios import Exchange, Scenario
-from gateway.reliability.source import Message, Sent
+from gateway.reliability.source import Message, Sent, Source
 from gateway.reliability.steps import Step, begin, sharing
 from gateway.reliability.storage import StorageUnavailable
 from mediation.reliable_messaging import Ranges
@@ -57,17 +57,17 @@ def forget_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def number_outside_the_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     """A number is used up, even where the transaction is rolled back."""
-    append = source.append
+    append = Source.append
     used: dict[str, int] = {}
 
-    def counted(step: Step, sequence: OutgoingSequence, message: Message) -> Sent:
+    def counted(self: Source, sequence: OutgoingSequence, message: Message) -> Sent:
         number = max(used.get(sequence.key, 0) + 1, sequence.next_number)
         if sequence.next_number > 1:  # The first message makes the sequence.
             used[sequence.key] = number
             sequence = replace(sequence, next_number=number)
-        return append(step, sequence, message)
+        return append(self, sequence, message)
 
-    monkeypatch.setattr(source, "append", counted)
+    monkeypatch.setattr(Source, "append", counted)
 
 
 def drop_the_tombstone(monkeypatch: pytest.MonkeyPatch) -> None:
