@@ -24,7 +24,11 @@ from benchmarks.reliable import ACTION, BODY, POLICY, stores
 from gateway.client.reliable import Receiver, ReliableClient
 from gateway.reliability.batch_delivery import deliver_some
 from gateway.reliability.batches import Acknowledging, Arrived
-from gateway.reliability.connection_answers import Came, acknowledging, together
+from gateway.reliability.connection_answers import (
+    ConnectionAnswer,
+    acknowledgement_in,
+    largest_of_each,
+)
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.source_worker import Work
 from gateway.reliability.values import Outgoing, Reply
@@ -98,13 +102,13 @@ class Sides:
             if reply.answer is None:
                 continue
             envelope = reply.answer.envelope
-            came = Came(outgoing, envelope, "application/soap+xml")
-            answer = self.part("read answers", partial(acknowledging, came))
+            came = ConnectionAnswer(outgoing, envelope, "application/soap+xml")
+            answer = self.part("read answers", partial(acknowledgement_in, came))
             if answer is None:
                 self.source.sent(outgoing, time.time(), delivered=True, answer=envelope)
             else:
                 answers.append(answer)
-        take = partial(self.source.acknowledged_all, together(answers), time.time())
+        take = partial(self.source.acknowledged_all, largest_of_each(answers), time.time())
         self.part("acknowledge", take)
 
     def close(self) -> None:

@@ -3,7 +3,7 @@ fetched by WS-MakeConnection."""
 
 from dataclasses import replace
 
-from gateway.reliability import acknowledging
+from gateway.reliability import acknowledgements
 from gateway.reliability.destination import Destination
 from gateway.reliability.party import Party, is_callable, reply_key
 from gateway.reliability.records import IncomingSequence
@@ -26,7 +26,7 @@ def reply_to(party: Party, awaited: Awaited, now: float) -> Outgoing | None:
         if incoming is None:
             return None
         elsewhere = is_callable(incoming.acks_to)
-        block = b"" if elsewhere else acknowledging.block_of(step, incoming)
+        block = b"" if elsewhere else acknowledgements.block_of(step, incoming)
         key = reply_key(awaited.identifier)
         sequence = step.tx.outgoing.find(key)
         message = step.tx.outgoing.message_relating(key, id_to_keep(awaited.message_id))
@@ -51,7 +51,7 @@ def may_answer(party: Party, awaited: Awaited, now: float) -> bool:
 
 
 def _told(step: Step, incoming: IncomingSequence) -> None:
-    after = acknowledging.told(step, incoming)
+    after = acknowledgements.on_its_way(step, incoming)
     if after is not incoming:
         step.tx.incoming.put(after)
 
@@ -109,7 +109,7 @@ def _acknowledgement(
 
 def acknowledgement_alone(step: Step, incoming: IncomingSequence) -> Outgoing:
     """A message that is only there to acknowledge."""
-    return alone(incoming, acknowledging.block_of(step, incoming))
+    return alone(incoming, acknowledgements.block_of(step, incoming))
 
 
 def alone(incoming: IncomingSequence, block: bytes, label: str = "Acknowledgement") -> Outgoing:

@@ -7,7 +7,7 @@ from typing import Any
 
 from filters import Refused
 from gateway.reliability.exchange import Exchange
-from gateway.reliability.group_commit import Part, find_all, outcome, together
+from gateway.reliability.group_commit import Part, find_all, outcome, run_together
 from gateway.reliability.party import Manners, Party, requests_of
 from gateway.reliability.receiving import hushed, receive
 from gateway.reliability.source_input import acknowledge_all_plain
@@ -73,7 +73,7 @@ def receive_all(
         Part(partial(_taken, exchange), incoming=(key,), invoker=(key,))
         for key, _, exchange in plain
     ]
-    done = together(party, now, parts)
+    done = run_together(party, now, parts)
     _say_once([(key, taken) for (key, _, _), taken in zip(plain, done, strict=True)])
     for (_, at, _), taken in zip(plain, done, strict=True):
         replies[at] = taken if isinstance(taken, Exception) else outcome(party, taken.finish)
@@ -134,7 +134,7 @@ def acknowledge_all(
         exchange = partial(Exchange, party, each.message, each.octets, now, *way)
         parts.append(Part(partial(_taken, exchange), outgoing=(each.key,)))
     taken: dict[int, Exchange | Exception]
-    taken = dict(zip(ordered, together(party, now, parts), strict=True))
+    taken = dict(zip(ordered, run_together(party, now, parts), strict=True))
     replies: list[Reply | Exception] = [Reply()] * len(answers)
     for at, found in taken.items():
         replies[at] = found if isinstance(found, Exception) else outcome(party, found.finish)
@@ -181,7 +181,7 @@ def act_all(party: Party, limits: Mapping[str, int], now: float) -> dict[str, Wo
         for key in first
     ]
     read = partial(_read_due, party, now, limits, first)
-    done: dict[str, Any] = dict(zip(first, together(party, now, looks, read), strict=True))
+    done: dict[str, Any] = dict(zip(first, run_together(party, now, looks, read), strict=True))
     # What goes the other way is locked before them, and has to be known for that.
     opposites |= {key: found for key, found in done.items() if isinstance(found, str)}
     beside = [key for key in in_key_order(limits) if opposites[key] is not None]
@@ -197,7 +197,7 @@ def act_all(party: Party, limits: Mapping[str, int], now: float) -> dict[str, Wo
         if (opposite := opposites[key]) is not None
     ]
     read = partial(_read_due, party, now, limits, beside)
-    done |= dict(zip(beside, together(party, now, parts, read), strict=True))
+    done |= dict(zip(beside, run_together(party, now, parts, read), strict=True))
     return {
         key: done[key]
         if done[key] is not None

@@ -1,5 +1,5 @@
-"""Answers on connections, those of one sequence together: an acknowledgement says all that was
-acknowledged before, so that of several the largest is taken."""
+"""Pick the acknowledgements out of answers on connections, and of each sequence the largest: it
+says all that was acknowledged before."""
 
 from collections.abc import Iterable
 
@@ -14,8 +14,8 @@ SHORT = 16_384
 
 
 @checked_dataclass(frozen=True, slots=True)
-class Came:
-    """What came back for something that was sent.
+class ConnectionAnswer:
+    """The answer on a connection to something that was sent.
 
     Attributes:
         envelope: None: the answer was empty.
@@ -26,9 +26,9 @@ class Came:
     content_type: str
 
 
-def acknowledging(came: Came) -> Acknowledging | None:
-    """What came, if it is an acknowledgement, and nothing else, and nothing hangs on it."""
-    envelope, outgoing = came.envelope, came.outgoing
+def acknowledgement_in(answer: ConnectionAnswer) -> Acknowledging | None:
+    """The acknowledgement that an answer is; None where it says anything else, too."""
+    envelope, outgoing = answer.envelope, answer.outgoing
     if envelope is None or outgoing.ends or outgoing.key is None or len(envelope) > SHORT:
         return None
     try:
@@ -45,8 +45,8 @@ def acknowledging(came: Came) -> Acknowledging | None:
     return None if said.final or said.nacks else Acknowledging(outgoing.key, message, envelope)
 
 
-def together(answers: Iterable[Acknowledging]) -> list[Acknowledging]:
-    """*answers* without those that another one contains."""
+def largest_of_each(answers: Iterable[Acknowledging]) -> list[Acknowledging]:
+    """*answers* without those that another one of the same sequence contains."""
     kept: list[Acknowledging] = []
     largest: dict[tuple[str, str], Acknowledging] = {}
     for each in answers:

@@ -4,7 +4,7 @@ answered. An answer goes when the transaction is committed."""
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from gateway.reliability import acknowledging, sequence_end
+from gateway.reliability import acknowledgements, sequence_end
 from gateway.reliability.party import Offers, Party, empty_key, is_callable, reply_key
 from gateway.reliability.records import (
     IncomingSequence,
@@ -196,7 +196,7 @@ class Destination:
             lifetime=lifetime,
             peer=peer or None if self._owner is None else None,
         )
-        sequence = acknowledging.planned(step, sequence)
+        sequence = acknowledgements.with_due_time(step, sequence)
         step.tx.incoming.put(sequence)
         step.tx.invoker.put(new_buffer(sequence))
         if offer is not None:
@@ -256,7 +256,7 @@ class Destination:
         at_once = asked or header.last
         nack = b""
         if step.party.nacks and not at_once:
-            nack = acknowledging.nack_of(sequence, header.number)
+            nack = acknowledgements.nack_of(sequence, header.number)
         sequence = _with_number(sequence, header)
         self._fill(sequence, buffer, InvokerMessage(header.number, envelope, content_type))
         outcome = self._seen(sequence, at_once=at_once, known=False)
@@ -288,7 +288,7 @@ class Destination:
         """Refuse a message of a sequence that is closed, and say what came before."""
         return Outcome(
             RmFault(FaultName.SEQUENCE_CLOSED, sequence.identifier),
-            acknowledging.block_of(self._step, sequence),
+            acknowledgements.block_of(self._step, sequence),
             sequence=sequence,
         )
 
@@ -327,10 +327,12 @@ class Destination:
             ack_at = step.now
             if not at_once:
                 ack_at = policy.acknowledge_at(sequence.unacknowledged, sequence.ack_at, step.now)
-            sequence = acknowledging.planned(step, sequence, last_seen=step.now, ack_at=ack_at)
+            sequence = acknowledgements.with_due_time(
+                step, sequence, last_seen=step.now, ack_at=ack_at
+            )
         else:
-            block = acknowledging.block_of(step, sequence)
-            sequence = acknowledging.planned(
+            block = acknowledgements.block_of(step, sequence)
+            sequence = acknowledgements.with_due_time(
                 step, sequence, last_seen=step.now, unacknowledged=0, ack_at=None
             )
         step.tx.incoming.put(sequence)
@@ -353,7 +355,9 @@ class Destination:
         if sequence.ended_at is None:
             step = self._step
             sequence = sequence_end.close(step, replace(sequence, last_seen=step.now), last)
-            sequence = acknowledging.planned(step, replace(sequence, unacknowledged=0, ack_at=None))
+            sequence = acknowledgements.with_due_time(
+                step, replace(sequence, unacknowledged=0, ack_at=None)
+            )
             step.tx.incoming.put(sequence)
         return self._last_word(sequence)
 
@@ -368,7 +372,7 @@ class Destination:
         return self._last_word(sequence)
 
     def _last_word(self, sequence: IncomingSequence) -> Outcome:
-        return Outcome(None, acknowledging.block_of(self._step, sequence), sequence=sequence)
+        return Outcome(None, acknowledgements.block_of(self._step, sequence), sequence=sequence)
 
 
 def new_buffer(sequence: IncomingSequence) -> InvokerBuffer:

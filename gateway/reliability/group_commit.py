@@ -44,7 +44,7 @@ class _Broken(Exception):
     """One of several pieces of work failed, and with it the transaction of all."""
 
 
-def together(
+def run_together(
     party: Party,
     now: float,
     parts: Sequence[Part[T]],

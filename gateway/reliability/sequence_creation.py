@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TypeGuard
 from urllib.parse import urlsplit
 
-from gateway.reliability import acknowledging
+from gateway.reliability import acknowledgements
 from gateway.reliability.destination import new_buffer
 from gateway.reliability.party import Party, is_callable
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
@@ -118,5 +118,5 @@ def _make(step: Step, outgoing: OutgoingSequence, offered: str, acks_to: Endpoin
         expires_at=step.now + policy.expiry,
         last_seen=step.now,
     )
-    step.tx.incoming.put(acknowledging.planned(step, sequence))
+    step.tx.incoming.put(acknowledgements.with_due_time(step, sequence))
     step.tx.invoker.put(new_buffer(sequence))

@@ -4,7 +4,7 @@ incoming sequence."""
 
 from dataclasses import replace
 
-from gateway.reliability import acknowledging
+from gateway.reliability import acknowledgements
 from gateway.reliability.party import is_callable, is_fetched, reply_key
 from gateway.reliability.records import IncomingSequence, InvokerBuffer
 from gateway.reliability.source import Source
@@ -31,7 +31,7 @@ def close(step: Step, sequence: IncomingSequence, last: int | None) -> IncomingS
     """
     if sequence.closed:
         return sequence
-    if not acknowledging.is_over(sequence):
+    if not acknowledgements.is_over(sequence):
         ends_at = max(last or 0, sequence.received.highest)
         complete = sequence.received.is_all(ends_at)
         event = DestinationEvent.LMR_SC if complete else DestinationEvent.LMR_SNC
@@ -59,7 +59,7 @@ def terminate(step: Step, sequence: IncomingSequence, last: int | None) -> Incom
         unacknowledged=0,
         ack_at=None,
     )
-    sequence = acknowledging.planned(step, sequence)
+    sequence = acknowledgements.with_due_time(step, sequence)
     step.tx.incoming.put(sequence)
     end_anonymous_replies(step, sequence)
     return sequence

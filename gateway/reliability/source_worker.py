@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import nextafter
 
-from gateway.reliability import acknowledging, sequence_end
+from gateway.reliability import acknowledgements, sequence_end
 from gateway.reliability.party import (
     SILENT,
     Party,
@@ -97,7 +97,7 @@ def act_beside(
         incoming = step.tx.incoming.find(opposite) if opposite is not None else None
         acknowledgement = b""
         if incoming is not None and incoming.ended_at is None and incoming.received:
-            acknowledgement = acknowledging.block_of(step, incoming)
+            acknowledgement = acknowledgements.block_of(step, incoming)
         sequence = step.tx.outgoing.find(key)
         if sequence is None:
             return
@@ -107,7 +107,7 @@ def act_beside(
         if due or (fetching and sequence.ended_at is None):
             _Look(step, sequence, incoming, acknowledgement, limit, fetching, work).act()
         if acknowledgement and work.outgoing and incoming is not None:
-            after = acknowledging.told(step, incoming)
+            after = acknowledgements.on_its_way(step, incoming)
             if after is not incoming and incoming.ended_at is None:
                 step.tx.incoming.put(after)
 

@@ -23,7 +23,7 @@ import structlog
 
 from adapters import AdapterUnavailable
 from gateway.observing.samples import Sample, counters, gauge
-from gateway.reliability import acknowledging
+from gateway.reliability import acknowledgements
 from gateway.reliability.back_channel import alone
 from gateway.reliability.destination import Destination, Outcome, create
 from gateway.reliability.destination_worker import watch
@@ -270,7 +270,7 @@ class Sequences:
         newest = tail.sequence
         if newest is None or len(newest.received) <= len(sequence.received):
             newest = sequence
-        return Acknowledged(newest, acknowledging.block_upto(newest, tail.delivered))
+        return Acknowledged(newest, acknowledgements.block_upto(newest, tail.delivered))
 
     async def ask(self, identifier: str, principal: Principal) -> Acknowledged:
         """Answer AckRequested.

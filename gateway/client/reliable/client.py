@@ -21,7 +21,7 @@ from gateway.client.reliable.deliveries import (
     Callbacks,
     Completed,
     GivenUp,
-    called_back,
+    callback_application,
 )
 from gateway.client.reliable.endpoint_base import (
     End,
@@ -215,7 +215,7 @@ class ReliableClient(End):
         if name.startswith("/"):
             raise ValueError(f"{name!r} looks like the path of a service")
         callbacks = Callbacks(on_message, on_fault)
-        self._applications.register(name, called_back(callbacks, self._calls))
+        self._applications.register(name, callback_application(callbacks, self._calls))
         self._given_up.register(name, given_up(on_error, self._calls))
         self._completed.register(name, completed(on_complete, self._calls))
         self._dead[name] = dead(on_error, self._calls)

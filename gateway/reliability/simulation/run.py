@@ -8,7 +8,11 @@ from random import Random
 
 from gateway.reliability.batch_delivery import deliver_some
 from gateway.reliability.batches import Acknowledging, Arrived
-from gateway.reliability.connection_answers import Came, acknowledging, together
+from gateway.reliability.connection_answers import (
+    ConnectionAnswer,
+    acknowledgement_in,
+    largest_of_each,
+)
 from gateway.reliability.destination_worker import watch
 from gateway.reliability.simulation import checks
 from gateway.reliability.simulation.diagrams import Line, drawn
@@ -474,7 +478,7 @@ class World:
         if sender.life != life or not sender.up:
             return
         if self.scenario.together > 1 and said is not None and delivered:
-            acknowledged = acknowledging(Came(outgoing, said.envelope, ""))
+            acknowledged = acknowledgement_in(ConnectionAnswer(outgoing, said.envelope, ""))
             if acknowledged is not None:
                 self.acknowledgements[sender.name].add((life, acknowledged))
                 return
@@ -498,7 +502,7 @@ class World:
         """Tell a side of the acknowledgements that came in a turn."""
 
         def take() -> None:
-            answers = together(each for life, each in came if life == sender.life)
+            answers = largest_of_each(each for life, each in came if life == sender.life)
             for reply in sender.endpoint.acknowledged_all(answers, self.timeline.now):
                 if isinstance(reply, Exception):
                     self.refused(sender, reply)

@@ -19,7 +19,7 @@ from gateway.reliability import values
 from gateway.reliability.batch_delivery import deliver_some
 from gateway.reliability.batches import Acknowledging, Arrived
 from gateway.reliability.endpoint import Endpoint
-from gateway.reliability.group_commit import MISSES, Part, together
+from gateway.reliability.group_commit import MISSES, Part, run_together
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.source import Message
 from gateway.reliability.source_worker import Work
@@ -212,7 +212,7 @@ def test_a_part_that_fails_does_so_alone(sides: Sides) -> None:
         return key
 
     parts = [Part(partial(work, key), invoker=(key,)) for key in keys]
-    found = together(party, NOW, parts)
+    found = run_together(party, NOW, parts)
     assert isinstance(found[1], ValueError)
     assert [*found[:1], *found[2:]] == [*keys[:1], *keys[2:]]
     with sides.there.transaction() as tx:
@@ -234,7 +234,7 @@ def test_where_the_store_is_away_few_wait_for_it() -> None:
         with begin(party, NOW):
             pass
 
-    found = together(party, NOW, [Part(work)] * 50)
+    found = run_together(party, NOW, [Part(work)] * 50)
     assert [type(each) for each in found] == [StorageUnavailable] * 50
     assert len(tried) == MISSES
 
@@ -249,7 +249,7 @@ def test_one_that_waits_in_vain_keeps_no_other_from_its_own() -> None:
         return number
 
     parts = [Part(partial(work, number)) for number in range(9)]
-    found = together(sides.service.party, NOW, parts)
+    found = run_together(sides.service.party, NOW, parts)
     assert [each for each in found if isinstance(each, int)] == [0, 1, 2, 4, 5, 6, 7, 8]
     assert isinstance(found[3], StorageUnavailable)
 
@@ -331,7 +331,7 @@ def test_those_that_wait_for_others_share_a_transaction_too(sides: Sides) -> Non
         assert held.wait(30)
         before = sides.here.commits
         parts = [Part(partial(work, key), outgoing=(key,)) for key in keys]
-        assert together(sides.client.party, NOW, parts) == keys
+        assert run_together(sides.client.party, NOW, parts) == keys
         holding.result(30)
     assert sides.here.commits - before == 3
 

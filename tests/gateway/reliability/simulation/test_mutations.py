@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.reliability import destination, destination_worker, exchange, group_commit
-from gateway.reliability.acknowledging import block_of
+from gateway.reliability.acknowledgements import block_of
 from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Party
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
@@ -105,7 +105,7 @@ def acknowledge_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
             sequence = replace(sequence, received=filled)
         return block_of(step, sequence)
 
-    monkeypatch.setattr("gateway.reliability.acknowledging.block_of", whole)
+    monkeypatch.setattr("gateway.reliability.acknowledgements.block_of", whole)
 
 
 def never_send_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ from mediation.reliable_messaging import (
 from mediation.reliable_messaging.machines import DestinationState
 
 MOST_NACKS = 64
+"""The most messages that are asked for at once: as many as a source has on their way."""
 EARLY = 16
 """The part of `Policy.inactivity` by which a look at a quiet sequence may come too early."""
-"""The most messages that are asked for at once: as many as a source has on their way."""
 
 
 def block_of(step: Step, sequence: IncomingSequence) -> bytes:
@@ -68,14 +68,14 @@ def _written(sequence: IncomingSequence, received: Ranges, room: int | None, fin
     )
 
 
-def told(step: Step, sequence: IncomingSequence) -> IncomingSequence:
-    """*sequence* when an acknowledgement of it is on its way."""
+def on_its_way(step: Step, sequence: IncomingSequence) -> IncomingSequence:
+    """*sequence* once an acknowledgement of all that it received is on its way."""
     if not sequence.unacknowledged and sequence.ack_at is None:
         return sequence
-    return planned(step, sequence, unacknowledged=0, ack_at=None)
+    return with_due_time(step, sequence, unacknowledged=0, ack_at=None)
 
 
-def planned(step: Step, sequence: IncomingSequence, **changes: Any) -> IncomingSequence:
+def with_due_time(step: Step, sequence: IncomingSequence, **changes: Any) -> IncomingSequence:
     """*sequence* with *changes*, of its acknowledgement and of when it was seen, and with the time
     when a worker should look at it."""
     policy = step.party.policy
