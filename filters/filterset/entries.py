@@ -29,11 +29,11 @@ class Deferred(Generic[Key]):
 @dataclass(slots=True)
 class Matching(Generic[Key]):
     """The keys of the filters that one event matches, each once, and the expressions left to
-    evaluate. ``read`` says of each document that was wanted whether it could be read."""
+    evaluate. ``read``: whether all documents that were wanted could be read; None: none was."""
 
     keys: list[Key] = field(default_factory=list)
     deferred: list[Deferred[Key]] = field(default_factory=list)
-    read: dict[View, bool] = field(default_factory=dict)
+    read: bool | None = None
 
 
 class Several(dict[Key, Key]):

@@ -175,7 +175,7 @@ class FilterSet(Generic[Key]):
                 self._look_in_lasting(evaluation, event, view)
                 continue
             root = self._read(event, view)
-            matching.read[view] = root is not None
+            matching.read = root is not None and matching.read is not False
             if root is not None:
                 evaluation.look(view, root)
         evaluation.settle(groups, matching)
@@ -183,11 +183,7 @@ class FilterSet(Generic[Key]):
 
     def reads(self, document: bytes) -> bool:
         """Return whether *document* can be read."""
-        try:
-            self._reader.read(document)
-        except (Refused, etree.XMLSyntaxError, ValueError):
-            return False
-        return True
+        return self._parse(document) is not None
 
     def lasting_views(self) -> Collection[View]:
         """The lasting views that some filter needs."""
@@ -242,9 +238,17 @@ class FilterSet(Generic[Key]):
             self._kept[view] = _Kept(document, changes, evaluation.look(view, root))
 
     def _read(self, event: Event, view: View) -> etree._Element | None:
-        """Return the root element of *view*, None if the event lacks the view."""
+        """Return the root element of *view*, None if the event lacks the view, or it cannot be
+        read."""
         try:
-            return self._reader.read(event.view(view))
+            document = event.view(view)
+        except LookupError:
+            return None
+        return self._parse(document)
+
+    def _parse(self, document: bytes) -> etree._Element | None:
+        try:
+            return self._reader.read(document)
         except (LookupError, Refused, etree.XMLSyntaxError, ValueError):
             return None
 

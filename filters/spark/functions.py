@@ -21,6 +21,7 @@ keeps them (`filters.spark.definitions`).
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from typing import Any
 from filters.charsets import in_utf_8
 from filters.compiling.compiled import compile
 from filters.documents import parse_document
-from filters.events import PAYLOAD, Event
+from filters.events import Event
 from filters.filter import Expression, Filter, Namespaces
 from filters.filterset.filterset import FilterSet
 from filters.matching.fallback.cost import DocumentSize, bound
@@ -147,7 +148,7 @@ def as_definitions(definitions: Wanted | Any, *, engine: str | None = None) -> D
         OSError: Their file cannot be read.
     """
     if isinstance(definitions, Definitions):
-        return definitions
+        return definitions if engine is None else replace(definitions, engine=engine)
     if isinstance(definitions, str | Path):
         return read_definitions(Path(definitions), engine=engine)
     if hasattr(definitions, "toLocalIterator"):  # A DataFrame, of either kind of session.
@@ -239,9 +240,8 @@ def _match(
     said = {name: value for name, value in properties or () if value is not None}
     matching = filters.begin(Event(document, topic=place, action=action, properties=said))
     # Where no filter had to look, the answer must not depend on that.
-    if not matching.read.get(PAYLOAD, True) or (
-        PAYLOAD not in matching.read and not filters.reads(document)
-    ):
+    readable = filters.reads(document) if matching.read is None else matching.read
+    if not readable:
         return None
     return filters.finish(matching)
 

@@ -83,7 +83,7 @@ class Relays:
         transport: Transport,
         *,
         limits: HttpLimits,
-        authorise_sender: Callable[[Scope], None] = lambda _: None,
+        authorise_sender: Callable[[Scope], None],
         seconds: float = SECONDS,
         at_a_time: int = AT_A_TIME,
     ) -> None:

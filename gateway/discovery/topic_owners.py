@@ -1,4 +1,5 @@
-"""Topics of topic discovery itself, which belong to one entity or node by their names."""
+"""Owners of the topics on which messages of topic discovery travel: one entity or node each, which
+the name of the topic says."""
 
 from datetime import UTC, datetime
 from uuid import UUID

@@ -76,7 +76,7 @@ def client_address(scope: Scope, settings: HttpSettings) -> str:
 
 
 def transport_facts(scope: Scope, settings: HttpSettings) -> TransportFacts:
-    """What the connection and the head of a request say of its sender."""
+    """Gather what the connection and the head of a request say of its sender."""
     return TransportFacts(
         client_address(scope, settings),
         certificate=client_certificate(scope, settings),

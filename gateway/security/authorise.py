@@ -112,7 +112,7 @@ def authorise_request(
     Raises:
         Refused: It may not; nothing was done.
     """
-    authorise(principal, RIGHTS.get(type(request)) or right_for(type(request)), resource)
+    authorise(principal, right_for(type(request)), resource)
 
 
 def may_choose_reply_address(principal: Principal, *, host_agreed: bool) -> bool:

@@ -1,4 +1,5 @@
-"""Where the gateway listens, its addresses, and the networks that it trusts."""
+"""Peers of the gateway: which networks it trusts, where it may send, at which addresses it is
+reached and listens."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -16,7 +16,6 @@ from gateway.http import (
     HttpLimits,
     HttpRefusal,
     HttpSettings,
-    client_certificate,
     public_base,
     read_body,
     send_refusal,
@@ -258,7 +257,8 @@ class SoapEndpoint:
         media_type = soap_media_type(headers)
         packaged = is_package(media_type)
         most = self._limits.message if packaged else self._limits.envelope
-        principal = self._principal(scope)
+        facts = transport_facts(scope, self._settings)
+        principal = self._identification.identify(facts)
         admit = partial(self._admit_body, principal)
         try:
             octets = await read_body(receive, scope, self._limits, decoded=most, admit=admit)
@@ -285,7 +285,7 @@ class SoapEndpoint:
             via=_header(headers, _VIA) or None,
             attachments=unpacked.attachments,
             packaging=unpacked.packaging,
-            certificate=client_certificate(scope, self._settings),
+            certificate=facts.certificate,
             gone=partial(until_gone, receive),
         )
 

@@ -1,4 +1,4 @@
-"""How requests to any route are told apart: `Asking`."""
+"""Dependencies of routes: who asks, whether that may be, and whether the gateway stops."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -41,8 +41,8 @@ def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awai
     that is another: *reading*."""
 
     async def authorise_sender(request: Request, asking: Asked) -> None:
-        reads = reading is not None and request.method in ("GET", "HEAD")
-        authorise(asking.principal(request), reading if reads and reading else right)
+        reads = request.method in ("GET", "HEAD")
+        authorise(asking.principal(request), reading if reads and reading is not None else right)
 
     return authorise_sender
 

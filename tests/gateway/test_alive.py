@@ -1,12 +1,12 @@
 """What a container's health check asks."""
 
 import asyncio
-import socket
 from pathlib import Path
 
 import pytest
 
 from gateway.alive import is_alive
+from tests.rigs.brokers import free_ports
 from tests.rigs.certificates import Authority
 from tests.rigs.gateways import running
 
@@ -25,6 +25,5 @@ async def test_a_gateway_is_alive_whatever_it_speaks(tmp_path: Path, kind: str) 
 
 
 def test_nobody_is_not_alive() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     assert not is_alive(port)

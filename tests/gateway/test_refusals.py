@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import itertools
-import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from types import FrameType, TracebackType
@@ -14,6 +13,7 @@ from gateway.exchange import Inbound
 from gateway.security.quotas import PrincipalRate
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
+from tests.rigs.brokers import free_ports
 from tests.rigs.cloudevents import STRUCTURED, post
 from tests.rigs.consumers import Consumers, reset, status
 from tests.rigs.envelopes import Speaker, notification_message, notify
@@ -128,7 +128,7 @@ async def test_a_delivery_that_fails_leaves_nothing(
 ) -> None:
     async def once() -> None:
         sink = consumer.add(status(503) if why == "refused" else reset)
-        url = sink.url if why != "no connection" else f"http://127.0.0.1:{free_port()}/"
+        url = sink.url if why != "no connection" else f"http://127.0.0.1:{free_ports(1)[0]}/"
         # Each from an address of its own: one stranger may not subscribe so often.
         await gateway.subscribe(
             SPEAKER, SPEAKER.wse_subscribe(url), source=f"127.0.1.{next(hosts)}"
@@ -138,13 +138,6 @@ async def test_a_delivery_that_fails_leaves_nothing(
         await until(lambda: tried(gateway) > before)
 
     assert await left_by(once) == {}
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def tried(run: Running) -> int:

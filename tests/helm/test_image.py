@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import sys
 import tomllib
 from http.client import HTTPConnection
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.helm.paths import CHART, ROOT
+from tests.rigs.brokers import free_ports
 
 pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel for this machine")
 
@@ -35,12 +35,6 @@ def healthcheck() -> list[str]:
     command = json.loads(instruction("HEALTHCHECK").partition("CMD ")[2])
     assert command[0] == "python"
     return [sys.executable, *command[1:]]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def is_healthy(environment: dict[str, str]) -> bool:
@@ -65,7 +59,7 @@ async def test_a_gateway_runs_as_in_a_pod(tmp_path: Path) -> None:
     configuration.mkdir()
     (configuration / "dragoman.toml").write_text(release.toml)
     configuration.chmod(0o555)
-    port = free_port()
+    (port,) = free_ports(1)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")},
         **release.environment(),

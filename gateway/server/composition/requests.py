@@ -1,4 +1,5 @@
-"""The fourth step: the other rooms that carry requests out."""
+"""The fourth step: the rooms that carry out requests beside publishing and subscribing: mailboxes,
+channels, relays, sources, WS-Resources, sequences."""
 
 from gateway.channels.room import ChannelRoom, DirectoryRoom, RelayRoom
 from gateway.mailboxes.room import MailboxRoom

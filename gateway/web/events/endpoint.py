@@ -18,7 +18,6 @@ from gateway.http import (
     HttpLimits,
     HttpRefusal,
     HttpSettings,
-    client_certificate,
     header_value,
     public_base,
     read_body,
@@ -85,7 +84,8 @@ class EventEndpoint:
         self._identification = identification
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        principal = self._identification.identify(transport_facts(scope, self._settings))
+        facts = transport_facts(scope, self._settings)
+        principal = self._identification.identify(facts)
         if scope["method"] == "OPTIONS":
             await _respond(send, 200, _permission(scope["headers"], principal))
             return
@@ -94,7 +94,7 @@ class EventEndpoint:
                 raise HttpRefusal(405, "Events are sent with POST.", {"Allow": _METHODS})
             admit = partial(self._admit_body, principal)
             body = await read_body(receive, scope, self._limits, admit=admit)
-            await self._take(scope, body, principal)
+            await self._take(scope, body, principal, facts.certificate)
         except HttpRefusal as refusal:
             self._note(f"http-{refusal.status}", refusal.text, scope, principal)
             await _refuse(send, refusal.status, refusal.text, None, refusal.headers)
@@ -113,7 +113,9 @@ class EventEndpoint:
     def _note(self, reason: str, text: str, scope: Scope, principal: Principal) -> None:
         self._service.note_refusal(reason, text, peer=principal.address, path=scope["path"])
 
-    async def _take(self, scope: Scope, body: bytes, principal: Principal) -> None:
+    async def _take(
+        self, scope: Scope, body: bytes, principal: Principal, certificate: bytes | None
+    ) -> None:
         """Publish the events of a request; they are durable on return.
 
         Raises:
@@ -152,7 +154,7 @@ class EventEndpoint:
             principal=principal,
             base=public_base(scope, self._settings),
             path=scope["path"],
-            certificate=client_certificate(scope, self._settings),
+            certificate=certificate,
             hops=_header(headers, HOPS_HEADER),
             origin=_header(headers, ORIGIN_HEADER),
             via=_header(headers, VIA_HEADER),

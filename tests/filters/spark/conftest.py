@@ -2,7 +2,6 @@
 
 import importlib.util
 import shutil
-import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ from lxml import etree
 from filters.archive import FileWriter, Row, directory
 from filters.spark.session import session
 from filters.topics import parse_clark
+from tests.rigs.brokers import free_ports
 
 START = datetime(2026, 11, 20, 22, 30, tzinfo=UTC)
 SMALL = {
@@ -38,10 +38,8 @@ def require_spark_here() -> None:
 @pytest.fixture(scope="session")
 def connect_port() -> int:
     """The port of Spark Connect's server, which is a plug-in of the one Spark."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    (port,) = free_ports(1)
+    return port
 
 
 @pytest.fixture(scope="session")

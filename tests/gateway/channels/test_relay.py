@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Scope
 
 from filters import Refused
 from gateway.channels.relay import Relays
@@ -138,9 +139,13 @@ class _Hanging(Transport):
         pass
 
 
+def allowed(_: Scope) -> None:
+    """Everybody may publish."""
+
+
 async def test_deadline_and_number_under_way() -> None:
     relays = Relays(
-        leading("http://inner.example.org/"), _Hanging(), limits=HttpLimits(),
+        leading("http://inner.example.org/"), _Hanging(), limits=HttpLimits(), authorise_sender=allowed,
         seconds=0.3, at_a_time=2,
     )  # fmt: skip
 
@@ -165,7 +170,7 @@ async def test_deadline_and_number_under_way() -> None:
 
 async def test_who_sends_slowly_keeps_nobody_out() -> None:
     relays = Relays(
-        leading("http://listener.example/"), _Hanging(), limits=HttpLimits(),
+        leading("http://listener.example/"), _Hanging(), limits=HttpLimits(), authorise_sender=allowed,
         seconds=0.1, at_a_time=1,
     )  # fmt: skip
     never, waits = asyncio.Event(), asyncio.Event()

@@ -21,6 +21,7 @@ from gateway import checks
 from gateway.checks import Finding, Verdict
 from gateway.checks.findings import Check, ok
 from gateway.cli import app
+from tests.rigs.brokers import free_ports
 from tests.rigs.certificates import Authority
 from tests.rigs.programs import RunningGateway, run
 
@@ -387,13 +388,8 @@ def test_a_port_with_another_gateway(folder: Path) -> None:
 # SOAP.TCP.
 
 
-def free_port() -> int:
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as server:
-        return int(server.getsockname()[1])
-
-
 def test_soap_tcp_of_a_gateway_that_runs_and_of_another(folder: Path) -> None:
-    port = str(free_port())
+    port = str(free_ports(1)[0])
     with RunningGateway("--data", "data", "--soap-tcp-port", port, cwd=folder) as gateway:
         code, lines = doctor("--data", "data", "--soap-tcp-port", port)
         assert (code, of(lines, "SOAP.TCP")[:2]) == (0, "ok")
@@ -406,7 +402,7 @@ def test_soap_tcp_of_a_gateway_that_runs_and_of_another(folder: Path) -> None:
 
 def test_soap_tcp_over_tls(folder: Path) -> None:
     certificate, key = Authority(folder).issue("localhost", "127.0.0.1")
-    port = str(free_port())
+    port = str(free_ports(1)[0])
     shown = ("--tls-certificate", str(certificate), "--tls-key", str(key))
     given = ("--data", "data", "--soap-tcps-port", port, *shown)
     with RunningGateway(*given, cwd=folder) as gateway:
@@ -439,7 +435,7 @@ def test_a_port_of_soap_tcp_that_another_program_has(
 
 
 def test_one_port_for_two(folder: Path) -> None:
-    port = str(free_port())
+    port = str(free_ports(1)[0])
     line = only_failure("--port", port, "--soap-tcp-port", port)
     assert f"soap_tcp_port is {port}, as port is" in line
     lines = doctor("--host", "203.0.113.1", "--soap-tcp-port", "0")[1]

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -20,6 +19,7 @@ from filters.spark.backtest import Hour, Result, Sample, Total
 from filters.spark.backtest_report import MAX_SAMPLE
 from gateway.cli.backtest import THE_FILTER, _print
 from tests.filters.spark.conftest import SMALL, START, require_spark_here, storm, write
+from tests.rigs.brokers import free_ports
 from tests.rigs.programs import Program, environment, run
 from tests.rigs.waiting import wait_until
 
@@ -209,12 +209,6 @@ def test_killed_in_the_middle_of_a_batch_each_match_is_written_once(tmp_path: Pa
 # A cluster: Spark's own master and two workers, each a process, on this machine.
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
 @contextmanager
 def _started(folder: Path, name: str, *arguments: str) -> Iterator[Path]:
     """A class of Spark's as a process; its log. It and all that it started end with this."""
@@ -261,7 +255,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     require_spark_here()
     folder = tmp_path / "cluster"
     folder.mkdir()
-    url = f"spark://127.0.0.1:{_free_port()}"
+    url = f"spark://127.0.0.1:{free_ports(1)[0]}"
     master = (
         "org.apache.spark.deploy.master.Master",
         *("--host", "127.0.0.1", "--port", url.rpartition(":")[2], "--webui-port", "0"),

@@ -1,7 +1,6 @@
 """Messages from one program's transactions to another's, over HTTP and every kind of store."""
 
 import asyncio
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -282,8 +281,7 @@ def test_the_receiver_is_away_at_first(store: Make) -> None:
     taken: list[int] = []
     receiver = Receiver(store("server"), policy=SOON)
     receiver.service("/orders", lambda each: taken.append(each.number))
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    (port,) = free_ports(1)
     with ReliableClient(store("client"), policy=SOON) as client:
         client.send(f"http://127.0.0.1:{port}/orders", b"<tea/>", action=ORDER)
         wait_until(lambda: any(each.tries > 1 for each in client._sequences()))
@@ -300,8 +298,7 @@ def test_a_sequence_that_is_given_up_is_told_with_its_messages(store: Make) -> N
     policy = Policy(interval=0.01, ceiling=0.02, tries=2)
     client = ReliableClient(store("client"), policy=policy)
     client.callbacks(on_error=note)
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    (port,) = free_ports(1)
     address = f"http://127.0.0.1:{port}/orders"
     with client:
         client.send(address, b"<tea/>", action=ORDER)
@@ -339,8 +336,7 @@ def test_a_restart_goes_on_with_what_was_left(database: Make) -> None:
     receiver = Receiver(database("server"), policy=SOON)
     receiver.service("/orders", lambda each: each.body)
     kept = database("client")
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    (port,) = free_ports(1)
     address = f"http://127.0.0.1:{port}/orders"
     first = ReliableClient(kept, policy=SOON)
     with first:
@@ -406,8 +402,7 @@ def test_starts_while_the_receiver_is_away_use_up_nothing(store: Make) -> None:
     receiver = Receiver(store("server"), policy=SOON)
     receiver.service("/orders", lambda each: taken.append(each.body))
     kept = store("client")
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    (port,) = free_ports(1)
     bodies = [b"<order>%d</order>" % number for number in range(20)]
     for body in bodies:
         with ReliableClient(kept, policy=SOON) as client:
