@@ -21,7 +21,7 @@ from gateway.delivery.sequence_numbers import (
 )
 from gateway.reliability.source import Source, is_kept_elsewhere, takes_messages
 from gateway.reliability.source_input import SourceInput
-from gateway.reliability.source_worker import abandon, act, handed_over
+from gateway.reliability.source_worker import abandon, note_handed_over, send_due
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.stores.tables import outgoing
@@ -87,7 +87,7 @@ def end_due(storage: StorageManager, key: str, now: float) -> tuple[list[Outgoin
             if any(map(is_kept_elsewhere, waiting)):
                 why = "its subscription ended before all was acknowledged"
                 return abandon(step, sequence, why), owner
-    return act(party, key, now).outgoing, owner
+    return send_due(party, key, now).outgoing, owner
 
 
 def came_back(
@@ -96,7 +96,7 @@ def came_back(
     """Take what a consumer answered to something of `end_due`."""
     key = sent.key or ""
     if sent.ends:
-        handed_over(party_in(storage), key, now)
+        note_handed_over(party_in(storage), key, now)
     if said is not None:
         with begin(party_in(storage), now) as step:
             sequence = step.tx.outgoing.find(key)

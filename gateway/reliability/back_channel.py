@@ -8,7 +8,7 @@ from gateway.reliability.destination import Destination
 from gateway.reliability.party import Party, is_callable, reply_key
 from gateway.reliability.records import IncomingSequence
 from gateway.reliability.source import is_peer
-from gateway.reliability.source_worker import act, message_with_blocks
+from gateway.reliability.source_worker import message_with_blocks, send_due
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.values import Awaited, Outgoing
 from mediation.model.messages import EndpointReference
@@ -34,7 +34,7 @@ def reply_to(party: Party, awaited: Awaited, now: float) -> Outgoing | None:
             return None
         step.tx.outgoing.put_message(key, replace(message, tries=message.tries + 1))
         if not elsewhere:
-            _told(step, incoming)
+            _note_acknowledged(step, incoming)
         envelope = message_with_blocks(
             sequence, message, acknowledgement=block, asking=message.tries > 0
         )
@@ -50,7 +50,7 @@ def may_answer(party: Party, awaited: Awaited, now: float) -> bool:
         return buffer is not None and buffer.delivered < awaited.number
 
 
-def _told(step: Step, incoming: IncomingSequence) -> None:
+def _note_acknowledged(step: Step, incoming: IncomingSequence) -> None:
     after = acknowledgements.on_its_way(step, incoming)
     if after is not incoming:
         step.tx.incoming.put(after)
@@ -74,7 +74,7 @@ def fetch(
         if found is not None:
             # Whether this one has something is seen when it is its turn.
             return found, True
-        work = act(party, key, now, limit=1, fetching=True)
+        work = send_due(party, key, now, limit=1, fetching=True)
         if work.outgoing:
             found = work.outgoing[0]
             if work.more:
@@ -103,7 +103,7 @@ def _acknowledgement(
         if incoming is None or not incoming.unacknowledged:
             return None
         if take:
-            _told(step, incoming)
+            _note_acknowledged(step, incoming)
         return acknowledgement_alone(step, incoming)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, cast
 
-from gateway.reliability.group_commit import outcome, take_all
+from gateway.reliability.group_commit import result_or_error, take_all
 from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Party
 from gateway.reliability.steps import Step, begin
@@ -44,24 +44,24 @@ def deliver_some(
         The sequences that were looked at, with what kept their messages from being delivered.
     """
     if not getattr(party.storage, "has_savepoints", False):
-        identifier = _taken_from(waiting)
-        return {} if identifier is None else {identifier: _delivered_alone(party, identifier, now)}
+        identifier = _next_of(waiting)
+        return {} if identifier is None else {identifier: _deliver_alone(party, identifier, now)}
     batch = _Batch(party, now, waiting, limit, at_once, goes_on)
     try:
         with begin(party, now) as step:
             batch.deliver(step)
     except (Conflict, InDoubt):
-        return {each: _delivered_alone(party, each, now) for each in batch.looked_at}
+        return {each: _deliver_alone(party, each, now) for each in batch.looked_at}
     except StorageUnavailable as error:
         return dict.fromkeys(batch.looked_at, error)
     except Exception:  # Of the commit: a constraint of an application, say.
-        return {each: _delivered_alone(party, each, now) for each in batch.looked_at}
+        return {each: _deliver_alone(party, each, now) for each in batch.looked_at}
     if batch.failed is not None:
         (identifier, invoker, failure), batch.failed = batch.failed, None
         if isinstance(failure, Conflict):
-            batch.looked_at[identifier] = _delivered_alone(party, identifier, now)
+            batch.looked_at[identifier] = _deliver_alone(party, identifier, now)
         else:
-            found = outcome(party, partial(invoker.take_failure, failure))
+            found = result_or_error(party, partial(invoker.take_failure, failure))
             batch.looked_at[identifier] = found if isinstance(found, Exception) else None
     return batch.looked_at
 
@@ -83,7 +83,7 @@ class _Batch:
     def deliver(self, step: Step) -> None:
         in_order = True
         while in_order and self._may_go_on():
-            some = list(islice(iter(partial(_taken_from, self.waiting), None), self.at_once))
+            some = list(islice(iter(partial(_next_of, self.waiting), None), self.at_once))
             if not some:
                 break
             try:
@@ -148,14 +148,14 @@ class _Batch:
             return error
 
 
-def _taken_from(waiting: deque[str]) -> str | None:
+def _next_of(waiting: deque[str]) -> str | None:
     try:
         return waiting.popleft()
     except IndexError:  # Other threads take from it, too.
         return None
 
 
-def _delivered_alone(party: Party, identifier: str, now: float) -> Exception | None:
+def _deliver_alone(party: Party, identifier: str, now: float) -> Exception | None:
     """What kept the messages of one sequence, each in a transaction of its own, from delivery."""
-    found = outcome(party, Invoker(party, identifier, now).deliver)
+    found = result_or_error(party, Invoker(party, identifier, now).deliver)
     return found if isinstance(found, Exception) else None

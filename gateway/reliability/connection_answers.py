@@ -4,7 +4,7 @@ says all that was acknowledged before."""
 from collections.abc import Iterable
 
 from filters import Refused
-from gateway.reliability.batches import Acknowledging
+from gateway.reliability.batches import AcknowledgementAnswer
 from gateway.reliability.values import Outgoing
 from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import Acknowledgement, AcknowledgementAlone, read_message
@@ -26,7 +26,7 @@ class ConnectionAnswer:
     content_type: str
 
 
-def acknowledgement_in(answer: ConnectionAnswer) -> Acknowledging | None:
+def acknowledgement_in(answer: ConnectionAnswer) -> AcknowledgementAnswer | None:
     """The acknowledgement that an answer is; None where it says anything else, too."""
     envelope, outgoing = answer.envelope, answer.outgoing
     if envelope is None or outgoing.ends or outgoing.key is None or len(envelope) > SHORT:
@@ -42,13 +42,15 @@ def acknowledgement_in(answer: ConnectionAnswer) -> Acknowledging | None:
     if message.message_pending is not None or len(message.acknowledgements) != 1:
         return None
     [said] = message.acknowledgements
-    return None if said.final or said.nacks else Acknowledging(outgoing.key, message, envelope)
+    return (
+        None if said.final or said.nacks else AcknowledgementAnswer(outgoing.key, message, envelope)
+    )
 
 
-def largest_of_each(answers: Iterable[Acknowledging]) -> list[Acknowledging]:
+def largest_of_each(answers: Iterable[AcknowledgementAnswer]) -> list[AcknowledgementAnswer]:
     """*answers* without those that another one of the same sequence contains."""
-    kept: list[Acknowledging] = []
-    largest: dict[tuple[str, str], Acknowledging] = {}
+    kept: list[AcknowledgementAnswer] = []
+    largest: dict[tuple[str, str], AcknowledgementAnswer] = {}
     for each in answers:
         said = _said(each)
         place = each.key, said.identifier
@@ -60,6 +62,6 @@ def largest_of_each(answers: Iterable[Acknowledging]) -> list[Acknowledging]:
     return [*kept, *largest.values()]
 
 
-def _said(each: Acknowledging) -> Acknowledgement:
+def _said(each: AcknowledgementAnswer) -> Acknowledgement:
     [said] = each.message.acknowledgements
     return said

@@ -1,5 +1,5 @@
-"""The destination of a sequence (RMDSequence): what its source asks for and sends, and what is
-answered. An answer goes when the transaction is committed."""
+"""The destination of a sequence (RMDSequence): it makes a sequence, receives its messages, ends it.
+The answer to each goes when the transaction is committed."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -26,6 +26,7 @@ from mediation.reliable_messaging import (
     FaultName,
     IncompleteBehaviour,
     Kind,
+    Offer,
     ReliableMessage,
     RmFault,
     SequenceHeader,
@@ -43,14 +44,14 @@ from mediation.soap.addressing import id_to_keep
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a message on a sequence led to.
+    """The outcome of a message of a sequence.
 
     Attributes:
-        fault: What is answered instead.
+        fault: The fault to answer.
         acknowledgement: The header block that goes back at once, on the connection; empty: none.
-        nack: The one that asks for what is missing before the message, and goes where
-            acknowledgements go: on the connection, instead of one; empty: nothing is asked for.
-        sequence: As it is committed.
+        nack: The header block that asks for the messages missing before this one. It goes where
+            acknowledgements go: on the connection, instead of one; empty: none is missing.
+        sequence: The sequence as it is committed.
         taken: The message is stored now.
         known: The message was known already.
     """
@@ -85,7 +86,8 @@ def create(
 
 
 class Destination:
-    """The destination of the sequences of one peer, in a transaction that the caller began.
+    """The destination of the sequences of one peer, in a transaction that the caller began. What a
+    method puts is committed, or lost, with everything else of that transaction.
 
     Args:
         owner: The identity of the peer, where callers are told apart.
@@ -98,19 +100,18 @@ class Destination:
         self._owner = owner
 
     def find(self, identifier: str) -> IncomingSequence | None:
-        """The sequence, if the peer may use it; of those of others nothing is said."""
+        """Find a sequence that the peer may use; one of another peer is as one that is unknown."""
         sequence = self._step.tx.incoming.find(identifier)
         return sequence if sequence is not None and sequence.owner in (None, self._owner) else None
 
     def create(
         self, message: ReliableMessage, request: CreateSequence, *, service: str, peer: str
     ) -> IncomingSequence | RmFault:
-        """Make a sequence; one that was asked for with the same MessageID already is the answer to
-        its repetition.
+        """Make a sequence, or find the one that a request with the same MessageID made before.
 
         Args:
-            peer: The network address of who asks, whose sequences are counted where there is no
-                owner.
+            peer: The network address of the peer, by which its sequences are counted where it has
+                no identity.
 
         Raises:
             Taken: At the end of the transaction, at the latest: the offered identifier is in use.
@@ -161,25 +162,15 @@ class Destination:
         service: str,
         peer: str,
     ) -> IncomingSequence:
-        step = self._step
+        step, party = self._step, self._step.party
         assert message.rm is not None
         assert message.wsa is not None
         wire = Wire(message.rm, message.wsa, message.soap)
-        policy = step.party.policy
-        asked = request.expires.total_seconds() if request.expires else None
-        lifetime = policy.lifetime(asked)
-        identifier = step.party.new_id()
-        offer = request.offer if step.party.offers is Offers.ACCEPT else None
-        opposite = reply_key(identifier) if offer is not None else None
-        if (
-            request.offer is not None
-            and offer is None
-            and Kind.CLOSE_SEQUENCE not in wire.rm.rules.kinds
-        ):
-            opposite = empty_key(request.offer.identifier)  # 1.0 cannot decline it.
+        lifetime = party.policy.lifetime(_seconds(request.expires))
         incomplete = IncompleteBehaviour.NO_DISCARD
-        if step.party.after_delivery or "IncompleteSequenceBehavior" in wire.rm.rules.elements:
-            incomplete = step.party.incomplete
+        if party.after_delivery or "IncompleteSequenceBehavior" in wire.rm.rules.elements:
+            incomplete = party.incomplete
+        identifier = party.new_id()
         sequence = IncomingSequence(
             identifier,
             wire,
@@ -188,7 +179,7 @@ class Destination:
             owner=self._owner,
             service=service,
             create_id=create_id,
-            opposite=opposite,
+            opposite=_opposite(party, wire, identifier, request.offer),
             incomplete=incomplete,
             expires_at=step.now + lifetime,
             last_seen=step.now,
@@ -199,20 +190,24 @@ class Destination:
         sequence = acknowledgements.with_due_time(step, sequence)
         step.tx.incoming.put(sequence)
         step.tx.invoker.put(new_buffer(sequence))
-        if offer is not None:
-            target = offer.endpoint or message.headers.reply_to or request.acks_to
-            expires_at = step.now + policy.lifetime(
-                offer.expires.total_seconds() if offer.expires else None
-            )
-            Source(step).accept_offer(
-                identifier,
-                offer.identifier,
-                wire,
-                target,
-                owner=self._owner,
-                expires_at=expires_at,
-            )
+        if request.offer is not None and party.offers is Offers.ACCEPT:
+            target = request.offer.endpoint or message.headers.reply_to or request.acks_to
+            self._accept_offer(sequence, request.offer, target)
         return sequence
+
+    def _accept_offer(
+        self, sequence: IncomingSequence, offer: Offer, target: EndpointReference
+    ) -> None:
+        """Make the sequence for the replies to *sequence*."""
+        step = self._step
+        Source(step).accept_offer(
+            sequence.identifier,
+            offer.identifier,
+            sequence.wire,
+            target,
+            owner=self._owner,
+            expires_at=step.now + step.party.policy.lifetime(_seconds(offer.expires)),
+        )
 
     def receive(
         self, message: ReliableMessage, header: SequenceHeader, envelope: bytes, content_type: str
@@ -267,25 +262,25 @@ class Destination:
         return replace(outcome, nack=nack, acknowledgement=here)
 
     def _relate(self, sequence: IncomingSequence, message: ReliableMessage) -> None:
-        """Take a reply as the end of its request, which is not sent again."""
+        """End a request to which this message is the reply: it is not sent again."""
         if sequence.opposite is not None and message.headers.relates_to is not None:
             SourceInput(self._step, self._owner).take_reply(
                 sequence.opposite, message.headers.relates_to
             )
 
     def _late(self, sequence: IncomingSequence, header: SequenceHeader) -> Outcome:
-        """Answer from the tombstone: what is known is acknowledged in 1.1."""
+        """Answer a message of a sequence that has ended; 1.1 acknowledges all once more."""
         if not sequence.wire.rm.rules.closes:
             return replace(_unknown(header.identifier), sequence=sequence)
         return self._closed(sequence)
 
     def _terminated(self, sequence: IncomingSequence, name: FaultName) -> Outcome:
-        """End a sequence that a message, or its time, ends."""
+        """End a sequence because of a message that breaks its rules, or because it expired."""
         ended = sequence_end.terminate(self._step, sequence, None)
         return Outcome(RmFault(name, sequence.identifier), sequence=ended)
 
     def _closed(self, sequence: IncomingSequence) -> Outcome:
-        """Refuse a message of a sequence that is closed, and say what came before."""
+        """Refuse a message of a closed sequence, and acknowledge those that came before."""
         return Outcome(
             RmFault(FaultName.SEQUENCE_CLOSED, sequence.identifier),
             acknowledgements.block_of(self._step, sequence),
@@ -318,8 +313,8 @@ class Destination:
         )
 
     def _seen(self, sequence: IncomingSequence, *, at_once: bool, known: bool) -> Outcome:
-        """Store what the sequence is now, and acknowledge it: on the connection where that is the
-        way, else by the worker."""
+        """Store the sequence, and acknowledge its messages: on the connection where AcksTo says so,
+        otherwise by the worker, later."""
         step = self._step
         policy = step.party.policy
         block = b""
@@ -348,7 +343,7 @@ class Destination:
         return replace(self._last_word(sequence), known=True)
 
     def close(self, identifier: str, last: int | None) -> Outcome:
-        """Take CloseSequence; what was received is final."""
+        """Take CloseSequence: no message is received after it."""
         sequence = self.find(identifier)
         if sequence is None:
             return _unknown(identifier)
@@ -362,7 +357,7 @@ class Destination:
         return self._last_word(sequence)
 
     def terminate(self, identifier: str, last: int | None) -> Outcome:
-        """Take TerminateSequence; one that came before is answered again."""
+        """Take TerminateSequence; a repetition gets the same answer."""
         sequence = self.find(identifier)
         if sequence is None:
             return _unknown(identifier)
@@ -373,6 +368,21 @@ class Destination:
 
     def _last_word(self, sequence: IncomingSequence) -> Outcome:
         return Outcome(None, acknowledgements.block_of(self._step, sequence), sequence=sequence)
+
+
+def _opposite(party: Party, wire: Wire, identifier: str, offer: Offer | None) -> str | None:
+    """The key of the sequence for replies to *identifier*; None: there is none."""
+    if offer is None:
+        return None
+    if party.offers is Offers.ACCEPT:
+        return reply_key(identifier)
+    if Kind.CLOSE_SEQUENCE not in wire.rm.rules.kinds:
+        return empty_key(offer.identifier)  # 1.0 cannot decline it.
+    return None
+
+
+def _seconds(duration: timedelta | None) -> float | None:
+    return duration.total_seconds() if duration else None
 
 
 def new_buffer(sequence: IncomingSequence) -> InvokerBuffer:
@@ -409,8 +419,8 @@ def _refuse(reason: str, subcode: str = "") -> RmFault:
 
 
 def _is_spoken(sequence: IncomingSequence, message: ReliableMessage) -> bool:
-    """Whether a message speaks the versions of its sequence, which are those of CreateSequence up
-    to its end; one without WS-Addressing has the version of none."""
+    """Whether a message has the versions of its sequence, which are those of CreateSequence up to
+    its end. One without WS-Addressing may be of any version of that."""
     wire = sequence.wire
     return message.rm is wire.rm and message.wsa in (None, wire.wsa)
 

@@ -9,7 +9,13 @@ from functools import lru_cache
 
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.storage import StorageManager
-from gateway.reliability.values import Application, Dead, Notice, NoticeKind, Told
+from gateway.reliability.values import (
+    Application,
+    DeadMessageHandler,
+    Notice,
+    NoticeKind,
+    SequenceCallback,
+)
 from gateway.token_bucket import TokenBucket
 from mediation.model.messages import EndpointReference
 from mediation.model.values import checked_dataclass
@@ -110,9 +116,9 @@ class Party:
     address: str | None = None
     policy: Policy = field(default_factory=Policy)
     applications: Mapping[str, Application] = field(default_factory=dict)
-    given_up: Mapping[str, Told] = field(default_factory=dict)
-    completed: Mapping[str, Told] = field(default_factory=dict)
-    dead: Mapping[str, Dead] = field(default_factory=dict)
+    given_up: Mapping[str, SequenceCallback] = field(default_factory=dict)
+    completed: Mapping[str, SequenceCallback] = field(default_factory=dict)
+    dead: Mapping[str, DeadMessageHandler] = field(default_factory=dict)
     offers: Offers = Offers.ACCEPT
     allows: Callable[[str], bool] = _everywhere
     notify: Callable[[Notice], None] = _silent
@@ -133,7 +139,7 @@ class Party:
             self.notify(Notice(NoticeKind.REFUSED, key, words))
 
 
-class Manners:
+class PeerLimits:
     """What peers may ask for, and how often; in memory, for one process."""
 
     def __init__(self, policy: Policy) -> None:

@@ -9,7 +9,7 @@ from gateway.reliability.destination import new_buffer
 from gateway.reliability.party import Party, is_callable
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
 from gateway.reliability.source import Source, is_peer
-from gateway.reliability.steps import Step, begin, telling
+from gateway.reliability.steps import Step, begin, begin_with_callback
 from gateway.reliability.storage import Taken
 from gateway.reliability.values import NoticeKind
 from mediation.model.messages import EndpointReference
@@ -31,7 +31,7 @@ def take_create_response(
     try:
         _take(party, response, seen, now, owner)
     except Taken:
-        with telling(party, now) as step:
+        with begin_with_callback(party, now) as step:
             sequence = step.tx.outgoing.find(seen.key)
             if _awaits(sequence, seen, owner):
                 Source(step).give_up(

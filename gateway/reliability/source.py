@@ -9,7 +9,7 @@ from functools import lru_cache
 from gateway.reliability.party import Channel, Party, is_callable, replies_on_connections, reply_key
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire, changed
 from gateway.reliability.steps import Step, due_now
-from gateway.reliability.values import NoticeKind, Told
+from gateway.reliability.values import NoticeKind, SequenceCallback
 from mediation.model.messages import EndpointReference
 from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import (
@@ -298,7 +298,7 @@ class Source:
         if told is not None and sequence.create_id is not None and not sequence.count:
             self._tell(told, ended)
 
-    def _tell(self, told: Told, ended: OutgoingSequence) -> None:
+    def _tell(self, told: SequenceCallback, ended: OutgoingSequence) -> None:
         self._step.call(ended.key)
         told(self._step.tx, ended)
 

@@ -31,8 +31,7 @@ _ENDING = frozenset(
 
 
 class SourceInput:
-    """What one peer, as the destination of our sequences, says to their source, in a transaction
-    that the caller began.
+    """Takes what one destination says about our sequences, in a transaction that the caller began.
 
     Args:
         owner: The identity of the peer, where callers are told apart.
@@ -45,10 +44,10 @@ class SourceInput:
         self._owner = owner
 
     def acknowledge(self, said: Acknowledgement) -> RmFault | None:
-        """Take an acknowledgement: what it lists is removed.
+        """Take an acknowledgement: the messages that it lists are removed.
 
         Returns:
-            The fault to answer.
+            The fault to answer; None: there is none.
         """
         step = self._step
         sequence = step.tx.outgoing.find_identified(said.identifier)
@@ -60,7 +59,7 @@ class SourceInput:
         if max(numbers) >= sequence.next_number:
             return RmFault(FaultName.INVALID_ACKNOWLEDGEMENT, said.identifier)
         left = _removed(step, sequence, said.ranges)
-        sequence = _told_of(step, sequence, said, left)
+        sequence = _after_acknowledgement(step, sequence, said, left)
         hurries = step.party.policy.hurries
         for number in said.nacks:
             message = step.tx.outgoing.message(sequence.key, number)
@@ -78,8 +77,8 @@ class SourceInput:
         """Take the reply to a message, which is not sent again then.
 
         Args:
-            alone: The reply is in no sequence. It is one only where one was asked for, and none was
-                offered: else it is the fault of somebody in between.
+            alone: The reply is in no sequence. It counts only where a reply was wanted, and no
+                sequence offered for it: else it may be the fault of an intermediary.
 
         Returns:
             The sequence and the number of the message; None where none waits for that reply.
@@ -91,7 +90,7 @@ class SourceInput:
         message = step.tx.outgoing.message_identified(key, id_to_keep(relates_to))
         if message is None or (alone and (sequence.offered or not message.wants_reply)):
             return None
-        # Who answered it has it.
+        # Whoever answered the message has received it.
         numbers = Ranges().add(message.number)
         left = step.tx.outgoing.acknowledge(key, numbers, replied=True)
         acknowledged = sequence.acknowledged | numbers
@@ -100,8 +99,8 @@ class SourceInput:
         return sequence, message.number
 
     def take_answer(self, key: str, said: ReliableMessage) -> None:
-        """Take an answer on a connection of the sequence with this *key*: what it acknowledges of
-        the sequence, a fault about it, the answer to a protocol message; nothing of others."""
+        """Take an answer on a connection of the sequence *key*: its acknowledgements, a fault, the
+        answer to a protocol message. What it says about other sequences is ignored."""
         sequence = self._step.tx.outgoing.find(key)
         if sequence is None or sequence.identifier is None:
             return
@@ -174,10 +173,10 @@ def acknowledge_all_plain(step: Step, answers: Sequence[tuple[str, Acknowledgeme
     """Take acknowledgements of several sequences, at most one of each, which are locked.
 
     Args:
-        answers: The key of the sequence whose message was answered, and what was said.
+        answers: The key of each sequence, and its acknowledgement.
 
     Returns:
-        Whether each was taken: it says nothing but what has arrived of a sequence that goes on.
+        Whether each was taken: it only lists messages of a sequence that goes on.
     """
     found: dict[str, tuple[OutgoingSequence, Acknowledgement]] = {}
     for key, said in answers:
@@ -186,12 +185,12 @@ def acknowledge_all_plain(step: Step, answers: Sequence[tuple[str, Acknowledgeme
             found[key] = sequence, said
     for key, left in _left(step, found).items():
         sequence, said = found[key]
-        step.tx.outgoing.put(after_removal(_told_of(step, sequence, said, left)))
+        step.tx.outgoing.put(after_removal(_after_acknowledgement(step, sequence, said, left)))
     return [key in found for key, _ in answers]
 
 
 def _is_plain(sequence: OutgoingSequence, said: Acknowledgement) -> bool:
-    """Whether an acknowledgement only says what has arrived of a sequence that goes on."""
+    """Whether an acknowledgement only lists messages of a sequence that goes on."""
     return (
         sequence.identifier == said.identifier
         and sequence.ended_at is None
@@ -204,7 +203,7 @@ def _is_plain(sequence: OutgoingSequence, said: Acknowledgement) -> bool:
 def _left(
     step: Step, found: Mapping[str, tuple[OutgoingSequence, Acknowledgement]]
 ) -> dict[str, int]:
-    """Remove what is acknowledged; how many messages are left of each sequence."""
+    """Remove the acknowledged messages; return how many are left of each sequence."""
     remove = getattr(step.tx.outgoing, "remove_all", None)
     if remove is None:
         return {
@@ -215,21 +214,21 @@ def _left(
     return {key: sequence.count - removed.get(key, 0) for key, (sequence, _) in found.items()}
 
 
-def _told_of(
+def _after_acknowledgement(
     step: Step, sequence: OutgoingSequence, said: Acknowledgement, left: int
 ) -> OutgoingSequence:
-    """*sequence*, of which *left* messages are left, when that is said of it."""
+    """*sequence* after an acknowledgement, with *left* messages left."""
     policy = step.party.policy
     held_back = sequence.next_number - 1 > policy.highest_sent(
         sequence.acknowledged, sequence.window
     )
-    # Each look reads what is on its way: none is for nothing.
+    # A look of the worker reads the messages on their way, so that it has to have a reason.
     looks = held_back or said.nacks or left == 0
-    # One that was closed before has its intervals; a peer that says so again shortens none.
+    # A closed sequence keeps its intervals: a peer that repeats Final does not shorten them.
     anew = sequence.state is SourceState.IDLE or (said.final and not sequence.closed)
     due_at = due_now(sequence.due_at, step.now) if looks or anew else sequence.due_at
     if left == 0 and not (said.nacks or anew) and _rests(sequence):
-        # A worker would find nothing to do but to set this time.
+        # The worker would find nothing to do but to set this time.
         due_at = soonest(step.now + policy.keep_alive, sequence.expires_at)
     due_at = soonest(due_at, await_replies(step, sequence, _new(sequence, said.ranges)))
     return changed(
@@ -246,7 +245,7 @@ def _told_of(
 
 
 def _rests(sequence: OutgoingSequence) -> bool:
-    """Whether a sequence without messages has nothing to do until it asks for a sign of life."""
+    """Whether a sequence without messages has nothing to do before its keep-alive."""
     return (
         sequence.state is SourceState.SENDING
         and sequence.poll_at is None
@@ -256,7 +255,7 @@ def _rests(sequence: OutgoingSequence) -> bool:
 
 
 def _removed(step: Step, sequence: OutgoingSequence, ranges: Ranges) -> int:
-    """Remove what is acknowledged; how many messages are left."""
+    """Remove the acknowledged messages; return how many are left."""
     remove = getattr(step.tx.outgoing, "remove_acknowledged", None)
     if remove is None:
         return step.tx.outgoing.acknowledge(sequence.key, ranges)
@@ -264,15 +263,15 @@ def _removed(step: Step, sequence: OutgoingSequence, ranges: Ranges) -> int:
 
 
 def _new(sequence: OutgoingSequence, ranges: Ranges) -> Ranges:
-    """Those of *ranges* that may have messages: what was acknowledged before is gone, or waits for
-    its reply."""
+    """The part of *ranges* that may have messages: those acknowledged before are gone, or wait for
+    their replies."""
     first = sequence.acknowledged.first_gap
     return Ranges(tuple((max(low, first), high) for low, high in ranges.pairs if high >= first))
 
 
 def await_replies(step: Step, sequence: OutgoingSequence, numbers: Ranges) -> float | None:
-    """Begin the time that the replies to *numbers* may take, which are acknowledged now; when there
-    is something to do about one of them."""
+    """Start the time for replies to *numbers*, which are acknowledged now; return the next time
+    when one of these messages is due."""
     due_at: float | None = None
     if step.party.policy.reply_within is None:
         return due_at
@@ -287,8 +286,8 @@ def await_replies(step: Step, sequence: OutgoingSequence, numbers: Ranges) -> fl
 
 
 def awaiting(step: Step, sequence: OutgoingSequence, message: OutgoingMessage) -> OutgoingMessage:
-    """*message*, which is acknowledged, with the times of its reply. It is sent again only where
-    that brings the reply, or now and then, so that the other side does not forget the sequence."""
+    """*message*, which is acknowledged, with the time by which its reply has to come. It is sent
+    again where its reply comes on the connection; otherwise rarely, as a keep-alive."""
     policy = step.party.policy
     answer_by = message.answer_by
     if answer_by is None and policy.reply_within is not None:

@@ -149,12 +149,12 @@ Application: TypeAlias = Callable[[Transaction, Delivered], Answer | None]
 """What gets the messages of a sequence. What it changes through the transaction is committed
 together with the message's end, or not at all."""
 
-Told: TypeAlias = Callable[[Transaction, OutgoingSequence], None]
+SequenceCallback: TypeAlias = Callable[[Transaction, OutgoingSequence], None]
 """Is called in the transaction that ends a sequence, or gives it up; its messages are in the
 transaction still."""
 
 
-Dead: TypeAlias = Callable[[Transaction, Delivered, Exception], None]
+DeadMessageHandler: TypeAlias = Callable[[Transaction, Delivered, Exception], None]
 """Gets a message that an application refused too often, in the transaction that consumes it."""
 
 

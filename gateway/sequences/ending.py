@@ -19,18 +19,18 @@ def end_sequence(
     *,
     waits: bool = False,
 ) -> Outcome | None:
-    """Close or terminate a sequence, in one transaction with the look at what of it waits.
+    """Close or terminate a sequence, unless messages of it wait that could be published.
 
-    What waits may be with the messaging system already, whose confirmation was lost, or be
-    published by another gateway: neither can it be dropped, nor may the publisher be told that it
-    was not received (Final), who would send it in another sequence. 1.0 has no Final.
+    Such a message may be with the messaging system already, whose confirmation was lost, or be
+    published by another gateway: it cannot be dropped, nor may the publisher hear that it was not
+    received (Final), since it would be sent again in another sequence. 1.0 has no Final.
 
     Args:
         change: `Destination.close` or `Destination.terminate`.
-        waits: Change it even though something waits: nothing is answered.
+        waits: Change it although messages wait: nothing is answered.
 
     Returns:
-        None where nothing is changed, because something waits.
+        None where nothing is changed, because messages wait.
     """
     now = time.time()
     with begin(party, now) as step:
@@ -38,8 +38,7 @@ def end_sequence(
         final = before is not None and before.wire.rm.rules.closes
         if final and not waits and is_busy(step, identifier):
             return None
-    with begin(party, now) as step:
         outcome = change(Destination(step, owner), identifier, last)
-    with begin(party, now) as step:
+    with begin(party, now) as step:  # It counts rows, which are written where a part ends.
         register.follow(step, before)
     return outcome

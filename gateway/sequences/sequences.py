@@ -248,18 +248,17 @@ class Sequences:
                 before = step.tx.incoming.find(identifier)
                 if not register.has_room(step, header, len(content), owner, most):
                     return Outcome(), None, Progress(0, None)
-            with begin(party, now) as step:
                 outcome = Destination(step, owner).receive(said, header, content, media_type)
-            if outcome.fault is not None or not (outcome.taken or outcome.known):
-                with begin(party, now) as step:
-                    register.follow(step, before)
-                return outcome, None, Progress(0, None)
-            with begin(party, now) as step:
-                if outcome.taken:
-                    register.grow(step.tx.connection, identifier, len(content))
-                turn = self._turns.lease_in(step, identifier)
-                buffer = step.tx.invoker.find(identifier)
-            return outcome, turn, Progress(buffer.delivered if buffer else 0, outcome.sequence)
+                if outcome.fault is None and (outcome.taken or outcome.known):
+                    if outcome.taken:
+                        register.grow(step.tx.connection, identifier, len(content))
+                    turn = self._turns.lease_in(step, identifier)
+                    buffer = step.tx.invoker.find(identifier)
+                    delivered = buffer.delivered if buffer else 0
+                    return outcome, turn, Progress(delivered, outcome.sequence)
+            with begin(party, now) as step:  # It counts rows, which are written where a part ends.
+                register.follow(step, before)
+            return outcome, None, Progress(0, None)
 
         return await run_in(self._store, work, identifier)
 

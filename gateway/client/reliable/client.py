@@ -65,7 +65,7 @@ from gateway.reliability.storage import (
     Transaction,
     in_key_order,
 )
-from gateway.reliability.values import Dead, Notice, Outgoing
+from gateway.reliability.values import DeadMessageHandler, Notice, Outgoing
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm, make_connection_address
@@ -153,7 +153,7 @@ class ReliableClient(End):
         self._applications = Applications()
         self._given_up = Endings()
         self._completed = Endings()
-        self._dead: dict[str, Dead] = {}
+        self._dead: dict[str, DeadMessageHandler] = {}
         self._endpoint = Endpoint(
             Party(
                 self.store,

@@ -15,7 +15,7 @@ from gateway.client.calling import Answer, Caller
 from gateway.client.errors import GatewayError
 from gateway.client.reliable.send_limits import SendLimits
 from gateway.client.reliable.shared_commits import TOGETHER
-from gateway.reliability.batches import Acknowledging
+from gateway.reliability.batches import AcknowledgementAnswer
 from gateway.reliability.connection_answers import (
     ConnectionAnswer,
     acknowledgement_in,
@@ -73,7 +73,7 @@ class Posts:
         self._alone: Counter[str] = Counter()
         self._came: dict[str, list[ConnectionAnswer]] = defaultdict(list)
         self._taking: set[str] = set()
-        self._acknowledged: list[tuple[str, str, Acknowledging]] = []
+        self._acknowledged: list[tuple[str, str, AcknowledgementAnswer]] = []
         self._acknowledging = False
         self._took = 0.0
 
@@ -112,7 +112,7 @@ class Posts:
 
     async def _post(self, item: tuple[Outgoing, str, str, str]) -> None:
         outgoing, key, what, host = item
-        acknowledged: Acknowledging | None = None
+        acknowledged: AcknowledgementAnswer | None = None
         try:
             answer = await self._workers.caller.call(
                 "POST",
@@ -152,7 +152,7 @@ class Posts:
 
     async def _take_acknowledgements(self) -> None:
         """Take those that came, and those that come meanwhile (group commit)."""
-        some: list[tuple[str, str, Acknowledging]] = []
+        some: list[tuple[str, str, AcknowledgementAnswer]] = []
         try:
             while self._acknowledged:
                 # Nobody waits for them, and those that come meanwhile cost little more.
@@ -229,7 +229,7 @@ class Posts:
             found.extend(reply.outgoing)
         return found
 
-    def _take_all(self, answers: Sequence[Acknowledging]) -> list[Outgoing]:
+    def _take_all(self, answers: Sequence[AcknowledgementAnswer]) -> list[Outgoing]:
         """Take acknowledgements; what another one says is done with that one."""
         began = time.thread_time()
         found: list[Outgoing] = []

@@ -17,7 +17,7 @@ import pytest
 from filters import Refused
 from gateway.reliability import values
 from gateway.reliability.batch_delivery import deliver_some
-from gateway.reliability.batches import Acknowledging, Arrived
+from gateway.reliability.batches import AcknowledgementAnswer, ReceivedMessage
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.group_commit import MISSES, Part, run_together
 from gateway.reliability.party import Channel, Party, anonymous
@@ -93,13 +93,13 @@ class Sides:
 
     def due(self) -> list[Outgoing]:
         """What the client sends, decided together."""
-        works = self.client.act_all(dict.fromkeys(self.keys(NOW), 64), NOW)
+        works = self.client.send_all_due(dict.fromkeys(self.keys(NOW), 64), NOW)
         assert all(isinstance(work, Work) for work in works.values())
         return [each for work in works.values() if isinstance(work, Work) for each in work.outgoing]
 
     def answered(self, sent: list[Outgoing]) -> list[Reply]:
         """What the service answers, which takes it together."""
-        found = self.service.received_all([Arrived(each.envelope) for each in sent], NOW)
+        found = self.service.received_all([ReceivedMessage(each.envelope) for each in sent], NOW)
         replies = [each for each in found if isinstance(each, Reply)]
         assert len(replies) == len(sent)
         return replies
@@ -159,7 +159,7 @@ def test_many_sequences_share_a_commit(sides: Sides) -> None:
         assert (reply.answer is None) == (outgoing.label == "message 1")
         if reply.answer is not None:
             envelope = reply.answer.envelope
-            answers.append(Acknowledging(outgoing.key, read_message(envelope), envelope))
+            answers.append(AcknowledgementAnswer(outgoing.key, read_message(envelope), envelope))
     assert len(answers) == SEQUENCES
     before = sides.here.commits
     assert all(isinstance(each, Reply) for each in sides.client.acknowledged_all(answers, NOW))
@@ -181,8 +181,12 @@ def test_many_sequences_share_a_commit(sides: Sides) -> None:
 def test_what_is_no_message_spoils_nothing(sides: Sides) -> None:
     sides.open()
     sent = sides.due()
-    arrived = [Arrived(each.envelope) for each in sent]
-    arrived[2:2] = [Arrived(b"<no/>"), Arrived(sent[0].envelope), Arrived(b"no")]
+    arrived = [ReceivedMessage(each.envelope) for each in sent]
+    arrived[2:2] = [
+        ReceivedMessage(b"<no/>"),
+        ReceivedMessage(sent[0].envelope),
+        ReceivedMessage(b"no"),
+    ]
     found = sides.service.received_all(arrived, NOW)
     assert [isinstance(each, Reply) for each in found] == [
         *(True, True, False, True, False),
@@ -342,7 +346,9 @@ def test_a_message_that_asks_is_acknowledged_itself(sides: Sides) -> None:
     assert [each.label for each in sides.due()] == ["message 1", "message 2"] * SEQUENCES
     again = [
         outgoing
-        for work in sides.client.act_all(dict.fromkeys(sides.keys(NOW + 60), 64), NOW + 60).values()
+        for work in sides.client.send_all_due(
+            dict.fromkeys(sides.keys(NOW + 60), 64), NOW + 60
+        ).values()
         if isinstance(work, Work)
         for outgoing in work.outgoing
     ]

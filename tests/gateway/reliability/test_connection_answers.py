@@ -1,6 +1,6 @@
 """Acknowledgements of one sequence are taken together, and nothing else is left out."""
 
-from gateway.reliability.batches import Acknowledging
+from gateway.reliability.batches import AcknowledgementAnswer
 from gateway.reliability.connection_answers import (
     ConnectionAnswer,
     acknowledgement_in,
@@ -40,7 +40,7 @@ def ack(text: str, identifier: str = "urn:example:a", *, final: bool = False) ->
     return Acknowledgement(identifier, Ranges.parse(text), final=final)
 
 
-def read(said: Acknowledgement) -> Acknowledging:
+def read(said: Acknowledgement) -> AcknowledgementAnswer:
     found = acknowledgement_in(came(said))
     assert found is not None
     return found
