@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from gateway.delivery import Conservation, Dispatchers
-from gateway.delivery.samples import conservation_samples
 from gateway.observing.samples import Sample, gauge
 from gateway.publishing.spool import Spool
 from gateway.store import Store, StoreUnavailable, mailboxes
@@ -40,7 +39,7 @@ class Counts:
 
     def metrics(self) -> Iterator[Sample]:
         """The numbers of the store, as of now."""
-        yield from conservation_samples(self.conservation)
+        yield from self.conservation.metrics()
         yield from self.spool.metrics(now=time.time())
         number, messages, octets = self.mailboxes
         yield gauge("mailboxes", "Mailboxes.", number)
