@@ -23,6 +23,9 @@ COMMANDS = {
         "gateway.cli.listen:listen", "Subscribe, and print each notification as it comes."
     ),
     "publish": Deferred("gateway.cli.publish:publish", "Publish XML documents, each as one event."),
+    "overview": Deferred(
+        "gateway.cli.overview:overview", "Show the state of a gateway on one page."
+    ),
     "subscriptions": Deferred(
         "gateway.cli.subscriptions:subscriptions", "List, show and end subscriptions."
     ),
