@@ -58,6 +58,9 @@ COMMANDS = {
         "Look at, try again or discard what the messaging system does not take.",
     ),
     "explain": Deferred("gateway.cli.explain:explain", "Say why something happens, or does not."),
+    "attempts": Deferred(
+        "gateway.cli.attempts:attempts", "List the last attempts to deliver to a subscription."
+    ),
     "trace": Deferred("gateway.cli.trace:trace", "Say what became of a message."),
     "match": Deferred(
         "gateway.cli.match:match",

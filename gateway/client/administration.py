@@ -164,6 +164,11 @@ class Administration(Speaker):
             raise stranger(self._url, answer)
         return steps
 
+    async def attempts(self, id_: str) -> list[Record]:
+        """The last attempts to deliver to a subscription, the latest first."""
+        path = f"subscriptions/{_checked(id_, 'subscription')}/attempts"
+        return list(_listed(await self._ask("GET", path, of=id_), "attempts", self._url))
+
     async def delete_subscription(self, id_: str) -> None:
         """End a subscription; its subscriber is told, where it asked for that."""
         await self._call("DELETE", f"subscriptions/{_checked(id_, 'subscription')}", of=id_)

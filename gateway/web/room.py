@@ -154,6 +154,7 @@ class AdministrationRoom(Room):
                     subscriptions.reports,
                     management,
                     explainer,
+                    delivery.dispatchers.scheduler.attempts,
                 )
             ),
             **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),
