@@ -18,7 +18,7 @@ from gateway.delivery.entry import Entry
 from gateway.delivery.heartbeats import Heartbeats
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.scheduler import SendScheduler
-from gateway.delivery.status import DeliveryStatus, is_held_up, is_troubled, status_of
+from gateway.delivery.status import DeliveryStatus, failing_among, status_of
 from gateway.model.deaths import NOBODY, Death, DeathReason
 from gateway.observing.samples import Sample, counter, counters, gauge, histograms
 from gateway.security.keys import message_urn
@@ -164,18 +164,11 @@ class Dispatchers:
 
     def failing(self, entries: Iterable[Entry]) -> int:
         """How many of *entries* are failing, as `status` says."""
-        now = asyncio.get_running_loop().time()
-        held_up = {
-            outbox.entry
-            for dispatcher in self._of.values()
-            for outbox in dispatcher.all_outboxes()
-            if is_held_up(outbox)
-        }
-        return sum(
-            not (entry.halted or entry.subscription.policy.paused)
-            for entry in entries
-            if entry in held_up or is_troubled(entry, now)
-        )
+        return len(failing_among(entries, self.all_outboxes(), asyncio.get_running_loop().time()))
+
+    def all_outboxes(self) -> list[Outbox]:
+        """The outboxes that there are, of all partitions."""
+        return [one for dispatcher in self._of.values() for one in dispatcher.all_outboxes()]
 
     @property
     def open_breakers(self) -> int:
