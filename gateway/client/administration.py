@@ -99,13 +99,17 @@ class Administration(Speaker):
         super().__init__(url, timeout=timeout, tls=tls, proxy=proxy)
         self._page = page
 
-    async def subscriptions(self, **selected: str | None) -> AsyncIterator[Record]:
-        """Subscriptions in the order of their ids, page after page: all, or those for which all
-        that is *selected* holds: ``topic``, ``consumer``, ``spec``, ``state``, ``owner``.
+    async def overview(self) -> Record:
+        """The state of the gateway as a whole.
 
         Raises:
             GatewayError: here as in every other method.
         """
+        return await self._ask("GET", "overview")
+
+    async def subscriptions(self, **selected: str | None) -> AsyncIterator[Record]:
+        """Subscriptions in the order of their ids, page after page: all, or those for which all
+        that is *selected* holds: ``topic``, ``consumer``, ``spec``, ``state``, ``owner``."""
         query = {name: value for name, value in selected.items() if value is not None}
         async for record in self._pages("subscriptions", "subscriptions", query):
             yield record
@@ -159,6 +163,11 @@ class Administration(Speaker):
         if not isinstance(steps, list):
             raise stranger(self._url, answer)
         return steps
+
+    async def attempts(self, id_: str) -> list[Record]:
+        """The last attempts to deliver to a subscription, the latest first."""
+        path = f"subscriptions/{_checked(id_, 'subscription')}/attempts"
+        return list(_listed(await self._ask("GET", path, of=id_), "attempts", self._url))
 
     async def delete_subscription(self, id_: str) -> None:
         """End a subscription; its subscriber is told, where it asked for that."""

@@ -7,19 +7,21 @@ that stall takes the slots of the others.
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 
 import structlog
 
 from gateway.delivery.attempt import Attempts
-from gateway.delivery.breaker import FIRST_PROBE
+from gateway.delivery.destinations.breaker import FIRST_PROBE
+from gateway.delivery.destinations.probation import Name, Probations
 from gateway.delivery.outbox import Outbox, OutboxDestination, Owner, PendingDelivery
-from gateway.delivery.probations import Probations
-from gateway.delivery.stall_timer import TICK, StallTimer
 from gateway.delivery.states import State
 from gateway.delivery.status import Troubles
+from gateway.delivery.timers import TICK, StallTimer
 from gateway.delivery.verdicts import Outcome, Verdict, failed
 from gateway.egress import FailureKind, Posted, SendFailed, Target
+from gateway.observing.attempts import Attempt, AttemptLog
 from gateway.observing.samples import Histogram
 from gateway.observing.traces import MessageTraces
 
@@ -37,6 +39,8 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """The upper bounds of the buckets of attempts' seconds."""
 
 GAVE_WAY = f"no answer within {CUT_AFTER:.0f} s, and given up: too much was under way"
+_WORDS = {verdict: verdict.value for verdict in Verdict}
+"""Looked up for each attempt, in a fourth of the time that `value` takes."""
 _NOT_POSTED = failed(SendFailed(FailureKind.RESET, "the connection was closed before it was sent"))
 _log = structlog.get_logger("dragoman.delivery")
 
@@ -77,6 +81,7 @@ class SendScheduler:
         self._pumping = False
         self.troubles = Troubles()
         self.traces = MessageTraces()
+        self.attempts = AttemptLog()
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         """Numbers of attempts that ended so."""
         self.seconds = {verdict: Histogram(SECONDS) for verdict in Verdict}
@@ -239,6 +244,8 @@ class SendScheduler:
             destination.note_answer(now)
         self.verdicts[outcome.verdict] += 1
         self.seconds[outcome.verdict].observe(now - pending.started)
+        if outcome.verdict is not Verdict.EXPIRED:
+            self._note(pending, outcome, now - pending.started)
         if outcome.verdict is Verdict.DELIVERED:
             self.answer_time += 0.05 * (now - pending.started - self.answer_time)
             if not destination.agreed:
@@ -251,6 +258,21 @@ class SendScheduler:
         if self._turns:
             self._pump()
 
+    def _note(self, pending: PendingDelivery, outcome: Outcome, seconds: float) -> None:
+        """Keep how an attempt ended that took so many *seconds*."""
+        verdict = outcome.verdict
+        attempt = Attempt(
+            time.time(),
+            seconds,
+            _WORDS[verdict],
+            outcome.status,
+            None if verdict is Verdict.DELIVERED else outcome.failure_text,
+            outcome.detail,
+            pending.message.notification.id,
+            len(pending.batch) or 1,
+        )
+        self.attempts.note(pending.outbox.entry.id, attempt)
+
     def may_follow(self, outbox: Outbox) -> bool:
         """See `Attempts.may_follow`."""
         return self._attempts.may_follow(outbox)
@@ -258,10 +280,18 @@ class SendScheduler:
     def _agree(self, destination: OutboxDestination) -> None:
         """Note that the host of *destination* has accepted its first message."""
         destination.agree()
-        if self._probations is not None:
-            for free in self._probations.agree(destination.name, destination.address):
-                self._turn(free)
-            self._pump()
+        self.agree(destination.name, destination.address)
+
+    def agree(self, name: Name, address: str = "") -> None:
+        """Note that the host at *name*, which led to *address*, accepted a message, and send what
+        waits for it."""
+        if self._probations is None:
+            return
+        for free in self._probations.agree(name, address):
+            destination = self._destinations.get(free.name)
+            if destination is not None:
+                self._turn(destination)
+        self._pump()
 
     def _release(self, pending: PendingDelivery) -> None:
         del self._in_flight[pending]

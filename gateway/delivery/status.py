@@ -7,16 +7,15 @@ oldest delivery had failed counts as failing, with an error that is not known an
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 import structlog
 
-from gateway.delivery.breaker import Breaker
-from gateway.delivery.destination import Trouble
+from gateway.delivery.destinations.breaker import Breaker
+from gateway.delivery.destinations.failures import FailureCounts, Trouble
 from gateway.delivery.entry import Entry
-from gateway.delivery.failures import FailureCounts
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.verdicts import Outcome
 from gateway.token_bucket import TokenBucket
@@ -127,6 +126,18 @@ def is_troubled(entry: Entry, now: float) -> bool:
     ) or entry.state.rests_until > now
 
 
+def failing_among(entries: Iterable[Entry], outboxes: Iterable[Outbox], now: float) -> list[Entry]:
+    """Those of *entries* that are failing, as `status_of` says; *outboxes* are all that there are.
+    It may run in a thread, on copies of both."""
+    held_up = {outbox.entry for outbox in outboxes if is_held_up(outbox)}
+    return [
+        entry
+        for entry in entries
+        if (entry in held_up or is_troubled(entry, now))
+        and not (entry.halted or entry.subscription.policy.paused)
+    ]
+
+
 def is_held_up(outbox: Outbox) -> bool:
     """Whether a breaker holds *outbox* up."""
     return any(breaker.until is not None for breaker in _breakers(outbox))
@@ -199,6 +210,10 @@ class Troubles:
 
 
 def _host(outbox: Outbox) -> str:
-    """Where it is sent, without what may be secret in the path; a mailbox's host is its key."""
-    scheme, host, port = outbox.destination.name
+    return host_shown(outbox.destination.name)
+
+
+def host_shown(destination: tuple[str, str, int]) -> str:
+    """Where is sent to, without what may be secret in the path; a mailbox's host is its key."""
+    scheme, host, port = destination
     return f"{scheme}://{host}:{port}" if port else scheme

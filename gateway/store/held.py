@@ -209,6 +209,12 @@ def head(connection: Connection, subscription: str) -> HeldRow | None:
     return None if row is None else _held_row(row)
 
 
+def oldest(connection: Connection) -> float | None:
+    """When the delivery came that waits the longest, as POSIX seconds; None where none waits."""
+    since: float | None = connection.execute(select(func.min(held.c.since))).scalar_one()
+    return since
+
+
 def drop_leftovers(connection: Connection) -> bool:
     """Remove some of what waits for subscriptions that are no more: a crash fell between their end
     and that of their last deliveries. Whether that was all."""

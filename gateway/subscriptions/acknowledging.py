@@ -6,8 +6,9 @@ from collections.abc import Callable
 from sqlalchemy import Connection
 
 from filters import Reason, Refused
-from gateway.delivery import AcknowledgementAddresses, sequence_ends, sequence_numbers
-from gateway.delivery.acknowledgement_addresses import create_id_of
+from gateway.delivery import AcknowledgementAddresses
+from gateway.delivery.sequences import endings, message_numbers
+from gateway.delivery.sequences.acknowledgement_addresses import create_id_of
 from gateway.exchange import Handlers, Inbound
 from gateway.reliability.stores.joined_store import run_joined
 from gateway.security.resource_addresses import addressed
@@ -50,19 +51,17 @@ class AcknowledgementOperations:
         create_id = create_id_of(resource.key or "")
         if self._acknowledgements.tell(create_id, said):
             return
-        key = await self._store.submit(
-            lambda connection: sequence_ends.made_by(connection, create_id)
-        )
+        key = await self._store.submit(lambda connection: endings.made_by(connection, create_id))
         if key is None:
             return  # It was long ago, or is a guess.
         now = time.time()
 
         def told(connection: Connection) -> None:
             run_joined(
-                connection, lambda storage: sequence_ends.told(storage, connection, key, said, now)
+                connection, lambda storage: endings.told(storage, connection, key, said, now)
             )
 
         await self._store.submit(told, locks=(f"sequence {key}",))
-        subscription = sequence_numbers.subscription_of(key)
+        subscription = message_numbers.subscription_of(key)
         if subscription is not None:
             self._noted(subscription)

@@ -72,8 +72,7 @@ class Endings:
         counted = await self._store.submit(partial(totals.read_some, subscriptions=ids))
         for entry in entries:
             if entry.id in counted and counted[entry.id].delivered:
-                for destination in self._probations.agree(entry.target.destination):
-                    self._dispatchers.scheduler.turn(destination)
+                self._dispatchers.scheduler.agree(entry.target.destination)
 
     async def close(self) -> None:
         """Leave what has not ended yet as it is."""

@@ -5,7 +5,7 @@ from functools import partial
 
 from adapters import XPathFilterAdapter
 from filters import Filter, Topic
-from gateway.delivery import WorkSharing, resend
+from gateway.delivery import WorkSharing
 from gateway.delivery.room import DeliveryRoom
 from gateway.discovery.rights import TopicRights
 from gateway.egress import AddressPolicy, Schemes, TransportByScheme
@@ -164,7 +164,7 @@ class SubscriptionRoom(Room):
             synchronizing=self.synchronizing,
             looks=producer.looks,
             trusts=trusts,
-            resend=partial(resend, dispatchers),
+            resend=dispatchers.resend,
             exceeded=self.budgets.exceeded_now,
             rights_of=rights.of_request if rights else None,
             may_get=rights.may_get_current if rights else None,

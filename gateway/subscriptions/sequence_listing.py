@@ -4,11 +4,11 @@ from dataclasses import dataclass, fields
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from gateway.delivery import sequence_numbers
+from gateway.delivery.sequences import message_numbers
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.stores.tables import outgoing
 
-_START = sequence_numbers.key_start("")
+_START = message_numbers.key_start("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def _states(
     return [
         SubscriberSequence(
             sequence.key.removeprefix(_START).replace("/", "-", 1),
-            sequence_numbers.subscription_of(sequence.key) or "",
+            message_numbers.subscription_of(sequence.key) or "",
             sequence,
         )
         for sequence in found

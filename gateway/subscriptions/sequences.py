@@ -18,10 +18,9 @@ from gateway.delivery import (
     SequenceSending,
     handshake,
     is_one_way,
-    sequence_ends,
-    sequence_numbers,
 )
 from gateway.delivery.outbox import Outbox
+from gateway.delivery.sequences import endings, message_numbers
 from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import Request, SendFailed, Target, Transport
 from gateway.observing.samples import Sample, counters, gauge
@@ -68,7 +67,7 @@ class Agreed:
             Refused: The consumer gave the identifier of another sequence.
         """
         keep = partial(
-            sequence_numbers.made,
+            message_numbers.made,
             subscription=self.subscription,
             create_id=self.create_id,
             response=self.response,
@@ -138,7 +137,7 @@ class SubscriberSequences:
         if target is None or not (is_one_way(target) or target.scheme in ("http", "https")):
             raise _refused(subscription, "Sequences are sent over HTTP(S) and SOAP.TCP alone.")
         try:
-            wire = sequence_numbers.wire_of(subscription)
+            wire = message_numbers.wire_of(subscription)
         except ValueError:
             text = "Sequences are sent with WS-Addressing 2004/08 and 2005/08 alone."
             raise _refused(subscription, text) from None
@@ -150,7 +149,7 @@ class SubscriberSequences:
         like = handshake(target, self._probations.gate_for(target.destination, owner, clock))
         create_id = message_urn()
         base = self._sending.base(subscription, target)
-        acks_to = sequence_numbers.acks_to(wire, create_id, base)
+        acks_to = message_numbers.acks_to(wire, create_id, base)
         creating = self._sending.create(wire, subscription.consumer, create_id, like, acks_to)
         try:
             async with asyncio.timeout(PATIENCE):
@@ -212,7 +211,7 @@ class SubscriberSequences:
             now = time.time()
 
             def work(storage: StorageManager) -> None:
-                sequence_ends.let_go(storage, connection, subscription.id, now, unnoted)
+                endings.let_go(storage, connection, subscription.id, now, unnoted)
 
             run_joined(connection, work)
 
@@ -251,12 +250,12 @@ class SubscriberSequences:
         places = asyncio.Semaphore(AT_A_TIME)
         await asyncio.gather(*(self._end(key, now, places) for key in keys))
         self._open = await self._store.submit(count)
-        return await self._store.submit(sequence_ends.next_due)
+        return await self._store.submit(endings.next_due)
 
     async def _end(self, key: str, now: float, places: asyncio.Semaphore) -> None:
         async with places:
             try:
-                due = partial(sequence_ends.end_due, key=key, now=now)
+                due = partial(endings.end_due, key=key, now=now)
                 sent, owner = await self._run(key, due)
                 for outgoing in sent:
                     await self._send(key, outgoing, owner)
@@ -265,7 +264,7 @@ class SubscriberSequences:
             except Exception:
                 _log.exception("sequence.internal-error", subscription=_subscription(key))
                 await self._store.submit(
-                    lambda connection: sequence_ends.postpone(connection, key, now + LONGEST)
+                    lambda connection: endings.postpone(connection, key, now + LONGEST)
                 )
 
     async def _send(self, key: str, outgoing: Outgoing, owner: str) -> None:
@@ -289,7 +288,7 @@ class SubscriberSequences:
         if said is None and not 200 <= answer.status < 300:
             return
         now = time.time()
-        await self._run(key, lambda storage: sequence_ends.came_back(storage, outgoing, said, now))
+        await self._run(key, lambda storage: endings.came_back(storage, outgoing, said, now))
 
     async def _run(self, key: str, work: Callable[[StorageManager], T]) -> T:
         locks = (f"sequence {key}",)
@@ -313,4 +312,4 @@ def _refused(subscription: Subscription, text: str) -> Refused:
 
 
 def _subscription(key: str) -> str:
-    return sequence_numbers.subscription_of(key) or key
+    return message_numbers.subscription_of(key) or key

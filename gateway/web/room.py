@@ -1,12 +1,15 @@
 """The rooms of the web: CloudEvents and mailboxes over HTTP, and the JSON administration."""
 
+from collections.abc import Iterable
+
 from gateway.channels.room import ChannelRoom, RelayRoom
 from gateway.delivery.room import DeliveryRoom
 from gateway.http import HttpLimits
 from gateway.mailboxes.room import MailboxRoom
+from gateway.observing.rates import Rates
 from gateway.parsing import Parsing
 from gateway.publishing.room import PublishingRoom
-from gateway.rooms import Room
+from gateway.rooms import Room, Work
 from gateway.routes import BoundRouter, Routes
 from gateway.security.intake import Intake
 from gateway.security.principals import Right
@@ -22,6 +25,7 @@ from gateway.web.api import channels as channel_routes
 from gateway.web.api import dead_letters as dead_letter_routes
 from gateway.web.api import destinations, links, messages, spool
 from gateway.web.api import mailboxes as mailbox_routes
+from gateway.web.api import overview as overview_routes
 from gateway.web.api import relays as relay_routes
 from gateway.web.api import sequences as sequence_routes
 from gateway.web.api import sources as source_routes
@@ -32,6 +36,7 @@ from gateway.web.dependencies import Asking
 from gateway.web.events import EventEndpoint, consents, event_routes
 from gateway.web.events import subscriptions as event_subscriptions
 from gateway.web.mailbox_streams import Streams
+from gateway.web.overview import Overviews
 from gateway.web.schemas import schema_routes
 
 
@@ -128,13 +133,17 @@ class AdministrationRoom(Room):
         delivery: DeliveryRoom,
         topics: TopicCatalogue,
         explainer: Explainer,
+        overviews: Overviews,
+        rates: Rates,
         *,
         base: str,
     ) -> None:
         table, lifecycle = subscriptions.table, subscriptions.lifecycle
         management = subscriptions.management
         self._registry = xregistry.PARTS.of(xregistry.RegistryParts(base, topics))
+        self.rates = rates
         self._given = {
+            **overview_routes.OVERVIEWS.of(overviews),
             **subscription_routes.PARTS.of(
                 subscription_routes.SubscriptionParts(
                     base,
@@ -145,6 +154,7 @@ class AdministrationRoom(Room):
                     subscriptions.reports,
                     management,
                     explainer,
+                    delivery.dispatchers.scheduler.attempts,
                 )
             ),
             **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),
@@ -170,6 +180,9 @@ class AdministrationRoom(Room):
             **messages.TRACING.of(subscriptions.tracing),
             **topic_routes.PARTS.of(topic_routes.TopicParts(base, topics)),
         }
+
+    def works(self) -> Iterable[Work]:
+        return (self.rates.run,)
 
     def administration_routes(self) -> Routes:
         yield BoundRouter(api.router, self._given, Right.OPERATE, reading=Right.READ)

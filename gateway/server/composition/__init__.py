@@ -62,7 +62,7 @@ async def build(settings: Settings, listening: Listening) -> Application:
         endpoints.administration,
         endpoints.soap,
     ]
-    serving = serving_of(base, sending, endpoints, rooms)
+    serving = serving_of(base, endpoints, rooms)
     return Application(settings, listening, base.state, rooms, serving)
 
 

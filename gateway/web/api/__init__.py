@@ -1,5 +1,5 @@
-"""The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, channels, links,
-relays, sequences, dead letters, the spool, destinations, messages and topics."""
+"""The JSON administration, ``/api/v1``: the overview, subscriptions, mailboxes, sources, channels,
+links, relays, sequences, dead letters, the spool, destinations, messages and topics."""
 
 from fastapi import APIRouter
 
@@ -10,6 +10,7 @@ from gateway.web.api import (
     links,
     mailboxes,
     messages,
+    overview,
     relays,
     sequences,
     sources,
@@ -22,6 +23,7 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1")
 for _part in (
+    overview,
     subscriptions,
     mailboxes,
     sources,

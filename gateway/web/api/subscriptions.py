@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from gateway.delivery import Entry
 from gateway.http import HttpLimits, client_certificate
+from gateway.observing.attempts import AttemptLog
 from gateway.routes import Dependency
 from gateway.security.identify import without_limits
 from gateway.soap.service import SoapService
@@ -21,6 +22,7 @@ from gateway.web.api.subscription_selections import Chosen, Deleted, Listing
 from gateway.web.dependencies import Asking, refuse_when_stopping
 from gateway.web.events.subscriptions import Create, make
 from gateway.web.validation import JsonRoute
+from gateway.web.views.attempts import AttemptView, attempt_view
 from gateway.web.views.subscriptions import (
     StepView,
     SubscriptionView,
@@ -46,6 +48,7 @@ class SubscriptionParts:
     reports: SubscriptionReports
     management: SubscriptionManagement
     explainer: Explainer
+    attempts: AttemptLog
 
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], route_class=JsonRoute)
@@ -63,6 +66,10 @@ class Asked(BaseModel, extra="forbid"):
     namespaces: dict[str, str] | None = Field(
         None, max_length=100, description="The prefixes of `topic`."
     )
+
+
+class Attempts(BaseModel, extra="forbid"):
+    attempts: list[AttemptView] = Field(description="The last 50, the latest first.")
 
 
 class Page(BaseModel, extra="forbid"):
@@ -129,6 +136,13 @@ async def show_subscription(entry: Named, parts: Given) -> SubscriptionView:
     for report in await parts.reports.of([entry.id]):
         return subscription_view(report)
     raise _not_found()
+
+
+@router.get("/{id}/attempts")
+async def list_attempts(entry: Named, parts: Given) -> Attempts:
+    """The last attempts to deliver to a subscription, as far as this gateway made and remembers
+    them: of all subscriptions together 32 MiB, and none from before its start."""
+    return Attempts(attempts=[attempt_view(one) for one in parts.attempts.of(entry.id)])
 
 
 @router.post("/{id}/explain", max_body_size=EXPLAIN_BODY)

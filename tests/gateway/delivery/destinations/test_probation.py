@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from gateway.delivery.destinations.probation import (
+    FORGOTTEN,
+    MINUTE,
+    Probation,
+    ProbationLimits,
+    Probations,
+)
 from gateway.delivery.outbox import OutboxDestination
-from gateway.delivery.probation import MINUTE, Probation, ProbationLimits
-from gateway.delivery.probations import FORGOTTEN, Probations
 from gateway.egress import (
     AddressPolicy,
     Dialer,
@@ -32,9 +37,7 @@ STRANGERS = [f"127.0.1.{number}" for number in range(1, 11)]
 NO = status(404)
 
 
-def simulate(
-    probation: Probation[OutboxDestination], seconds: float, *, step: float = 0.25
-) -> list[float]:
+def simulate(probation: Probation, seconds: float, *, step: float = 0.25) -> list[float]:
     """The times at which a host is sent to that always says no, at once."""
     attempts, now = [], 0.0
     while now < seconds and not probation.over:
@@ -48,7 +51,7 @@ def simulate(
 
 
 def test_few_attempts_a_minute_and_in_all() -> None:
-    probation: Probation[OutboxDestination] = Probation(ProbationLimits())
+    probation = Probation(ProbationLimits())
     attempts = simulate(probation, 86400.0)
     assert len(attempts) == 20
     assert probation.over
@@ -60,7 +63,7 @@ def test_few_attempts_a_minute_and_in_all() -> None:
 
 
 def test_a_host_without_failures_in_a_row_has_its_rate_all_the_same() -> None:
-    probation: Probation[OutboxDestination] = Probation(ProbationLimits(in_all=1000))
+    probation = Probation(ProbationLimits(in_all=1000))
     now, started = 0.0, 0
     while now < 10 * MINUTE:
         wait = probation.wait(now)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.delivery.stall_timer import STALLED, TICK, StallTimer
+from gateway.delivery.timers import STALLED, TICK, StallTimer
 
 
 class Clock(asyncio.SelectorEventLoop):

@@ -1,6 +1,6 @@
 """Failed attempts by destination."""
 
-from gateway.delivery.failures import FailureCounts
+from gateway.delivery.destinations.failures import FailureCounts
 
 
 def test_those_with_the_most_come_first() -> None:

@@ -20,16 +20,20 @@ By SOAP.TCP nobody answers. There a host agrees at the port where its system too
 and for SOAP.TCP alone.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
+from typing import Protocol
 
-from gateway.delivery.outbox import OutboxDestination
-from gateway.delivery.probation import Probation, ProbationLimits
+from gateway.delivery.destinations.breaker import FIRST_PROBE, Breaker
 from gateway.egress.policy import unmapped
 from gateway.mailboxes.transport import SCHEME
 
+MINUTE = 60.0
+LOOK_AGAIN = 1.0
+"""Seconds after which it is looked whether one of the last attempts succeeded."""
 FORGOTTEN = 86400.0
 """Seconds after its last attempt, after which a host that did not agree is unknown again."""
 REMEMBERED = 10_000
@@ -39,6 +43,74 @@ AGREED = 100_000
 
 Name = tuple[str, str, int]
 """Scheme, host and port."""
+
+
+class OnProbation(Protocol):
+    """A destination, as far as probation reads and writes it."""
+
+    name: Name
+    address: str
+    active: int
+    known: bool
+    agreed: bool
+    probation: "Probation | None"
+
+    def learn_agreed(self, agreed: bool) -> bool: ...
+    def put_on_probation(self, probation: "Probation | None") -> None: ...
+    def free(self) -> None: ...
+    def lead_to(self, address: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProbationLimits:
+    """Attempts a minute, and in all; and seconds until the first probe of a host's breaker."""
+
+    a_minute: int = 6
+    in_all: int = 20
+    probe: float = FIRST_PROBE
+
+
+class Probation:
+    """The attempts at one host. Times are the event loop's, in seconds."""
+
+    __slots__ = ("_limits", "_recent", "attempts", "breaker", "destinations", "last")
+
+    def __init__(self, limits: ProbationLimits) -> None:
+        self._limits = limits
+        self._recent: deque[float] = deque(maxlen=limits.a_minute)
+        self.attempts = 0
+        self.breaker = Breaker(limits.probe)
+        self.destinations: set[OnProbation] = set()
+        self.last = 0.0
+
+    @property
+    def over(self) -> bool:
+        """Whether all attempts were made, and none of them succeeded."""
+        return self.attempts >= self._limits.in_all and not self._in_flight
+
+    @property
+    def _in_flight(self) -> int:
+        return sum(destination.active for destination in self.destinations)
+
+    def wait(self, now: float) -> float:
+        """Seconds until the next attempt may start; 0 when the probation is `over`, too."""
+        if self.attempts >= self._limits.in_all:
+            return LOOK_AGAIN if self._in_flight else 0.0
+        wait = self.breaker.until - now if self.breaker.until is not None else 0.0
+        if len(self._recent) == self._recent.maxlen:
+            wait = max(wait, self._recent[0] + MINUTE - now)
+        return max(0.0, wait)
+
+    def started(self, now: float) -> None:
+        """An attempt starts."""
+        self.attempts += 1
+        self._recent.append(now)
+        self.last = now
+        self.breaker.probing(now)
+
+    def failed(self, now: float, *, at_least: float = 0.0) -> None:
+        """An attempt ended otherwise than with a 2xx."""
+        self.breaker.failed(now, at_least=at_least)
 
 
 class Probations:
@@ -65,7 +137,7 @@ class Probations:
         self._limits = limits or ProbationLimits()
         self._agreed: OrderedDict[tuple[str, int], None] = OrderedDict()
         """By host, and the port where that is said by SOAP.TCP alone, else 0."""
-        self._hosts: OrderedDict[str, Probation[OutboxDestination]] = OrderedDict()
+        self._hosts: OrderedDict[str, Probation] = OrderedDict()
 
     def __len__(self) -> int:
         """Hosts on probation."""
@@ -78,7 +150,7 @@ class Probations:
             return True
         return (_is_tcp(scheme) and (host, port) in self._agreed) or self._exempt(host)
 
-    def admit(self, destination: OutboxDestination, owner: str, now: float) -> None:
+    def admit(self, destination: OnProbation, owner: str, now: float) -> None:
         """Put *destination* on probation, or not, for a subscription of *owner*."""
         if destination.agreed or (destination.known and destination.probation is None):
             return
@@ -92,16 +164,16 @@ class Probations:
             destination.put_on_probation(probation)
             probation.destinations.add(destination)
 
-    def _of(self, host: str, now: float) -> Probation[OutboxDestination]:
+    def _of(self, host: str, now: float) -> Probation:
         probation = self._hosts.pop(host, None)
         if probation is None or (probation.last and now - probation.last > FORGOTTEN):
-            probation = Probation[OutboxDestination](self._limits)
+            probation = Probation(self._limits)
         self._hosts[host] = probation
         if len(self._hosts) > REMEMBERED:
             self._hosts.popitem(last=False)
         return probation
 
-    def forget(self, destination: OutboxDestination) -> None:
+    def forget(self, destination: OnProbation) -> None:
         """Forget *destination*, to which nobody sends any more; its host is remembered."""
         for host in (destination.name[1], destination.address):
             probation = self._hosts.get(host)
@@ -111,7 +183,7 @@ class Probations:
             destination.probation.destinations.discard(destination)
 
     def gate(
-        self, name: Name, now: Callable[[], float], destination: OutboxDestination | None = None
+        self, name: Name, now: Callable[[], float], destination: OnProbation | None = None
     ) -> Callable[[str], bool]:
         """The question whether anything may be written to *name*, on probation, at an address."""
         return partial(self._admit_address, name, destination, now)
@@ -125,7 +197,7 @@ class Probations:
     def _admit_address(
         self,
         name: Name,
-        destination: OutboxDestination | None,
+        destination: OnProbation | None,
         clock: Callable[[], float],
         text: str,
     ) -> bool:
@@ -144,7 +216,7 @@ class Probations:
         probation.started(now)
         return True
 
-    def failed(self, destination: OutboxDestination, now: float, *, at_least: float = 0.0) -> None:
+    def failed(self, destination: OnProbation, now: float, *, at_least: float = 0.0) -> None:
         """Note that an attempt at *destination*, on probation, ended otherwise than with a 2xx."""
         if destination.probation is not None:
             destination.probation.failed(now, at_least=at_least)
@@ -152,7 +224,7 @@ class Probations:
         if probation is not None:
             probation.failed(now, at_least=at_least)
 
-    def agree(self, name: Name, address: str = "") -> Iterable[OutboxDestination]:
+    def agree(self, name: Name, address: str = "") -> Iterable[OnProbation]:
         """A message was accepted at *name*, which may have led to *address*; the destinations that
         are on probation no longer."""
         free = list(self._agree(name))
@@ -160,7 +232,7 @@ class Probations:
             free += self._agree((name[0], address, name[2]))
         return free
 
-    def _agree(self, name: Name) -> Iterable[OutboxDestination]:
+    def _agree(self, name: Name) -> Iterable[OnProbation]:
         scheme, host, port = name
         key = (host, port if _is_tcp(scheme) else 0)
         self._agreed[key] = None

@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import Connection
 
-from gateway.delivery import sequence_ends, sequence_numbers
-from gateway.delivery.sequence_numbers import Given, Numbered, Unnoted
+from gateway.delivery.sequences import endings, message_numbers
+from gateway.delivery.sequences.message_numbers import Given, Numbered, Unnoted
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.stores.joined_store import run_joined
@@ -59,7 +59,7 @@ class Numbers:
         unnoted: Unnoted | None = None,
     ) -> Numbered:
         return await self.run(
-            lambda storage, connection: sequence_numbers.number(
+            lambda storage, connection: message_numbers.number(
                 storage,
                 connection,
                 self.subscription,
@@ -76,7 +76,7 @@ class Numbers:
         sequence = place.sequence
         response = CreateSequenceResponse(f"urn:s:{next(self.names)}")
         opened = await self.run(
-            lambda storage, _: sequence_numbers.opened(storage, sequence, response, self.now)
+            lambda storage, _: message_numbers.opened(storage, sequence, response, self.now)
         )
         assert opened is not None
         return opened
@@ -90,7 +90,7 @@ class Numbers:
     ) -> Numbered:
         given = (place.number, message_id)
         return await self.run(
-            lambda storage, connection: sequence_numbers.answered(
+            lambda storage, connection: message_numbers.answered(
                 storage,
                 connection,
                 self.subscription,
@@ -104,14 +104,14 @@ class Numbers:
 
     async def let_go(self, unnoted: Mapping[str, Unnoted] | None = None) -> None:
         await self.run(
-            lambda storage, connection: sequence_ends.let_go(
+            lambda storage, connection: endings.let_go(
                 storage, connection, self.subscription.id, self.now, unnoted or {}
             )
         )
 
     async def keys(self) -> list[str]:
         return await self.store.submit(
-            lambda connection: sequence_ends.keys_of(connection, self.subscription.id)
+            lambda connection: endings.keys_of(connection, self.subscription.id)
         )
 
 
@@ -260,9 +260,9 @@ async def test_the_end_of_the_subscription(numbers: Numbers) -> None:
     await numbers.let_go()
     assert len(await numbers.keys()) == 1
     assert (await numbers.number(two)).broken
-    assert await numbers.store.submit(sequence_ends.next_due) == pytest.approx(numbers.now)
+    assert await numbers.store.submit(endings.next_due) == pytest.approx(numbers.now)
     sent, owner = await numbers.run(
-        lambda storage, _: sequence_ends.end_due(storage, sequence.key, numbers.now)
+        lambda storage, _: endings.end_due(storage, sequence.key, numbers.now)
     )
     assert [one.label for one in sent] == ["CloseSequence"]
     assert owner == numbers.subscription.owner
@@ -273,10 +273,10 @@ async def test_the_end_with_something_unacknowledged(numbers: Numbers) -> None:
     place = await numbers.number(message_urn())
     sequence = await numbers.open(place)
     await numbers.let_go()
-    due = await numbers.store.submit(sequence_ends.next_due)
-    assert due == pytest.approx(numbers.now + sequence_ends.GRACE)
+    due = await numbers.store.submit(endings.next_due)
+    assert due == pytest.approx(numbers.now + endings.GRACE)
     sent, _ = await numbers.run(
-        lambda storage, _: sequence_ends.end_due(storage, sequence.key, due or 0.0)
+        lambda storage, _: endings.end_due(storage, sequence.key, due or 0.0)
     )
     assert [one.label for one in sent] == ["TerminateSequence"]
 
@@ -299,7 +299,7 @@ async def test_few_sequences_are_remembered(numbers: Numbers) -> None:
         opened = await numbers.open(place)
         place = await numbers.answered(place, message_id, acks(opened, 1, final=True))
         assert place.delivered
-    assert len(await numbers.keys()) == 1 + sequence_numbers.RETIRED
+    assert len(await numbers.keys()) == 1 + message_numbers.RETIRED
 
 
 # Numbers that are given ahead.

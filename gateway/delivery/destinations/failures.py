@@ -1,6 +1,7 @@
-"""Failed attempts by destination, since the gateway started: for those who ask where it goes wrong.
+"""Failed attempts: those in a row of one subscription or destination (`Trouble`), and the sums by
+destination since the gateway started (`FailureCounts`).
 
-A subscription forgets its failures when one attempt succeeds; these are the sums.
+A subscription forgets its failures when one attempt succeeds; the sums stay.
 """
 
 from collections import OrderedDict
@@ -10,6 +11,25 @@ from heapq import nlargest
 
 KEPT = 1000
 """Destinations that are counted: those whose last failure is the longest ago are forgotten."""
+
+
+@dataclass(slots=True)
+class Trouble:
+    """Attempts in a row that failed. Times are POSIX seconds."""
+
+    failures: int
+    """Attempts in a row that failed; 0 once one has succeeded."""
+    since: float
+    """When the first of them failed."""
+    at: float
+    """When the last one failed."""
+    error: str
+    said: bool = False
+    """The log was told."""
+
+    def failed(self, error: str, now: float) -> None:
+        self.failures += 1
+        self.at, self.error = now, error
 
 
 @dataclass(slots=True)

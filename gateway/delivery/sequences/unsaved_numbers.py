@@ -13,8 +13,8 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from gateway.delivery import sequence_numbers
-from gateway.delivery.sequence_numbers import Given, Numbered, Unnoted
+from gateway.delivery.sequences import message_numbers
+from gateway.delivery.sequences.message_numbers import Given, Numbered, Unnoted
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.stores.joined_store import run_joined
 from mediation.reliable_messaging import (
@@ -36,7 +36,7 @@ class UnsavedNumbers:
 
     def __init__(self, subscription: str, partition: int | None) -> None:
         self._subscription = subscription
-        self.key = sequence_numbers.key_of(subscription, partition)
+        self.key = message_numbers.key_of(subscription, partition)
         self._sequence: OutgoingSequence | None = None
         self._given: dict[str, Given] = {}
         self._acknowledged = NO_NUMBERS
@@ -64,7 +64,7 @@ class UnsavedNumbers:
     def take(self, message_id: str, now: float) -> Numbered | None:
         """The place of a delivery that is sent *now*; None where the store has to say it."""
         sequence = self._sequence
-        if sequence is None or not sequence_numbers.goes_on(sequence, now):
+        if sequence is None or not message_numbers.goes_on(sequence, now):
             return None
         given = self._given.pop(message_id, None)
         return None if given is None else Numbered(sequence, given.number, given.sends)
@@ -91,7 +91,7 @@ class UnsavedNumbers:
         if (
             sequence is None
             or self._is_another(sequence)
-            or not sequence_numbers.goes_on(sequence, now)
+            or not message_numbers.goes_on(sequence, now)
         ):
             return False
         if said.rm is not sequence.wire.rm or said.fault is not None:
@@ -135,7 +135,7 @@ class UnsavedNumbers:
             run_joined(
                 connection,
                 partial(
-                    sequence_numbers.noted,
+                    message_numbers.noted,
                     connection=connection,
                     subscription=self._subscription,
                     key=self.key,

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from gateway.delivery import Conservation
-from gateway.server import store_counts
-from gateway.server.store_counts import Counting, Counts
 from gateway.store import Totals
 from gateway.store.spool import SpoolSize
 from gateway.store.totals import Letters
+from gateway.web import store_counts
+from gateway.web.store_counts import Counting, Counts
 from tests.rigs.waiting import until
 
 

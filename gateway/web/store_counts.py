@@ -1,4 +1,5 @@
-"""Counts of what the store holds, for the metrics; not too often where that is much.
+"""Counts of what the store holds, for the metrics and the overview; not too often where that is
+much.
 
 Counting looks at every subscription, mailbox, waiting delivery and dead letter, and meanwhile the
 store does nothing else. Of many it is done now and then alone, however often the metrics are asked
@@ -8,14 +9,15 @@ for.
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
 from gateway.delivery import Conservation, Dispatchers
-from gateway.delivery.samples import conservation_samples
 from gateway.observing.samples import Sample, gauge
 from gateway.publishing.spool import Spool
-from gateway.store import Store, StoreUnavailable, mailboxes
+from gateway.store import Store, StoreUnavailable, dead_letter_counts, held, mailboxes
+from gateway.store.dead_letter_counts import Died
 from gateway.store.spool import SpoolSize
 
 FEW = 10_000
@@ -27,21 +29,33 @@ UNREAD = 60.0
 KEPT = 1e-5
 """Seconds that the counts of more are kept, for each row: to count one takes a thirtieth of that,
 or less."""
+LATELY = 3600.0
+"""Seconds for which dead letters count as new."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
     """The conservation law, what is in the spool, and mailboxes with the messages and bytes in
-    them."""
+    them.
+
+    Attributes:
+        oldest: When the delivery came that waits the longest in the store, in POSIX seconds; None
+            where nothing waits there.
+        died: The newest dead letters by their reason, as `dead_letter_counts.by_reason` says.
+    """
 
     conservation: Conservation
     spool: SpoolSize
     mailboxes: tuple[int, int, int]
+    oldest: float | None = None
+    died: Mapping[str, Died] = field(default_factory=dict)
 
     def metrics(self) -> Iterator[Sample]:
         """The numbers of the store, as of now."""
-        yield from conservation_samples(self.conservation)
+        yield from self.conservation.metrics()
         yield from self.spool.metrics(now=time.time())
+        age = 0.0 if self.oldest is None else max(0.0, time.time() - self.oldest)
+        yield gauge("waiting_oldest_seconds", "Since the oldest that waits came.", age)
         number, messages, octets = self.mailboxes
         yield gauge("mailboxes", "Mailboxes.", number)
         yield gauge("mailbox_messages", "Messages in mailboxes.", messages)
@@ -110,8 +124,11 @@ async def count(store: Store, dispatchers: Dispatchers, spool: Spool) -> Counts:
     Raises:
         StoreUnavailable: The store cannot be read.
     """
+    died = partial(dead_letter_counts.by_reason, since=time.time() - LATELY)
     return Counts(
         await dispatchers.conservation(),
         await spool.size(),
         await store.submit(mailboxes.overall),
+        await store.submit(held.oldest),
+        await store.submit(died),
     )

@@ -9,7 +9,7 @@ the store.
     answered   it has said something else, such as that it does not know the sequence
 
 What becomes of a sequence when its subscription ends, and of what comes beside connections, is in
-`sequence_ends`.
+`endings`.
 
 The state of a sequence is what `gateway.reliability` keeps of any source; its messages have no
 content there: what is sent is the delivery, which the messaging system or a row keeps, and when it
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, func, select
 
-from gateway.delivery.acknowledgement_addresses import address_of
+from gateway.delivery.sequences.acknowledgement_addresses import address_of
 from gateway.reliability.party import Party, anonymous
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire
 from gateway.reliability.sequence_creation import take_create_response

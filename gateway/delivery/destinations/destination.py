@@ -1,13 +1,12 @@
 """Destinations: the hosts and ports that are sent to, with what bounds the attempts at each."""
 
-from asyncio import AbstractEventLoop, TimerHandle
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from gateway.delivery.breaker import FIRST_PROBE, Breaker
-from gateway.delivery.probation import Probation
+from gateway.delivery.destinations.breaker import FIRST_PROBE, Breaker
+from gateway.delivery.destinations.failures import Trouble
+from gateway.delivery.destinations.probation import Probation
+from gateway.delivery.timers import Timed
 from gateway.mailboxes.transport import SCHEME
 
 CONNECTIONS = 8
@@ -27,53 +26,6 @@ class Queued(Protocol):
 
 
 Q = TypeVar("Q", bound=Queued)
-
-
-@dataclass(slots=True)
-class Trouble:
-    """Attempts in a row that failed. Times are POSIX seconds."""
-
-    failures: int
-    """Attempts in a row that failed; 0 once one has succeeded."""
-    since: float
-    """When the first of them failed."""
-    at: float
-    """When the last one failed."""
-    error: str
-    said: bool = False
-    """The log was told."""
-
-    def failed(self, error: str, now: float) -> None:
-        self.failures += 1
-        self.at, self.error = now, error
-
-
-class Timed:
-    """Something with one timer."""
-
-    __slots__ = ("rings_at", "timer")
-
-    timer: TimerHandle | None
-    rings_at: float
-
-    def wake_at(self, at: float, loop: AbstractEventLoop, wake: Callable[[Self], None]) -> None:
-        """Call *wake* at *at* or earlier: the reason for a timer that is set may come sooner than
-        was known when it was set."""
-        if self.timer is not None:
-            if self.rings_at <= at:
-                return
-            self.timer.cancel()
-        self.rings_at = at
-        self.timer = loop.call_at(at, self._ring, wake)
-
-    def _ring(self, wake: Callable[[Self], None]) -> None:
-        self.timer = None
-        wake(self)
-
-    def cancel_timer(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
 
 
 class Destination(Timed, Generic[Q]):
@@ -107,7 +59,7 @@ class Destination(Timed, Generic[Q]):
         self.agreed = False
         self.address = ""
         """To which its name led last, on probation."""
-        self.probation: Probation[Destination[Q]] | None = None
+        self.probation: Probation | None = None
         """While its host has not, and nobody speaks for it."""
         self.trouble: Trouble | None = None
         """Why it could not be connected to; None when it could."""
@@ -250,7 +202,7 @@ class Destination(Timed, Generic[Q]):
         self.known, self.agreed = True, agreed
         return agreed
 
-    def put_on_probation(self, probation: "Probation[Destination[Q]] | None") -> None:
+    def put_on_probation(self, probation: Probation | None) -> None:
         """Bound attempts by *probation*; None: somebody speaks for the host."""
         self.probation = probation
 

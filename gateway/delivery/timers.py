@@ -1,7 +1,10 @@
-"""A timer that knows when it rang late: then it is this process that stalled, not its peers."""
+"""Timers: one of an outbox or a destination (`Timed`), and one that knows when it rang late
+(`StallTimer`): then it is this process that stalled, not its peers.
+"""
 
 import asyncio
 from collections.abc import Callable
+from typing import Self
 
 TICK = 0.05
 """Seconds until it rings; no patience is shorter."""
@@ -9,6 +12,36 @@ STALLED = 0.025
 """Seconds of delay from which this process counts as stalled: answers may lie in its sockets that
 it has not read. Without this, a stall of this process counts as one of every consumer, and all that
 they have in memory goes to the store."""
+
+
+class Timed:
+    """Something with one timer."""
+
+    __slots__ = ("rings_at", "timer")
+
+    timer: asyncio.TimerHandle | None
+    rings_at: float
+
+    def wake_at(
+        self, at: float, loop: asyncio.AbstractEventLoop, wake: Callable[[Self], None]
+    ) -> None:
+        """Call *wake* at *at* or earlier: the reason for a timer that is set may come sooner than
+        was known when it was set."""
+        if self.timer is not None:
+            if self.rings_at <= at:
+                return
+            self.timer.cancel()
+        self.rings_at = at
+        self.timer = loop.call_at(at, self._ring, wake)
+
+    def _ring(self, wake: Callable[[Self], None]) -> None:
+        self.timer = None
+        wake(self)
+
+    def cancel_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
 
 
 class StallTimer:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, func, select, update
 
-from gateway.delivery.sequence_numbers import (
+from gateway.delivery.sequences.message_numbers import (
     Unnoted,
     key_start,
     note,

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gateway.delivery.breaker import FIRST_PROBE
+from gateway.delivery.destinations.breaker import FIRST_PROBE
 from mediation.model.delivery_modes import DeliveryMode
 
 DELAYS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.0, 28800.0)
