@@ -125,7 +125,9 @@ class MailboxLeases:
                     if waiter is not None:
                         woken = waiter.done()
                         self._waiting.remove(mailbox.key, waiter)
-                        if woken and not looks_again:  # Another may have what it was woken for.
+                        if (
+                            woken and not looks_again
+                        ):  # Another reader may take the message for which it was woken.
                             self._waiting.wake(mailbox.key, 1)
         finally:
             if leaving is not None:

@@ -27,7 +27,7 @@ class WaitingReaders:
 
     @property
     def sent_away(self) -> bool:
-        """Whether the gateway stops: nobody shall wait any longer."""
+        """Return whether the gateway stops: readers wait no longer."""
         return self._sent_away
 
     def add(self, key: str) -> asyncio.Future[None]:

@@ -257,7 +257,7 @@ class Invoker:
         """Give a dead message to who keeps them, and answer it."""
         try:
             read = read_message(message.envelope)
-        except Exception:  # What cannot be read cannot be answered either.
+        except Exception:  # A message that cannot be read cannot be answered either.
             return
         dead = self._party.dead.get(buffer.service)
         if dead is not None:

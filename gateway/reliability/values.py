@@ -1,5 +1,5 @@
-"""What goes in and out of the runtime of reliable messaging: messages to send, replies, deliveries
-to applications, notices to people."""
+"""Values that go in and out of the runtime: messages to send, replies, deliveries to applications,
+notices to people."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,14 +55,14 @@ class Awaited:
 
 @checked_dataclass(frozen=True, slots=True)
 class Reply:
-    """What a message that came leads to.
+    """The consequences of a message that was received.
 
     Attributes:
         answer: What goes back on the connection; None: nothing (202).
         fault: *answer* is a fault.
         outgoing: What is sent elsewhere.
         awaited: An application's reply belongs on the connection: hold it open for a while, and
-            ask `Endpoint.reply_to` when something was delivered.
+            ask `back_channel.reply_to` when something was delivered.
         unreliable: The message, where it has nothing of reliable messaging: it is not ours.
     """
 
@@ -128,8 +128,8 @@ class Answer:
 
 
 class ApplicationFault(Exception):
-    """What an application raises to answer a fault: what it changed is rolled back, the fault is
-    its reply, and the message is consumed. Anything else that it raises leads to another delivery.
+    """Raised by an application to answer a fault: what it changed is rolled back, the fault is its
+    reply, and the message is consumed. Any other exception leads to another delivery.
 
     Attributes:
         receiver: The fault is the application's own, not the sender's.
@@ -159,8 +159,7 @@ DeadMessageHandler: TypeAlias = Callable[[Transaction, Delivered, Exception], No
 
 
 class NotHere(StorageUnavailable):
-    """Something is for a function that this process does not have: another one may, or this one
-    later."""
+    """A function is needed that this process does not have: another one may, or this one later."""
 
 
 class NoticeKind(Enum):

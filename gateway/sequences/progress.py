@@ -38,7 +38,7 @@ class PublishingProgress:
         return self.work is not None and not self.work.done()
 
     def next_turn(self) -> Turn | None:
-        """What is leased; it is not told again."""
+        """Take the messages that are leased; they are returned once."""
         turn, self.turn = self.turn, None
         return turn
 
@@ -92,5 +92,5 @@ class ProgressBySequence:
         return self._tails.get(identifier)
 
     def working(self) -> list["asyncio.Task[None]"]:
-        """What is under way."""
+        """The tasks under way."""
         return [tail.work for tail in self._tails.values() if tail.work and not tail.work.done()]

@@ -89,7 +89,7 @@ _log = structlog.get_logger("dragoman.sequences")
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """What goes back on the connection of a message; an empty *block*: nothing."""
+    """The acknowledgement that goes back on the connection of a message; an empty *block*: none."""
 
     sequence: IncomingSequence | None = None
     block: bytes = b""
@@ -145,7 +145,7 @@ class Sequences:
         self.open, self._counted = 0, 0.0
         """How many sequences had not ended, as of a few seconds ago."""
 
-    # What peers ask for.
+    # Requests of peers.
 
     async def create(
         self, said: ReliableMessage, asked: CreateSequence, principal: Principal
@@ -239,7 +239,7 @@ class Sequences:
     ) -> tuple[Outcome, Turn | None, Progress]:
         now, owner, identifier = time.time(), owner_of(principal), header.identifier
         over = self._owner_bytes is not None and self._owner_bytes.over(owner) > 0
-        most = 0 if over else self._octets_per_owner  # What is next in order may always come.
+        most = 0 if over else self._octets_per_owner  # The next message in order may always come.
         media_type = MEDIA_TYPE if content else ""
 
         def work(storage: StorageManager) -> tuple[Outcome, Turn | None, Progress]:
@@ -339,7 +339,7 @@ class Sequences:
                 due_at = await self._look()
             except StoreUnavailable:
                 due_at = time.time() + 1.0
-            if woken_at > self._counted:  # What woke us may be a sequence more, or one less.
+            if woken_at > self._counted:  # There may be a sequence more, or one less.
                 due_at = min(due_at or math.inf, self._counted + COUNTED)
             pause = longest if due_at is None else min(max(due_at - time.time(), SHORTEST), longest)
             try:
@@ -414,7 +414,7 @@ class Sequences:
         for each in outgoing:
             self._send(each.to, each.wire.soap, each.action, each.envelope, stranger)
 
-    # What operators ask for.
+    # Requests of operators.
 
     async def listed(self, after: str = "", limit: int = 100) -> list[SequenceState]:
         """Sequences in the order of their public ids, from behind *after*, at most *limit*."""

@@ -29,7 +29,7 @@ _PASSING = frozenset({Reason.UNAVAILABLE, Reason.RATE, Reason.INTERNAL})
 
 
 def passes(reason: Reason) -> bool:
-    """Whether what was refused for *reason* may be taken when it comes again."""
+    """Return whether messages that were refused for *reason* may be taken when they come again."""
     return reason in _PASSING
 
 
@@ -76,12 +76,12 @@ class Turns:
 
     @property
     def has_place(self) -> bool:
-        """Whether workers may start more."""
+        """Return whether workers may start more."""
         return len(self._tasks) < self._at_work
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         if not self.has_place:
-            self._woken.set()  # What found no place is due.
+            self._woken.set()  # A sequence that found no place is due.
         self._tasks.discard(task)
 
     async def settle(self, identifier: str, seconds: float) -> None:
@@ -157,7 +157,7 @@ class Turns:
     async def _publish_each(
         self, tail: PublishingProgress, turn: Turn, waiting: Sequence[InvokerMessage]
     ) -> int:
-        """One of them is refused for good: publish each by itself, and leave that one out."""
+        """Publish each message by itself, and leave out the one that is refused for good."""
         done = len(turn.messages) - len(waiting)
         for message in waiting:
             if self._is_late(turn):
@@ -191,7 +191,8 @@ class Turns:
             tail.published = max(tail.published, message.number)
 
     def _is_late(self, turn: Turn) -> bool:
-        """Whether so little is left of the lease that another gateway could publish the same."""
+        """Return whether so little is left of the lease that another gateway could publish the
+        same."""
         late = time.time() > turn.publish_until
         if late:
             self._woken.set()

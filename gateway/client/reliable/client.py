@@ -82,7 +82,7 @@ PAUSE, MAX_PAUSE = 0.01, 0.05
 
 
 class Replies(Enum):
-    """How acknowledgements and replies come back."""
+    """The way on which acknowledgements and replies come back."""
 
     ON_CONNECTIONS = "on the connections that the client opened"
     FETCHED = "the client asks for them (WS-MakeConnection)"
@@ -160,7 +160,7 @@ class ReliableClient(End):
                 new_id,
                 jitter,
                 address=own,
-                # It takes the sequences that it offered, and those of nobody else.
+                # It takes the sequences that it offered, and no others.
                 policy=replace(rules, sequences=0, sequences_per_peer=0),
                 allows=lambda address: False,
                 applications=self._applications,
@@ -318,7 +318,7 @@ class ReliableClient(End):
         return pending.message_id
 
     def _gathering(self) -> Gathering[Pending, None]:
-        """What gathers the messages of tasks of the running event loop."""
+        """The `Gathering` for messages of tasks of the running event loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if self._pool is None:
@@ -352,7 +352,7 @@ class ReliableClient(End):
         return ended
 
     def waiting(self) -> int:
-        """How many messages are not acknowledged, or wait for their replies."""
+        """Count the messages that are not acknowledged, or wait for their replies."""
         with self.store.look() as look:
             return look.waiting()
 
@@ -373,7 +373,7 @@ class ReliableClient(End):
             pause = min(2 * pause, MAX_PAUSE)
 
     def _sequences(self) -> list[OutgoingSequence]:
-        """Those that clients made; replies go in others."""
+        """The sequences that clients made, without those of replies."""
         found: list[OutgoingSequence] = []
         after = ""
         with self.store.look() as look:
@@ -485,5 +485,5 @@ _place = attrgetter("place")
 
 
 def _is_of(sequence: OutgoingSequence, key: str) -> bool:
-    """Whether a sequence is of a client's *key*."""
+    """Return whether a sequence is of a client's *key*."""
     return is_key_of(sequence.key, sequence_name(key, sequence.callback), sequence.target)

@@ -1,5 +1,5 @@
-"""What an application gets: a message, with the transaction that takes it out of the store; and the
-functions that get it, found by name."""
+"""Deliver messages to an application's functions, which are found by name, with the transaction
+that takes each message out of the store."""
 
 import asyncio
 import inspect
@@ -155,8 +155,8 @@ Callback: TypeAlias = Callable[[Delivery], Awaitable[None] | None]
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """What a client does with the replies to its requests; each is called in a transaction, on a
-    thread of the workers, or is a coroutine function."""
+    """The functions that a client calls with the replies to its requests, each in a transaction, on
+    a thread of the workers; or coroutine functions."""
 
     on_message: Callback | None = None
     on_fault: Callback | None = None

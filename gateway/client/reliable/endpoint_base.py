@@ -48,17 +48,17 @@ def patient(policy: Policy | None) -> Policy:
 
 
 def new_id() -> str:
-    """A message id, or an identifier of a sequence; nobody guesses it."""
+    """Make a message id or an identifier of a sequence, which nobody can guess."""
     return f"urn:uuid:{uuid.UUID(bytes=_random_bytes(), version=4)}"
 
 
 def jitter() -> float:
-    """A number from 0 to 1; nobody is harmed who guesses it."""
+    """Draw a number from 0 to 1; to guess it harms nobody."""
     return random.random()
 
 
 _drawn: deque[bytes] = deque()
-"""Random octets of the system for ids to come: it is asked once for many, since each time other
+"""Random bytes of the system for ids to come. It is asked once for 256 ids: at each call other
 threads get their turn."""
 
 
@@ -88,7 +88,8 @@ _KEY = re.compile(r"to (\S+) as ([^\s>]*)>?(\S*)(?: \(\d+\))?")
 
 
 def in_words(sequence: str) -> str:
-    """A sequence for people: its identifier, or, while it has none, what is sent where."""
+    """Name a sequence for people: by its identifier, or, while it has none, by its address, key and
+    callbacks."""
     found = _KEY.fullmatch(sequence)
     if found is None:
         return sequence
@@ -99,7 +100,8 @@ def in_words(sequence: str) -> str:
 
 
 class End:
-    """What runs over a store: started and stopped by ``with``, ``async with`` or by hand.
+    """Base of a program that runs over a store: started and stopped by ``with``, ``async with`` or
+    by hand.
 
     Args:
         store: A store, or the URL of one, which is closed with this.
@@ -152,8 +154,8 @@ class End:
 
 
 class Endings(Mapping[str, SequenceCallback]):
-    """What is told of the ends of sequences, by the name of callbacks. Where a name is of another
-    process, the sequence waits for it."""
+    """Functions that are told of the ends of sequences, by the name of callbacks. Where a name is
+    of another process, the sequence waits for it."""
 
     def __init__(self) -> None:
         self._named: dict[str, SequenceCallback] = {}
@@ -183,7 +185,7 @@ def _elsewhere(name: str) -> SequenceCallback:
 
 
 def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> SequenceCallback:
-    """What tells *function* of sequences that were given up."""
+    """Make the callback that tells *function* of a sequence that was given up."""
 
     def told(transaction: Transaction, sequence: OutgoingSequence) -> None:
         if function is not None:
@@ -195,7 +197,7 @@ def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Sequenc
 
 
 def completed(function: Callable[[Completed], Any] | None, calls: Calls) -> SequenceCallback:
-    """What tells *function* of sequences that have come to their ends."""
+    """Make the callback that tells *function* of a sequence that came to its end."""
 
     def told(transaction: Transaction, sequence: OutgoingSequence) -> None:
         if function is not None:
@@ -206,7 +208,8 @@ def completed(function: Callable[[Completed], Any] | None, calls: Calls) -> Sequ
 
 
 def dead(function: Callable[[GivenUp], Any] | None, calls: Calls) -> DeadMessageHandler:
-    """What tells *function* of messages that an application failed to take again and again."""
+    """Make the callback that tells *function* of a message that an application failed to take again
+    and again."""
 
     def told(transaction: Transaction, delivered: Delivered, error: Exception) -> None:
         if function is not None:
@@ -214,18 +217,3 @@ def dead(function: Callable[[GivenUp], Any] | None, calls: Calls) -> DeadMessage
             calls.call(function, GivenUp(transaction, delivered.identifier, reason))
 
     return told
-
-
-__all__ = [
-    "PATIENT",
-    "End",
-    "Endings",
-    "completed",
-    "dead",
-    "given_up",
-    "in_words",
-    "jitter",
-    "new_id",
-    "patient",
-    "say",
-]

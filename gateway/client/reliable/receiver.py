@@ -144,7 +144,7 @@ class Receiver(End):
             host: Where to listen; ``0.0.0.0`` is every address of IPv4.
             tls: With a certificate, for ``https``.
         """
-        # Who mounts it in a server of his own needs no other.
+        # A program that mounts it in its own server needs no other.
         from gateway.client.serving import Serving
 
         Serving(port, host, tls).server(self).run()

@@ -1,4 +1,4 @@
-"""What has to be true of a run, while it goes on and at its end."""
+"""The promises of a run, checked while it goes on and at its end."""
 
 from collections import Counter
 from collections.abc import Sequence, Set
@@ -13,7 +13,7 @@ class Broken(AssertionError):
 
 
 class Witness:
-    """What was said on the wire, where a promise is in it."""
+    """Remembers messages on the wire that make a promise."""
 
     def __init__(self) -> None:
         self._made: dict[str, str] = {}

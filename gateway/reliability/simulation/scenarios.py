@@ -1,4 +1,4 @@
-"""What a run is made of, drawn from its seed: versions, the exchange, what goes wrong."""
+"""The scenario of a run, drawn from its seed: versions, the exchange, faults."""
 
 from dataclasses import dataclass, field
 from enum import Enum

@@ -1,4 +1,4 @@
-"""What comes to a side of a run is taken in turns, as many together as come meanwhile."""
+"""Take the messages for a side of a run in turns, as many together as came meanwhile."""
 
 from collections.abc import Callable
 from random import Random

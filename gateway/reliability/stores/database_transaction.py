@@ -1,4 +1,4 @@
-"""One transaction of a database: its statements, what it has locked, what it would undo."""
+"""One transaction of a database: its statements, its locks, and how to undo its changes."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -317,7 +317,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
 
     def _write_messages(self) -> None:
         work = self._work
-        # Of one that is in both, what was put is meant.
+        # A message in both is written as it was put.
         tried = [
             {"sequence": key, "number": number, "tries": each.tries, "next_at": each.next_at}
             for (key, number), each in self._tried.items()
@@ -467,7 +467,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
 
 
 def _differs_in_tries(seen: OutgoingMessage, message: OutgoingMessage) -> bool:
-    """Whether nothing else is another than it was."""
+    """Return whether at most the number and times of its attempts differ."""
     return (
         message.envelope is seen.envelope
         and message.message_id == seen.message_id

@@ -1,4 +1,4 @@
-"""What the managers of all kinds of a database do alike: `Manager`."""
+"""`Manager`: base of the managers of all kinds of records in a database."""
 
 import json
 from collections.abc import Callable, Sequence
