@@ -36,9 +36,9 @@ def deliver_some(
     Args:
         waiting: The sequences; those that are looked at are taken out of it.
         limit: The most messages.
-        at_once: How many sequences are locked and read at once. All wait for one function that
-            takes long.
-        goes_on: Whether there is time for one more: what was delivered waits for its commit.
+        at_once: The number of sequences that are locked and read at once. All wait for one function
+            that takes long.
+        goes_on: Returns whether there is time for one more: deliveries wait for their commit.
 
     Returns:
         The sequences that were looked at, with what kept their messages from being delivered.

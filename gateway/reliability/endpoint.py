@@ -22,7 +22,7 @@ from gateway.reliability.values import Notice, NoticeKind, Outgoing, Reply
 
 PAGE = 256
 ATTEMPTS = 3
-"""How often it is tried to take a message whose transaction is in the way of others."""
+"""Attempts to take a message whose transaction is in the way of others."""
 
 
 class Endpoint:
@@ -105,7 +105,7 @@ class Endpoint:
         Args:
             delivered: The other side took it (2xx, or a fault). A failure changes nothing: it is
                 sent again when it is time.
-            answer: What came back on the connection.
+            answer: The body that came back on the connection.
             owner: The identity of the other side, where it is known.
         """
         if delivered and outgoing.ends and outgoing.key is not None:

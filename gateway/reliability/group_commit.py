@@ -19,9 +19,9 @@ from mediation.model.values import checked_dataclass
 T = TypeVar("T")
 
 ROUNDS = 3
-"""How often others share a transaction, without those that failed in one."""
+"""Attempts to share a transaction, each without the parts that failed in the one before."""
 MISSES = 3
-"""After how many answers of a store that it is not available others are not tried."""
+"""Answers of a store that it is not available, after which no other part is tried."""
 
 
 @checked_dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Part(Generic[T]):
 
     Attributes:
         incoming, invoker, outgoing: The keys of all that it looks at and that is there.
-        alone: What runs instead where it has a transaction of its own.
+        alone: Runs instead of *work* where it has a transaction of its own.
     """
 
     work: Callable[[], T]

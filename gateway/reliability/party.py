@@ -93,21 +93,21 @@ class Party:
         new_id: Makes message ids and identifiers of sequences: ``urn:uuid:`` and a random UUID,
             since the identifier is what an attacker must guess.
         random: Numbers from 0 to 1, for jitter.
-        address: Where peers reach it; None: it cannot be called.
-        applications: What gets messages, by the name of the service.
+        address: The address at which peers reach it; None: it cannot be called.
+        applications: The functions that get messages, by the name of the service.
         given_up: Is told of sequences that were given up, by the name of the callback.
         completed: Is told of sequences that ended with all messages acknowledged, likewise.
         dead: Gets messages that an application refused too often, by the name of the service.
-        allows: Whether something may be sent to an address that a stranger named.
+        allows: Returns whether messages may be sent to an address that a stranger named.
         notify: Tells people.
-        incomplete: What becomes of what it received of a sequence that ends with gaps.
+        incomplete: How it treats the messages of a sequence that ends with gaps.
         requires: A message without a sequence is refused (WSRMRequired).
         tells_room: Acknowledgements say how many messages there is room for (WCF's extension).
-        nacks: What is missing is asked for (Nack) when the first message behind it comes.
-        after_delivery: What is acknowledged is what the application took, not what is stored.
+        nacks: Missing messages are asked for (Nack) when the first one behind them comes.
+        after_delivery: Messages are acknowledged once the application took them, not when stored.
         pause: Waits, so many seconds, before something runs again that was in another's way.
-        complaints: How often people are told the same of a sequence.
-        refusals: What destinations answered last that took nothing.
+        complaints: Bounds how often people are told the same of a sequence.
+        refusals: The last answers of destinations that took nothing.
     """
 
     storage: StorageManager
@@ -153,8 +153,8 @@ class Channel:
     """The way of a client to a service: what a sequence is made with.
 
     Attributes:
-        target: Where messages go.
-        acks_to: Where acknowledgements and replies come to; the anonymous address: back on the
+        target: The address of messages.
+        acks_to: The address of acknowledgements and replies; the anonymous address: back on the
             connections; one of WS-MakeConnection: they are fetched.
         offers: Replies come in a sequence, which is offered.
         callback: The name of the application that gets replies, and of what is told when the

@@ -45,7 +45,7 @@ from mediation.reliable_messaging.machines import SourceEvent, SourceState, afte
 from mediation.soap.addressing import is_anonymous
 
 _GUESSES = 8
-"""How often the store is asked for messages that are due before those that were found."""
+"""Queries to the store for messages that are due before those that were found."""
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ class Step:
     Attributes:
         called: The sequences of whose ends a function of the program was told in it.
         shared: Several pieces of work have it: functions of the program are not for it.
-        failures: What ended one of them.
+        failures: The exceptions that ended some of them.
     """
 
     party: Party

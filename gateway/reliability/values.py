@@ -22,10 +22,10 @@ class Outgoing:
     it is told by `Endpoint.sent`.
 
     Attributes:
-        label: What it is, for people.
+        label: Its kind, for people.
         key: The sequence whose worker sent it, or None.
         ends: The sequence has ended once it was handed over (TerminateSequence of 1.0).
-        status: That of HTTP, where it is an answer.
+        status: The status of HTTP, where it is an answer.
     """
 
     to: EndpointReference
@@ -58,9 +58,9 @@ class Reply:
     """The consequences of a message that was received.
 
     Attributes:
-        answer: What goes back on the connection; None: nothing (202).
+        answer: The envelope that goes back on the connection; None: none does (202).
         fault: *answer* is a fault.
-        outgoing: What is sent elsewhere.
+        outgoing: The envelopes that are sent elsewhere.
         awaited: An application's reply belongs on the connection: hold it open for a while, and
             ask `back_channel.reply_to` when something was delivered.
         unreliable: The message, where it has nothing of reliable messaging: it is not ours.
@@ -79,7 +79,7 @@ class Delivered:
 
     Attributes:
         envelope: As it came.
-        owner: Who created the sequence, where callers are told apart.
+        owner: The identity of the sequence's creator, where callers are told apart.
     """
 
     identifier: str
@@ -146,8 +146,8 @@ class ApplicationFault(Exception):
 
 
 Application: TypeAlias = Callable[[Transaction, Delivered], Answer | None]
-"""What gets the messages of a sequence. What it changes through the transaction is committed
-together with the message's end, or not at all."""
+"""Gets the messages of a sequence. Its changes through the transaction are committed together with
+the message's end, or not at all."""
 
 SequenceCallback: TypeAlias = Callable[[Transaction, OutgoingSequence], None]
 """Is called in the transaction that ends a sequence, or gives it up; its messages are in the

@@ -26,7 +26,7 @@ class Turn:
     """Messages that are this gateway's to publish, in order.
 
     Attributes:
-        leased_until: What tells this lease from others.
+        leased_until: The end of this lease, which tells it from others.
         delivered: The number of the last message before them.
         publish_until: Nothing of it is begun to be published later.
     """

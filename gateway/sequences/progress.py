@@ -17,10 +17,10 @@ class PublishingProgress:
 
     Attributes:
         published: The highest number that the messaging system is known to have.
-        delivered: The highest one of which that is committed, too.
-        sequence: As it was committed last.
-        work: What publishes its messages now.
-        turn: What is leased for that to publish next.
+        delivered: The highest number of which that is committed, too.
+        sequence: The sequence as it was committed last.
+        work: The task that publishes its messages now.
+        turn: The messages that are leased for that task to publish next.
     """
 
     __slots__ = ("_waiting", "delivered", "published", "sequence", "turn", "work")

@@ -100,14 +100,14 @@ class Sequences:
 
     Args:
         publish: Publishes events; they are durable when it returns.
-        may_name: Whether something may be sent to an address that a principal names.
+        may_name: Returns whether messages may be sent to an address that a principal names.
         send: Sends a message with an action to an address that an owner named; None is a trusted
             one.
         shared: Other gateways have the same store.
         octets_per_owner: Bytes of messages that may wait in all sequences of one owner.
         settled: Seconds for which the end of a sequence waits for what is being published.
         lease_seconds: For which what is next in a sequence is one gateway's to publish.
-        at_work: How many sequences are published at a time, of those that have waited.
+        at_work: The number of waiting sequences that are published at a time.
         nacks: Publishers are asked for what is missing.
     """
 
@@ -139,7 +139,7 @@ class Sequences:
         self._woken = asyncio.Event()
         self._turns = Turns(store, publish, self._party, self._woken, lease_seconds, at_work)
         self.messages = self._turns.messages
-        """What became of messages in sequences."""
+        """The numbers of messages in sequences, by outcome."""
         self._creations = PrincipalRate(CREATIONS, CREATIONS_AT_ONCE, "Too many sequences.")
         self._requests = PrincipalRate(REQUESTS, REQUESTS_AT_ONCE, "Too many messages.")
         self.open, self._counted = 0, 0.0
@@ -199,7 +199,7 @@ class Sequences:
         before it, or the messaging system is away; what is returned says so.
 
         Args:
-            content: What `write_content` made of its events; nothing, where there is nothing to
+            content: The output of `write_content` for its events; empty, where there is nothing to
                 publish.
 
         Raises:

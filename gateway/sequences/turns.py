@@ -40,10 +40,10 @@ class Turns:
         publish: Publishes events; they are durable when it returns.
         woken: Set when a worker has to look what is due.
         lease_seconds: For which what is next is this gateway's.
-        at_work: How many sequences are published before workers look for no more.
+        at_work: The number of sequences being published above which workers look for no more.
 
     Attributes:
-        messages: What became of messages in sequences.
+        messages: The numbers of messages in sequences, by outcome.
     """
 
     def __init__(

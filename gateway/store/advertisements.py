@@ -75,7 +75,7 @@ class _Keeping:
         self._changed: set[str] = set()
         """The advertisers whose counts are others than before."""
         self._rows: dict[str, tuple[AdvertisementRow, int]] = {}
-        """What is to be written, with its revision."""
+        """The rows to write, with their revisions."""
 
     def take(self, row: AdvertisementRow) -> Kept:
         known = self._known.get(row.topic_id)

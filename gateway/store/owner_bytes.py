@@ -63,7 +63,7 @@ class OwnerBytes:
     """Bounds what strangers keep.
 
     Args:
-        trusts: Whether an owner is trusted.
+        trusts: Returns whether an owner is trusted.
         most: Bytes of one stranger.
         in_all: Bytes of all strangers; None for half of the disk that they could have.
     """

@@ -96,7 +96,7 @@ def put(
     """Add *notifications*, but for those that wait here already, behind what there is.
 
     Args:
-        messages: How many may lie in the spool, and how many ``octets``.
+        messages: The most messages in the spool, and the most bytes (``octets``).
 
     Returns:
         How many were added, by topic. None where there is no room for all: then none was.
@@ -124,7 +124,7 @@ def put_aside(
     stays as it is. At most half of the room is for it: the oldest make way.
 
     Args:
-        messages: How many may lie in the spool, and how many ``octets``.
+        messages: The most messages in the spool, and the most bytes (``octets``).
 
     Returns:
         How many made way.

@@ -53,7 +53,7 @@ class ApplicationThreads:
     slow. To be used in one event loop.
 
     Args:
-        most: How many threads there are.
+        most: The number of threads.
         spawn: Starts a task.
         given: Is told what became of buffers: what kept their messages, or None.
         rests: Is called when a thread has nothing more to do.

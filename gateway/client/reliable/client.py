@@ -103,13 +103,13 @@ class ReliableClient(End):
     and goes when it does.
 
     Args:
-        store: Where messages are kept: a store, or its URL.
+        store: The store of messages, or its URL.
         rm, soap, wsa: The versions that it speaks.
-        replies: How acknowledgements and replies come back; a URL: they are posted to it, where the
-            client listens while it runs. It should be the same after a restart.
+        replies: The way on which acknowledgements and replies come back. A URL: they are posted to
+            it, where the client listens while it runs. It should be the same after a restart.
         bind: The host and port to listen on, where the URL names others.
-        policy: How often it tries, how long it waits, how much it takes; what is not acknowledged
-            when the sequence expires, by default after a day, is given up.
+        policy: Attempts, intervals and limits. Messages that are not acknowledged when the sequence
+            expires, by default after a day, are given up.
         reply_within: Seconds that a request waits for its reply, from when it is acknowledged; then
             its sequence is given up, and ``on_error`` is told. None: about a day, and for ever if
             they do not come on connections.

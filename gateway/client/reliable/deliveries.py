@@ -68,7 +68,7 @@ class Delivery(InTransaction):
         sequence: Identifier of the sequence.
         number: Its number in it.
         envelope: As it came.
-        owner: Who sent it, where the receiver tells callers apart.
+        owner: The identity of the sender, where the receiver tells callers apart.
     """
 
     def __init__(self, transaction: Transaction, delivered: Delivered) -> None:
@@ -111,9 +111,9 @@ class GivenUp(InTransaction):
     arrive, or nobody knows whether they did.
 
     Attributes:
-        address: Where the messages went.
+        address: The address to which the messages went.
         reason: Why, in words.
-        messages: Those that nobody acknowledged; the envelopes are as they were sent.
+        messages: The messages that were not acknowledged; the envelopes are as they were sent.
         unanswered: Requests that were acknowledged, and whose replies are not there.
     """
 
@@ -136,8 +136,8 @@ class Completed(InTransaction):
     """A sequence that has come to its end with all its messages acknowledged.
 
     Attributes:
-        address: Where the messages went.
-        count: How many there were.
+        address: The address to which the messages went.
+        count: The number of messages.
     """
 
     def __init__(self, transaction: Transaction, address: str, count: int) -> None:
@@ -148,8 +148,8 @@ class Completed(InTransaction):
 
 Returned: TypeAlias = Answer | BodyContent | None
 Service: TypeAlias = Callable[[Delivery], Awaitable[Returned] | Returned]
-"""What it returns is the reply: a body (bytes, text or an element of lxml), an `Answer` with an
-action of its own, or nothing."""
+"""Returns the reply: a body (bytes, text or an element of lxml), an `Answer` with an action of its
+own, or None."""
 Callback: TypeAlias = Callable[[Delivery], Awaitable[None] | None]
 
 
@@ -167,8 +167,8 @@ class Calls:
     """Calls functions of a program: plain ones here, coroutines in the program's event loop.
 
     Attributes:
-        seconds: What a coroutine has.
-        grace: What an event loop that hangs, or stops meanwhile, has beyond that.
+        seconds: The time limit of a coroutine.
+        grace: Seconds beyond that for an event loop that hangs, or stops meanwhile.
     """
 
     loop: asyncio.AbstractEventLoop | None = None

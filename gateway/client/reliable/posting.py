@@ -37,10 +37,10 @@ AT_A_TIME = 8
 """Connections for the messages of one sequence."""
 TO_A_HOST = 96
 ALONE = 256
-"""What is of no sequence of ours, and waits for one host."""
+"""Messages of no sequence of ours that may wait for one host."""
 WAITING, MOST_WAITING = 8, 0.1
-"""How many times longer than it took to take acknowledgements the next ones wait for others; and
-the most seconds."""
+"""The time that acknowledgements wait for others, in times that it took to take the ones before;
+and the most seconds."""
 
 
 class Runner(Protocol):
@@ -248,7 +248,7 @@ class Posts:
 
 
 _PASSING = frozenset({408, 425, 429})
-"""What HTTP says of requests of which the same one may be taken later."""
+"""The statuses of HTTP after which the same request may be taken later."""
 
 
 @lru_cache(1024)

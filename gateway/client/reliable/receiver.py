@@ -42,7 +42,7 @@ class Receiver(End):
     acknowledged once it is stored.
 
     Args:
-        store: Where messages are kept: a store, or its URL. Several processes may share a database.
+        store: The store of messages, or its URL. Several processes may share a database.
         address: The URL under which peers reach it; needed where replies are sent to listeners of
             clients, which then acknowledge them here.
         may_call: The hosts (``name`` or ``name:port``) that it may send acknowledgements and
@@ -141,7 +141,7 @@ class Receiver(End):
         HTTP/2 with their first request, as Java's do.
 
         Args:
-            host: Where to listen; ``0.0.0.0`` is every address of IPv4.
+            host: The address to listen at; ``0.0.0.0`` is every address of IPv4.
             tls: With a certificate, for ``https``.
         """
         # A program that mounts it in its own server needs no other.

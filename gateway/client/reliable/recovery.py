@@ -30,7 +30,7 @@ def recover(storage: StorageManager, complaints: TokenBucket, now: float) -> Non
     """End what a crash left, and warn of what cannot be ended, the same now and then.
 
     Args:
-        complaints: How often people are told the same.
+        complaints: Bounds how often people are told the same.
 
     Raises:
         StorageUnavailable: The log of decisions cannot be read.

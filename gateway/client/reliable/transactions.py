@@ -119,7 +119,7 @@ class ClientTransaction(InTransaction):
         self._messages = messages
         self.pending: list[Pending] = []
         self.at_once: list[Outgoing] = []
-        """What is sent once it is committed."""
+        """Messages that are sent once it is committed."""
 
     def send(
         self,

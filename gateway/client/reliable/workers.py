@@ -47,7 +47,7 @@ DELAY = 5.0
 """Seconds until work is tried again that the store, or a missing function, prevented."""
 RECOVERY = 60.0
 LOOKED_AT = 256
-"""How many sequences of each kind one look finds."""
+"""The most sequences of each kind that one look finds."""
 MAX_ANSWER = 4 * 1024 * 1024
 STOP = 10.0
 """Seconds that running work is given when the workers stop."""
@@ -59,9 +59,9 @@ class Workers:
     Args:
         timeout: Seconds for a whole exchange over HTTP.
         tls: For ``https``; what the system trusts, when None.
-        threads: How many transactions run at the same time. More of them are in each other's way:
+        threads: The transactions that run at the same time. More of them are in each other's way:
             each statement lets another one run for milliseconds (Python's switch interval).
-        applications: How many functions of the program run at the same time.
+        applications: The functions of the program that run at the same time.
         beside: A context that lives in their event loop as long as they do.
     """
 

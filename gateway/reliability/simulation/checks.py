@@ -68,10 +68,10 @@ def check_rows(rows: Sequence[Row], what: str, *, in_order: bool = True) -> None
 def check_same(
     wanted: set[str], rows: Sequence[Row], what: str, lost: Set[str] = frozenset()
 ) -> None:
-    """Check that the application got all that was sent to it, and nothing else.
+    """Check that the application got all messages that were sent to it, and no others.
 
     Args:
-        lost: What may be missing: nobody acknowledged it, and its sender was told so.
+        lost: Messages that may be missing: they were never acknowledged, and their sender knows.
 
     Raises:
         Broken: It did not.

@@ -20,7 +20,7 @@ from gateway.reliability.storage import (
 from gateway.reliability.stores.memory import MemoryStore
 
 Row: TypeAlias = tuple[str, str, int, str]
-"""What happened, in which sequence, with which number, to which content."""
+"""An event, the key of its sequence, the number and the content of its message."""
 
 
 class Crash(BaseException):

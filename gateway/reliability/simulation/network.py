@@ -6,7 +6,7 @@ from random import Random
 from gateway.reliability.simulation.scenarios import Scenario
 
 PATIENCE = 30.0
-"""How long who opened a connection waits for the answer."""
+"""Seconds that the opener of a connection waits for the answer."""
 
 
 class Network:

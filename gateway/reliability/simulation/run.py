@@ -45,7 +45,7 @@ HORIZON = 8 * 3600.0
 after an hour, and its tombstone is kept for another."""
 MOST_STEPS = 200_000
 MOST_THREADS = 3
-"""How many threads stand still at most, between two transactions, while another one runs."""
+"""The most threads that stand still, between two transactions, while another one runs."""
 MOST_CHANGES = 12
 """The store refuses one of the first changes of a transaction."""
 PAGE = 256
@@ -53,10 +53,10 @@ PAGE = 256
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A connection on which something came.
+    """A connection on which a message came.
 
     Attributes:
-        life: That of who opened it; -1: nobody waits for an answer.
+        life: The life of its opener; -1: nobody waits for an answer.
     """
 
     sender: Node

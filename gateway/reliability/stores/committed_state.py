@@ -30,9 +30,9 @@ class Table(Generic[R]):
     records: dict[str, R] = field(default_factory=dict)
     due: list[tuple[float, str]] = field(default_factory=list)
     addressed: dict[str, set[str]] = field(default_factory=dict)
-    """The keys of those that have not ended, by the address that they send to."""
+    """The keys of sequences that have not ended, by the address that they send to."""
     where: Callable[[R], object] | None = field(default=None, compare=False)
-    """That which decides on it."""
+    """Returns the fields that decide on that address."""
 
     def copy(self) -> "Table[R]":
         addressed = {address: set(keys) for address, keys in self.addressed.items()}

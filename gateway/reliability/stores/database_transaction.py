@@ -41,7 +41,7 @@ class Work:
         self._undo: list[tuple[dict[Any, Any], Any, Any]] | None = None
         self._before_write: Callable[[], None] | None = None
         self._changes: list[array_statements.Change] | None = None
-        """What a flush gathers."""
+        """The changes that a flush gathers."""
 
     def execute(
         self, statement: Executable, values: Values | Sequence[Values] | None = None

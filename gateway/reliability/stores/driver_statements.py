@@ -32,7 +32,7 @@ class Prepared:
         ]
         columns = getattr(statement, "exported_columns", ())
         self.has_rows = bool(len(columns))
-        """Whether it finds something."""
+        """Whether the statement returns rows."""
         self._types = [column.type.dialect_impl(dialect) for column in columns]
         self._dialect = dialect
         self._processes: list[tuple[int, Callable[[Any], Any]]] | None = None

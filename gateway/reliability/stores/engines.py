@@ -35,7 +35,7 @@ _COMMITS = "dragoman_rm_commits"
 _DURABLE = "dragoman_rm_durable"
 _AUTOCOMMITS = "dragoman_rm_autocommits"
 FLUSH = "dragoman_rm_flush"
-"""What is called before a savepoint, which undoes nothing that was changed before it."""
+"""The function to call before a savepoint, which undoes no change that was written before it."""
 
 
 def own_engine(url: str) -> Engine:

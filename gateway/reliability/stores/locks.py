@@ -11,10 +11,10 @@ from mediation.reliable_messaging import Ranges
 
 
 class Kind(IntEnum):
-    """The kinds of what is locked, in the order in which that is done."""
+    """The kinds of objects, in the order in which they are locked."""
 
     CREATED = 0
-    """What `IncomingSequences.find_created` asks for, whether a sequence came of it or not."""
+    """A CreateSequence, for `IncomingSequences.find_created`; it need not have made a sequence."""
     INCOMING = 1
     INVOKER = 2
     OUTGOING = 3
@@ -23,7 +23,7 @@ class Kind(IntEnum):
 NAMES = ("identifier", "offered", "create_id")
 """The fields that tell an outgoing sequence from all others."""
 names_of = attrgetter(*NAMES)
-"""What an outgoing sequence has in them."""
+"""Returns the values of these fields."""
 
 Place: TypeAlias = tuple[Kind, str]
 """An object's place in the lock order; keys are compared by their code points."""

@@ -47,10 +47,10 @@ from gateway.reliability.stores.tables import digest
 from mediation.reliable_messaging import Ranges
 
 _MANY_RANGES = 8
-"""From as many on, those are left out that no message is in."""
+"""From so many ranges on, those without any message are left out."""
 _AHEAD, _SHORT = 16, 16 * 1024
-"""How many messages are read at a time where one after the other is asked for, each of at most so
-many bytes."""
+"""Messages that are read at a time where one after the other is asked for, each of at most so many
+bytes."""
 
 
 class DatabaseIncoming(Manager[IncomingSequence]):
@@ -249,7 +249,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         self._seen: dict[str, dict[int, OutgoingMessage]] = {}
         """Messages as their rows were when they were read, by sequence."""
         self._due: dict[str, reading_ahead.Due] = {}
-        """What was read of several sequences at once, and is asked for next."""
+        """Due messages that were read of several sequences at once."""
 
     def find(self, key: str) -> OutgoingSequence | None:
         return self._find(key)

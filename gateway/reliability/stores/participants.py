@@ -53,7 +53,7 @@ class Branch(Protocol):
     """One participant's part of one transaction.
 
     Attributes:
-        connection: What the application changes its tables through.
+        connection: The connection on which the application changes its tables.
     """
 
     connection: Any

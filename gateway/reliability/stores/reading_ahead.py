@@ -21,8 +21,8 @@ class Due:
     """The due messages of one outgoing sequence, as they were read.
 
     Attributes:
-        highest, now: What was asked for.
-        most: As many messages were asked for.
+        highest, now: The arguments of the query.
+        most: The limit of the query.
         next_due: The earliest time after *now* at which another message is due, or None.
     """
 

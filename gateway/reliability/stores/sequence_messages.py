@@ -103,8 +103,8 @@ def _discard(index: dict[str, tuple[int, ...]], key: str, number: int) -> None:
 
 
 class SequenceMessagesDraft(Generic[M]):
-    """The messages of a sequence as one transaction sees them: its changes are kept apart until it is
-    committed."""
+    """The messages of a sequence as one transaction sees them: its changes are apart until its
+    commit."""
 
     __slots__ = ("_base", "_gone", "_put")
 

@@ -65,12 +65,12 @@ class TwoPhaseStore:
     Args:
         database: As of `DatabaseStore`; it holds the log of decisions, too. Itself it commits in
             one phase, so it may be SQLite, or PostgreSQL without prepared transactions.
-        participants: All that may take part, also those of transactions before a restart: only
-            what is named here is recovered.
-        node: What begins the names of transactions here; of two nodes each leaves the other's
-            alone. None: a name that the database has, so that all who share it recover for one
+        participants: All databases that may take part, those of transactions before a restart
+            included: only the ones named here are recovered.
+        node: The beginning of the names of transactions here; a node leaves those of others alone.
+            None: a name that the database has, so that all nodes that share it recover for one
             another.
-        step: Is called with what is about to be done, or was done; tests end the process there.
+        step: Is called with the name of each step, before or after it; tests end the process there.
 
     Raises:
         CannotPrepare: A participant is not set up for it.
