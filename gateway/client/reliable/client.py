@@ -16,16 +16,15 @@ from weakref import WeakKeyDictionary
 
 from gateway.client.reliable.addresses import check_listener, check_target
 from gateway.client.reliable.deliveries import (
-    Applications,
     Callback,
     Callbacks,
     Completed,
     GivenUp,
+    NamedFunctions,
     callback_application,
 )
 from gateway.client.reliable.endpoint_base import (
-    End,
-    Endings,
+    EndpointBase,
     completed,
     dead,
     given_up,
@@ -65,7 +64,13 @@ from gateway.reliability.storage import (
     Transaction,
     in_key_order,
 )
-from gateway.reliability.values import DeadMessageHandler, Notice, Outgoing
+from gateway.reliability.values import (
+    Application,
+    DeadMessageHandler,
+    Notice,
+    Outgoing,
+    SequenceCallback,
+)
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm, make_connection_address
@@ -88,7 +93,7 @@ class Replies(Enum):
     FETCHED = "the client asks for them (WS-MakeConnection)"
 
 
-class ReliableClient(End):
+class ReliableClient(EndpointBase):
     """Sends messages in sequences of WS-ReliableMessaging.
 
     ::
@@ -150,9 +155,9 @@ class ReliableClient(End):
         if reply_within is not None:
             rules = replace(rules, reply_within=reply_within)
         self._acks_to = EndpointReference(back, self._wire.wsa) if back else None
-        self._applications = Applications()
-        self._given_up = Endings()
-        self._completed = Endings()
+        self._applications = NamedFunctions[Application](nameless=True)
+        self._given_up = NamedFunctions[SequenceCallback]()
+        self._completed = NamedFunctions[SequenceCallback]()
         self._dead: dict[str, DeadMessageHandler] = {}
         self._endpoint = Endpoint(
             Party(

@@ -6,7 +6,8 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence
 from gateway.reliability.storage import Transaction
@@ -18,6 +19,8 @@ from mediation.soap.body_elements import BodyContent
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 FUNCTION = 30.0
 """Seconds that a coroutine of an application has: it holds locks of the store."""
@@ -206,23 +209,31 @@ class Calls:
             raise
 
 
-class Applications(Mapping[str, Application]):
-    """Functions by name. One that is not there is not an error: another process may have it, or
-    this one later, and until then its messages wait."""
+class NamedFunctions(Mapping[str, F], Generic[F]):
+    """Functions by name. A name without one is not an error: another process may have it, or this
+    one later, and until then its messages and sequences wait.
 
-    def __init__(self) -> None:
-        self._named: dict[str, Application] = {}
+    Args:
+        nameless: Whether the empty name waits for a function, too; else there is none for it.
+    """
 
-    def register(self, name: str, application: Application) -> None:
-        """Add one, or put it in the place of that which has the name."""
-        self._named[name] = application
+    def __init__(self, *, nameless: bool = False) -> None:
+        self._named: dict[str, F] = {}
+        self._nameless = nameless
 
-    def __getitem__(self, name: str) -> Application:
-        return self._named.get(name) or _missing(name)
+    def register(self, name: str, function: F) -> None:
+        """Add a function, or put it in the place of the one that has the name."""
+        self._named[name] = function
+
+    def __getitem__(self, name: str) -> F:
+        return self._named.get(name) or cast(F, partial(_wait_for, name))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Find the function; where there is none, one that lets the messages wait."""
-        return self[name]
+        """Find the function; where it is missing, one that raises `NotHere`."""
+        return self[name] if name or self._nameless or name in self._named else default
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._named
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._named)
@@ -230,15 +241,9 @@ class Applications(Mapping[str, Application]):
     def __len__(self) -> int:
         return len(self._named)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._named
 
-
-def _missing(name: str) -> Application:
-    def wait(transaction: Transaction, delivered: Delivered) -> Answer | None:
-        raise NotHere(f"nothing is registered as {name!r}")
-
-    return wait
+def _wait_for(name: str, *arguments: object) -> NoReturn:
+    raise NotHere(f"nothing is registered as {name!r}")
 
 
 def served(function: Service, calls: Calls, faults: tuple[type[Exception], ...]) -> Application:

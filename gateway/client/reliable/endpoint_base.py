@@ -8,7 +8,7 @@ import re
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 from urllib.parse import unquote
@@ -27,7 +27,6 @@ from gateway.reliability.storage import StorageManager, Transaction
 from gateway.reliability.values import (
     DeadMessageHandler,
     Delivered,
-    NotHere,
     Notice,
     NoticeKind,
     SequenceCallback,
@@ -99,7 +98,7 @@ def in_words(sequence: str) -> str:
     return words + (f" and callbacks {callbacks!r}" if callbacks else "")
 
 
-class End:
+class EndpointBase:
     """Base of a program that runs over a store: started and stopped by ``with``, ``async with`` or
     by hand.
 
@@ -151,37 +150,6 @@ class End:
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.close)
-
-
-class Endings(Mapping[str, SequenceCallback]):
-    """Functions that are told of the ends of sequences, by the name of callbacks. Where a name is
-    of another process, the sequence waits for it."""
-
-    def __init__(self) -> None:
-        self._named: dict[str, SequenceCallback] = {}
-
-    def register(self, name: str, told: SequenceCallback) -> None:
-        self._named[name] = told
-
-    def __getitem__(self, name: str) -> SequenceCallback:
-        return self._named.get(name) or _elsewhere(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Find the function; None where nobody gave a name."""
-        return self[name] if name or name in self._named else default
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._named)
-
-    def __len__(self) -> int:
-        return len(self._named)
-
-
-def _elsewhere(name: str) -> SequenceCallback:
-    def wait(transaction: Transaction, sequence: OutgoingSequence) -> None:
-        raise NotHere(f"nothing is registered as {name!r}")
-
-    return wait
 
 
 def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> SequenceCallback:
