@@ -19,8 +19,9 @@ from gateway.delivery.sequences.message_numbers import (
     quiet,
     subscription_of,
 )
-from gateway.reliability import source, source_input
-from gateway.reliability.source_worker import abandon, act, handed_over
+from gateway.reliability.source import Source, is_kept_elsewhere, takes_messages
+from gateway.reliability.source_input import SourceInput
+from gateway.reliability.source_worker import abandon, note_handed_over, send_due
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.stores.tables import outgoing
@@ -50,7 +51,7 @@ def let_go(
             own = unnoted.get(key)
             note(step, connection, subscription, key, own)
             if own is not None:
-                source.take_back(step, key, own.unsent)
+                Source(step).take_back(key, own.unsent)
             sequence = step.tx.outgoing.find(key)
             if sequence is None or sequence.ended_at is not None:
                 continue
@@ -58,7 +59,7 @@ def let_go(
                 step.tx.outgoing.remove(key)  # The consumer knows nothing of it.
                 continue
             waits = sequence.count > 0
-            source.end_sequence(step, sequence)
+            Source(step).end_sequence(sequence)
             ended = step.tx.outgoing.find(key)
             if waits and ended is not None:
                 step.tx.outgoing.put(replace(ended, due_at=now + GRACE))
@@ -78,15 +79,15 @@ def end_due(storage: StorageManager, key: str, now: float) -> tuple[list[Outgoin
     party = party_in(storage)
     with begin(party, now) as step:
         sequence = quiet(step, key)
-        if sequence is None or source.takes_messages(sequence):
+        if sequence is None or takes_messages(sequence):
             return [], ""
         owner = sequence.owner or ""
         if sequence.ended_at is None and sequence.count:
             waiting = step.tx.outgoing.messages(key, sequence.count)
-            if any(map(source.is_kept_elsewhere, waiting)):
+            if any(map(is_kept_elsewhere, waiting)):
                 why = "its subscription ended before all was acknowledged"
                 return abandon(step, sequence, why), owner
-    return act(party, key, now).outgoing, owner
+    return send_due(party, key, now).outgoing, owner
 
 
 def came_back(
@@ -95,12 +96,12 @@ def came_back(
     """Take what a consumer answered to something of `end_due`."""
     key = sent.key or ""
     if sent.ends:
-        handed_over(party_in(storage), key, now)
+        note_handed_over(party_in(storage), key, now)
     if said is not None:
         with begin(party_in(storage), now) as step:
             sequence = step.tx.outgoing.find(key)
             if sequence is not None and said.rm is sequence.wire.rm:
-                source_input.answered(step, key, said, sequence.owner)
+                SourceInput(step, sequence.owner).take_answer(key, said)
 
 
 def made_by(connection: Connection, create_id: str) -> str | None:
@@ -119,8 +120,8 @@ def told(
         sequence = step.tx.outgoing.find(key)
         if sequence is None or said.rm is not sequence.wire.rm:
             return
-        if not source.takes_messages(sequence):
-            source_input.answered(step, key, said, sequence.owner)
+        if not takes_messages(sequence):
+            SourceInput(step, sequence.owner).take_answer(key, said)
             return
         for one in said.acknowledgements:
             if one.identifier == sequence.identifier:

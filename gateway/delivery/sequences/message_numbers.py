@@ -26,10 +26,11 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection, func, select
 
 from gateway.delivery.sequences.acknowledgement_addresses import address_of
-from gateway.reliability import source, source_input
 from gateway.reliability.party import Party, anonymous
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire
-from gateway.reliability.sequence_creation import created
+from gateway.reliability.sequence_creation import take_create_response
+from gateway.reliability.source import Source, takes_messages
+from gateway.reliability.source_input import SourceInput
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.stores.tables import outgoing
@@ -185,7 +186,7 @@ def number(
             return _with_following(step, connection, subscription.id, place, following, unnoted)
         if expired:
             return Numbered(sequence, expired=True)
-        if sequence is not None and not source.takes_messages(sequence):
+        if sequence is not None and not takes_messages(sequence):
             return Numbered(sequence, broken=_ENDED)
         if sequence is not None and _is_worn(sequence, now):
             _retire(step, connection, sequence)
@@ -195,7 +196,7 @@ def number(
                 return Numbered(None, broken=_ENDED)
             sequence = _fresh(step, key, subscription, base)
         if unnoted is not None:  # Else it would come behind them.
-            source.take_back(step, key, unnoted.unsent)
+            Source(step).take_back(key, unnoted.unsent)
             sequence = step.tx.outgoing.find(key) or sequence
         place = replace(_first_in(step, sequence, message_id), taken_back=True)
         return _with_following(step, connection, subscription.id, place, following)
@@ -229,7 +230,7 @@ def _with_following(
             given[message_id] = Given(message.number, message.tries)
         elif message_id not in known and room > 0:
             sequence = step.tx.outgoing.find(sequence.key) or sequence
-            new = source.number(step, sequence, message_id)
+            new = Source(step).number(sequence, message_id)
             given[message_id] = Given(new.number, new.tries)
             room -= 1
     return replace(place, sequence=step.tx.outgoing.find(sequence.key), following=given)
@@ -237,7 +238,7 @@ def _with_following(
 
 def goes_on(sequence: OutgoingSequence, now: float) -> bool:
     """Whether a sequence is made, and has its time before it."""
-    if sequence.identifier is None or sequence.closed or not source.takes_messages(sequence):
+    if sequence.identifier is None or sequence.closed or not takes_messages(sequence):
         return False
     return not _POLICY.is_half_gone(sequence.created_at, sequence.expires_at, now)
 
@@ -269,7 +270,7 @@ def note(
         return
     waiting = step.tx.outgoing.messages(key, sequence.count)
     said = Acknowledgement(unnoted.identifier, unnoted.acknowledged)
-    source_input.acknowledged(step, said, sequence.owner)
+    SourceInput(step, sequence.owner).acknowledge(said)
     after = quiet(step, key)
     if after is not None:
         _remember(connection, subscription, waiting, after)
@@ -287,7 +288,7 @@ def _remember(
 
 
 def _first_in(step: Step, sequence: OutgoingSequence, message_id: str) -> Numbered:
-    given = source.number(step, sequence, message_id)
+    given = Source(step).number(sequence, message_id)
     return Numbered(step.tx.outgoing.find(sequence.key), given.number, given.tries)
 
 
@@ -307,7 +308,7 @@ def _retire(step: Step, connection: Connection, sequence: OutgoingSequence) -> N
     others = select(func.count()).where(key > start, key < f"{sequence.key}.")  # Behind a hyphen.
     if connection.execute(others).scalar_one() < RETIRED:
         retired = replace(sequence, key=f"{start}{public_id(sequence.create_id or '')}")
-        source.end_sequence(step, retired)
+        Source(step).end_sequence(retired)
 
 
 def _is_there(connection: Connection, subscription: Subscription) -> bool:
@@ -374,7 +375,7 @@ def opened(
 ) -> OutgoingSequence | None:
     """Take CreateSequenceResponse. The sequence as it is then."""
     party = party_in(storage)
-    created(party, response, sequence.create_id or "", now, sequence.owner)
+    take_create_response(party, response, sequence.create_id or "", now, sequence.owner)
     with begin(party, now) as step:
         return quiet(step, sequence.key)
 
@@ -397,7 +398,7 @@ def answered(
     with begin(party_in(storage), now) as step:
         note(step, connection, subscription.id, key, unnoted)
         if unnoted is not None:
-            source.take_back(step, key, unnoted.unsent)
+            Source(step).take_back(key, unnoted.unsent)
         sequence = step.tx.outgoing.find(key)
         if sequence is None or sequence.ended_at is not None:
             failure = sequence.failure if sequence is not None else None
@@ -410,7 +411,7 @@ def answered(
         waiting = [own] if own is not None else []
         if sequence.count > 1:
             waiting = step.tx.outgoing.messages(key, sequence.count)
-        source_input.answered(step, key, said, sequence.owner)
+        SourceInput(step, sequence.owner).take_answer(key, said)
         after = quiet(step, key)
         assert after is not None
         _remember(connection, subscription.id, waiting, after)
@@ -448,7 +449,7 @@ def unsent(storage: StorageManager, key: str, given: int, now: float) -> None:
 def quiet(step: Step, key: str) -> OutgoingSequence | None:
     """Have no worker look at a sequence that takes messages: deliveries do."""
     sequence = step.tx.outgoing.find(key)
-    if sequence is None or sequence.due_at is None or not source.takes_messages(sequence):
+    if sequence is None or sequence.due_at is None or not takes_messages(sequence):
         return sequence
     quiet = replace(sequence, due_at=None)
     step.tx.outgoing.put(quiet)

@@ -14,7 +14,7 @@ from gateway.delivery.outbox import OutboxDestination
 from gateway.delivery.retry_schedule import JITTER, Schedule
 from gateway.mailboxes.transport import SCHEME
 from gateway.store import Totals
-from gateway.subscriptions.leases import LeaseRefused, LeaseTerms, grant
+from gateway.subscriptions.lifecycle.leases import LeaseRefused, LeaseTerms, grant
 from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry
 from mediation.model.versions import Version
 from mediation.specifications import SPECIFICATIONS

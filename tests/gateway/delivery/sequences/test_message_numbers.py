@@ -18,7 +18,7 @@ from gateway.reliability.stores.joined_store import run_joined
 from gateway.security.keys import message_urn, new_key, public_id
 from gateway.store import Store
 from gateway.store import subscriptions as rows
-from gateway.subscriptions.sequence_listing import page
+from gateway.subscriptions.sequences.listing import page
 from mediation.model.delivery_modes import DeliveryMode
 from mediation.model.messages import EndpointReference, Lease, MessageHeaders, Policy, Subscription
 from mediation.model.versions import Soap, Spec, Version, Wsa

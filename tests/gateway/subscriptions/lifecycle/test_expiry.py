@@ -10,7 +10,7 @@ import pytest
 from gateway.delivery import Entry
 from gateway.egress import parse_target
 from gateway.security.keys import new_key, public_id
-from gateway.subscriptions.expiry import DUE_AT_A_TIME, ExpiryClock
+from gateway.subscriptions.lifecycle.expiry import DUE_AT_A_TIME, ExpiryClock
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.rendering import prepare
 from tests.rigs.mediation import subscription

@@ -1,15 +1,20 @@
-"""Finds the subscriptions of a selection among a hundred thousand, slice by slice: other work of
-the event loop goes on in between."""
+"""Listings: the subscriptions of a selection, and reports of them with their status and counts.
+
+Among a hundred thousand they are looked for slice by slice: other work of the event loop goes on in
+between.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
+from functools import partial
 from re import compile as compile_pattern
 
 from filters import Event, Expression, Filter, FilterError, Reason, Refused, compile, quoted
 from gateway.delivery import Dispatchers, Entry
-from gateway.delivery.status import Condition
+from gateway.delivery.status import Condition, DeliveryStatus
+from gateway.store import Store, Totals, totals
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.requests import SubscriptionSelection
 from mediation.model.versions import Version
@@ -150,3 +155,37 @@ class _Covering:
                 verdict = False
             self._known[topics] = verdict
         return verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionReport:
+    """One moment of a subscription."""
+
+    entry: Entry
+    status: DeliveryStatus
+    totals: Totals
+
+
+class SubscriptionReports:
+    """Puts reports together from the store and from what is in memory."""
+
+    def __init__(self, store: Store, table: SubscriptionTable, dispatchers: Dispatchers) -> None:
+        self._store = store
+        self._table = table
+        self._dispatchers = dispatchers
+
+    async def of(self, ids: Sequence[str]) -> list[SubscriptionReport]:
+        """The reports of those of *ids* whose subscriptions still exist.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        await self._dispatchers.counted()
+        counted = await self._store.submit(partial(totals.read_some, subscriptions=ids))
+        entries = filter(None, map(self._table.by_id, ids))
+        return [
+            SubscriptionReport(
+                entry, self._dispatchers.status(entry), counted.get(entry.id, Totals())
+            )
+            for entry in entries
+        ]

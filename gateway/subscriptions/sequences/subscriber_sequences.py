@@ -32,7 +32,7 @@ from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded
 from gateway.store import Store, StoreUnavailable
 from gateway.subscriptions.consumers import Consumers
-from gateway.subscriptions.sequence_listing import SubscriberSequence, count, find, page
+from gateway.subscriptions.sequences.listing import SubscriberSequence, count, find, page
 from mediation.model.messages import Subscription
 from mediation.reliable_messaging import CreateSequenceResponse, Rm
 

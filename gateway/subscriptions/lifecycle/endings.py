@@ -10,7 +10,7 @@ from typing import Any
 from filters import Refused
 from gateway.delivery import NEVER_AGREED, Dispatchers, Entry, Probations
 from gateway.store import Store, totals
-from gateway.subscriptions.lifecycle import Lifecycle
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import End
 

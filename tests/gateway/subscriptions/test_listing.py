@@ -5,7 +5,7 @@ import pytest
 from filters import Reason, Refused
 from gateway.delivery import Dispatchers
 from gateway.egress import parse_target
-from gateway.subscriptions.selection import SubscriptionSelector
+from gateway.subscriptions.listing import SubscriptionSelector
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.requests import SubscriptionSelection
 from tests.gateway.subscriptions.test_table import entered

@@ -1,44 +1,30 @@
-"""Renewals: subscriptions that requests name, and the ends of their leases moved."""
+"""Renewals: the end of a lease is moved."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from filters import Reason, Refused
 from gateway.delivery import Entry
 from gateway.interning import shared
 from gateway.security.principals import Principal
-from gateway.security.resource_addresses import key_in
-from gateway.subscriptions.leases import LeaseTerms, grant, may_be_renewed, rules_of, within
-from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
-from gateway.subscriptions.table import SubscriptionTable
+from gateway.subscriptions.lifecycle.leases import (
+    LeaseTerms,
+    grant,
+    may_be_renewed,
+    rules_of,
+    within,
+)
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
 from mediation.model.calling import Calling
 from mediation.model.expiry import Expiry
 from mediation.model.messages import Lease, Subscription
 
 
 class Renewal:
-    """Finds subscriptions that live, and has them live on."""
+    """Renews subscriptions."""
 
-    def __init__(self, table: SubscriptionTable, lifecycle: Lifecycle, terms: LeaseTerms) -> None:
-        self._table = table
+    def __init__(self, lifecycle: Lifecycle, terms: LeaseTerms) -> None:
         self._lifecycle = lifecycle
         self._terms = terms
-
-    def find(self, candidates: Iterable[str | None], *, now: datetime) -> Entry:
-        """The subscription that *candidates* name, each the peer's text.
-
-        Raises:
-            SubscriptionUnknown: None, or one whose lease is over beyond its grace.
-            Refused: ``MESSAGE_INVALID`` where they name two different ones.
-        """
-        keys = list(dict.fromkeys(key for key in map(key_in, candidates) if key))
-        if len(keys) > 1:
-            raise Refused(Reason.MESSAGE_INVALID, "The request names two subscriptions.")
-        entry = self._table.get(keys[0]) if keys else None
-        if entry is None or not self.is_alive(entry, now):
-            raise SubscriptionUnknown
-        return entry
 
     def is_alive(self, entry: Entry, now: datetime) -> bool:
         """Whether the lease of *entry* is not over, or can still be renewed."""

@@ -1,5 +1,4 @@
-"""Acknowledgements of an incoming sequence: what they say, on which message they travel, when they
-are due."""
+"""Acknowledgements of an incoming sequence: write one, note one that is sent, plan the next."""
 
 from typing import Any
 
@@ -16,14 +15,13 @@ from mediation.reliable_messaging import (
 from mediation.reliable_messaging.machines import DestinationState
 
 MOST_NACKS = 64
+"""The most messages that are asked for at once: as many as a source has on their way."""
 EARLY = 16
 """The part of `Policy.inactivity` by which a look at a quiet sequence may come too early."""
-"""The most messages that are asked for at once: as many as a source has on their way."""
 
 
 def block_of(step: Step, sequence: IncomingSequence) -> bytes:
-    """The header block that acknowledges all that is committed of *sequence*, or nothing where the
-    version has no word for it."""
+    """The header block that acknowledges all committed messages of *sequence*."""
     room, received, final = None, sequence.received, True
     if step.party.tells_room and sequence.ended_at is None:
         buffer = step.tx.invoker.find(sequence.identifier)
@@ -32,14 +30,13 @@ def block_of(step: Step, sequence: IncomingSequence) -> bytes:
     if step.party.after_delivery:
         taken = step.tx.invoker.find(sequence.identifier)
         received = received.upto(received.highest if taken is None else taken.delivered)
-        final = taken is None or not taken.count  # What waits may be acknowledged yet.
+        final = taken is None or not taken.count  # Messages that wait may be acknowledged later.
     return _written(sequence, received, room, final)
 
 
 def nack_of(sequence: IncomingSequence, number: int) -> bytes:
-    """The header block that asks for what is missing before message *number*, which is behind all
-    that came; nothing where nothing is. It says nothing of what was received: Nack and ranges do
-    not go together."""
+    """The header block that asks for the messages missing before *number*, the highest until now;
+    empty, where none is missing. It acknowledges none: Nack and ranges do not go together."""
     first = sequence.received.highest + 1
     missing = tuple(range(first, min(number, first + MOST_NACKS)))
     if not missing:
@@ -49,13 +46,13 @@ def nack_of(sequence: IncomingSequence, number: int) -> bytes:
 
 
 def block_upto(sequence: IncomingSequence, highest: int) -> bytes:
-    """The header block that acknowledges what is committed of *sequence*, up to a number."""
+    """The header block that acknowledges messages of *sequence* up to number *highest*."""
     final = highest + 1 >= sequence.received.first_gap
     return _written(sequence, sequence.received.upto(highest), None, final)
 
 
 def _written(sequence: IncomingSequence, received: Ranges, room: int | None, final: bool) -> bytes:
-    """The block; it is the last word, where *final*, on a sequence that takes no number more."""
+    """Write the block; with Final where *final*, if the sequence takes no message more."""
     return acknowledgement_block(
         sequence.wire.rm,
         Acknowledgement(
@@ -68,16 +65,16 @@ def _written(sequence: IncomingSequence, received: Ranges, room: int | None, fin
     )
 
 
-def told(step: Step, sequence: IncomingSequence) -> IncomingSequence:
-    """*sequence* when an acknowledgement of it is on its way."""
+def on_its_way(step: Step, sequence: IncomingSequence) -> IncomingSequence:
+    """*sequence* once an acknowledgement of all its messages is on its way."""
     if not sequence.unacknowledged and sequence.ack_at is None:
         return sequence
-    return planned(step, sequence, unacknowledged=0, ack_at=None)
+    return with_due_time(step, sequence, unacknowledged=0, ack_at=None)
 
 
-def planned(step: Step, sequence: IncomingSequence, **changes: Any) -> IncomingSequence:
-    """*sequence* with *changes*, of its acknowledgement and of when it was seen, and with the time
-    when a worker should look at it."""
+def with_due_time(step: Step, sequence: IncomingSequence, **changes: Any) -> IncomingSequence:
+    """*sequence* with *changes* (of its acknowledgement, or when it was seen), and with the time at
+    which a worker looks at it."""
     policy = step.party.policy
     if sequence.ended_at is not None:
         return changed(sequence, **changes, due_at=sequence.ended_at + policy.tombstone)
@@ -90,15 +87,15 @@ def planned(step: Step, sequence: IncomingSequence, **changes: Any) -> IncomingS
 
 
 def _as_before(step: Step, before: float | None, due_at: float | None) -> float | None:
-    """The time *before*, where a look then comes little too early: it finds nothing to do, and
-    each message that comes does not change the store's index of what is due."""
+    """The time *before*, if it is only a little too early. A look that finds nothing to do costs
+    less than a change of the store's index of due times for each message."""
     if before is None or due_at is None or not step.now < before <= due_at:
         return due_at
     return before if due_at - before <= step.party.policy.inactivity / EARLY else due_at
 
 
 def is_over(sequence: IncomingSequence) -> bool:
-    """Whether no number comes any more: all are there, or it is closed."""
+    """Whether the sequence takes no message more: all have come, or it is closed."""
     return sequence.closed or sequence.state in (
         DestinationState.COMPLETE,
         DestinationState.TERMINATED,

@@ -36,10 +36,10 @@ from gateway.store import Store, mailboxes
 from gateway.store import subscriptions as rows
 from gateway.store.subscriptions import Deleted
 from gateway.subscriptions.consumers import Consumers
-from gateway.subscriptions.expiry import ExpiryClock
-from gateway.subscriptions.leases import LeaseTerms, rules_of
-from gateway.subscriptions.removal import drop_leftovers
-from gateway.subscriptions.sequences import Agreed, SubscriberSequences
+from gateway.subscriptions.lifecycle.expiry import ExpiryClock
+from gateway.subscriptions.lifecycle.leases import LeaseTerms, rules_of
+from gateway.subscriptions.lifecycle.leftovers import drop_leftovers
+from gateway.subscriptions.sequences.subscriber_sequences import Agreed, SubscriberSequences
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import End, Subscription
 from mediation.rendering import prepare
