@@ -1,14 +1,15 @@
-"""The pages of the console: the overview, a list and one row of each table, a message, a search, and
-what a button does."""
+"""The pages of the console: the overview, a list and one row of each table, a message, a search;
+and what buttons do."""
 
 import csv
 import io
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote, urlencode
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi.routing import APIRoute
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from gateway.routes import Dependency
@@ -37,8 +38,27 @@ class Console:
     acts: bool
 
 
-router = APIRouter(prefix="/console", include_in_schema=False)
 CONSOLE = Dependency[Console]()
+
+
+class _PageRoute(APIRoute):
+    """A route whose refusals are pages, too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_or_say(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except HTTPException as refused:
+                status, said = refused.status_code, str(refused.detail)
+            console = await CONSOLE(request)
+            return await console.rendering.page("refused.html", status, refusal=said, here="")
+
+        return handle_or_say
+
+
+router = APIRouter(prefix="/console", include_in_schema=False, route_class=_PageRoute)
 Given = Annotated[Console, Depends(CONSOLE)]
 
 
@@ -62,8 +82,7 @@ async def search(
     if "/" not in text:
         if (await ask(request, "GET", f"/subscriptions/{segment(text)}")).succeeded:
             return _to(f"/console/subscriptions/{quote(text)}")
-        found = await ask(request, "GET", f"/messages/{segment(text)}")
-        if found.succeeded and found.value["messages"]:
+        if (await ask(request, "GET", f"/messages/{segment(text)}")).succeeded:
             return _to(f"/console/messages/{quote(text)}")
     if "://" in text or text.startswith("mailbox:"):
         return _to("/console/subscriptions?" + urlencode({"consumer": text}))
@@ -135,9 +154,7 @@ async def show_row(name: str, id: str, request: Request, console: Given) -> Resp
         return await _subscription(id, request, console)
     query = {"limit": 0} if table is DEAD_LETTERS else {}
     opened = "payload" in request.query_params
-    answer = await ask(
-        request, "GET", f"/{table.name}/{segment(id)}", {} if opened else query
-    )
+    answer = await ask(request, "GET", f"/{table.name}/{segment(id)}", {} if opened else query)
     if not answer.succeeded:
         return await _refused(console, answer)
     return await console.rendering.page(
@@ -233,9 +250,7 @@ def fields_of(value: Mapping[str, Any], before: str = "") -> list[tuple[str, Any
 
 
 def _texts(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: one for name, one in value.items() if isinstance(one, Mapping) and "text" in one
-    }
+    return {name: one for name, one in value.items() if isinstance(one, Mapping) and "text" in one}
 
 
 async def _refused(console: Console, answer: Answer) -> Response:

@@ -19,7 +19,9 @@ def sparkline(values: Sequence[float | None], title: str) -> Markup:
     for place, value in enumerate(values):
         if value is not None:
             height = HEIGHT - 1 - value / most * (HEIGHT - 2)
-            drawn.append(f"{'L' if pen_down else 'M'}{place * across:.1f} {height:.1f}")
+            # Of a value between two gaps a round end of the line is seen.
+            start = f"M{place * across:.1f} {height:.1f}h.01"
+            drawn.append(f"L{place * across:.1f} {height:.1f}" if pen_down else start)
         pen_down = value is not None
     return Markup(
         '<svg class="sparkline" role="img" viewBox="0 0 {} {}" preserveAspectRatio="none">'

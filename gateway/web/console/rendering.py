@@ -27,7 +27,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"time": time_of, "size": size_of, "number": number_of, "at": value_of}
+    made.filters |= {
+        "time": time_of,
+        "size": size_of,
+        "number": number_of,
+        "duration": duration_of,
+        "at": value_of,
+    }
     made.globals |= {"tables": TABLES, "sparkline": sparkline}
     return made
 
@@ -79,3 +85,10 @@ def number_of(value: float | Sequence[object] | None) -> str:
     if isinstance(value, float) and not value.is_integer():
         return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,.0f}"
+
+
+def duration_of(seconds: float | None) -> str:
+    """A duration, in milliseconds where it is short."""
+    if seconds is None:
+        return "-"
+    return f"{number_of(seconds * 1000)} ms" if seconds < 1 else f"{number_of(seconds)} s"

@@ -26,11 +26,16 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: the field of a row, with dots between the names of fields in fields."""
+    """A column: the field of a row, with dots between the names of fields in fields.
+
+    Attributes:
+        page: The page that a value leads to, by the beginning of its address.
+    """
 
     title: str
     field: str
     kind: Kind = Kind.TEXT
+    page: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +164,7 @@ DEAD_LETTERS = Table(
         Column("Failure", "failure"),
         Column("Attempts", "attempts", Kind.NUMBER),
         Column("Size", "bytes", Kind.BYTES),
-        Column("Message", "published_id", Kind.CODE),
+        Column("Message", "published_id", Kind.CODE, "messages"),
     ),
     "Nothing has died: each message was delivered, or waits.",
     id="number",
@@ -202,7 +207,7 @@ SPOOL = Table(
         Column("Publisher", "publisher", Kind.CODE),
         Column("Reason", "reason"),
         Column("Size", "bytes", Kind.BYTES),
-        Column("Message", "message_id", Kind.CODE),
+        Column("Message", "message_id", Kind.CODE, "messages"),
     ),
     "Nothing waits for the messaging system.",
     id="number",
@@ -246,9 +251,7 @@ SOURCES = Table(
         Column("Added by", "added_by"),
     ),
     "The gateway subscribes nowhere. `dragoman sources add URL` has it subscribe at a producer.",
-    actions=(
-        Action("delete", "Remove", "The gateway unsubscribes there. It cannot be undone."),
-    ),
+    actions=(Action("delete", "Remove", "The gateway unsubscribes there. It cannot be undone."),),
 )
 
 CHANNELS = Table(
@@ -265,9 +268,7 @@ CHANNELS = Table(
     ),
     "There is no channel. `dragoman channels add` makes one.",
     id="name",
-    actions=(
-        Action("delete", "Delete", "The channel goes, and the subscriptions at it end."),
-    ),
+    actions=(Action("delete", "Delete", "The channel goes, and the subscriptions at it end."),),
 )
 
 LINKS = Table(
