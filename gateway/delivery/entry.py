@@ -8,7 +8,7 @@ from mediation.rendering import Recipient
 
 
 class DeliveryState:
-    """What delivery keeps of one subscription: its failures, its pace, its counts.
+    """The state of deliveries to one subscription: failures, pace, counts.
 
     Written by delivery alone. The waits are by the event loop's clock.
     """

@@ -172,7 +172,7 @@ class Explainer:
         return Step("counts", not (waiting and head and head.attempts), text)
 
     async def _address(self, target: Target) -> Step:
-        """Whether the consumer's address may be sent to, as it is written and as its name
+        """Check that the consumer's address may be sent to, as it is written and as its name
         resolves."""
         if target.scheme == SCHEME:
             return Step("address", True, "a mailbox of this gateway")

@@ -284,7 +284,7 @@ class MatchingRoom(Room):
     """Hands what the messaging system yields to the subscriptions that match it.
 
     Args:
-        inside: What of the gateway itself gets messages, by topic.
+        inside: Parts of the gateway itself that get messages, by topic.
         rights: Of topics that are somebody's; None where all are everybody's.
     """
 
@@ -317,7 +317,7 @@ class DeadLetterRoom(Room):
 
     Args:
         producer: The gateway's own address, for events without a producer reference.
-        publish_again: Publishes what was set aside, should that be possible now.
+        publish_again: Publishes a message that was set aside.
     """
 
     def __init__(
@@ -358,7 +358,7 @@ class DeadLetterRoom(Room):
 
 
 def lease_terms(settings: Settings) -> LeaseTerms:
-    """How long leases may be, for subscriptions and registrations alike."""
+    """The terms of leases, for subscriptions and registrations alike."""
     return LeaseTerms(settings.default_lease, settings.longest_lease, grace=settings.grace)
 
 

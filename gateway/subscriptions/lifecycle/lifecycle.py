@@ -98,7 +98,7 @@ class Lifecycle:
 
     @staticmethod
     def is_over(subscription: Subscription) -> bool:
-        """Whether the lease has ended."""
+        """True if the lease has ended."""
         expires = subscription.lease.expires
         return expires is not None and expires <= datetime.now(UTC)
 
