@@ -112,6 +112,7 @@ class SubscriptionRoom(Room):
             sharing,
             self.sequences,
             terms=terms,
+            hold_while_paused=settings.hold_while_paused,
             notify_end=self.ends.notify,
         )
         self.renewal = Renewal(table, self.lifecycle, terms)
@@ -148,6 +149,7 @@ class SubscriptionRoom(Room):
         self.management = SubscriptionManagement(
             table,
             self.lifecycle,
+            self.renewal,
             self.replication,
             self.reports,
             SubscriptionSelector(table, dispatchers),
