@@ -10,8 +10,8 @@ from typing import TypeAlias
 import structlog
 
 from gateway.delivery.contents import Contents
+from gateway.delivery.destinations.probation import Probations
 from gateway.delivery.outbox import Outbox, PendingDelivery
-from gateway.delivery.probations import Probations
 from gateway.delivery.sequence_attempt import SequenceSending
 from gateway.delivery.verdicts import Outcome, Verdict, failed, judge, judge_acknowledged
 from gateway.egress import (

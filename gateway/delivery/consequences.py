@@ -24,7 +24,7 @@ from gateway.delivery.policy import (
     Step,
     decide,
 )
-from gateway.delivery.schedule import Schedule
+from gateway.delivery.retry_schedule import Schedule
 from gateway.delivery.settlement import Settlement
 from gateway.delivery.states import State
 from gateway.delivery.verdicts import Outcome, Verdict

@@ -26,18 +26,19 @@ import structlog
 from adapters import Delivery
 from gateway.delivery.backlog import MOST, MOST_OCTETS, BacklogStorage, take_up
 from gateway.delivery.consequences import Consequences
+from gateway.delivery.conservation import Conservation, add_up
 from gateway.delivery.contents import room_in
-from gateway.delivery.destination import AGAIN, Trouble
+from gateway.delivery.destinations.destination import AGAIN
+from gateway.delivery.destinations.failures import Trouble
 from gateway.delivery.entry import Entry
-from gateway.delivery.messages_in_memory import PATIENCE, MessagesInMemory
+from gateway.delivery.memory import PATIENCE, MessagesInMemory, Outboxes
 from gateway.delivery.outbox import WINDOW, Outbox, PendingDelivery
-from gateway.delivery.outboxes import Outboxes
 from gateway.delivery.partition_share import PartitionShare, next_position
 from gateway.delivery.pending import Message
 from gateway.delivery.policy import REFUSALS
-from gateway.delivery.schedule import Schedule
+from gateway.delivery.retry_schedule import Schedule
 from gateway.delivery.scheduler import SendScheduler
-from gateway.delivery.settlement import CROWD, RETRY, Conservation, Settlement
+from gateway.delivery.settlement import CROWD, RETRY, Settlement
 from gateway.delivery.states import State
 from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.model.deaths import DeathReason
@@ -577,7 +578,7 @@ class Dispatcher:
     async def conservation(self) -> Conservation:
         """The conservation law, now."""
         durable, held, letters = await self._store.submit(totals.overall)
-        return self.settlement.conservation(durable, held, letters, self.scheduler.in_flight)
+        return add_up([self.settlement], durable, held, letters, self.scheduler.in_flight)
 
     async def stop(self, seconds: float) -> None:
         """Start nothing more, give what is under way *seconds*, keep the rest in the store."""

@@ -7,19 +7,35 @@ connections and its breaker count for all.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from adapters import Delivery
+from gateway.delivery.conservation import Conservation, add_up
 from gateway.delivery.dispatcher import Dispatcher
 from gateway.delivery.entry import Entry
 from gateway.delivery.heartbeats import Heartbeats
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.scheduler import SendScheduler
-from gateway.delivery.settlement import Conservation, add_up
 from gateway.delivery.status import DeliveryStatus, failing_among, status_of
 from gateway.model.deaths import NOBODY, Death, DeathReason
+from gateway.observing.samples import Sample, counter, counters, gauge, histograms
+from gateway.security.keys import message_urn
 from gateway.store import Store, burials, totals
+from mediation.model.messages import Notification
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """A `Delivery` that no messaging system waits for."""
+
+    notification: Notification
+    partition: int = 0
+    redelivered: bool = False
+
+    def settle(self) -> None:
+        """Nobody waits."""
 
 
 class Dispatchers:
@@ -79,6 +95,13 @@ class Dispatchers:
         dispatcher = next(iter(self._of.values()), None)
         if dispatcher is not None:
             dispatcher.accept(delivery, entries)
+
+    def resend(self, entry: Entry, notifications: Sequence[Notification]) -> None:
+        """Deliver *notifications* to *entry* once more, with message ids of their own: a consumer
+        that leaves out repeats has seen those that they repeat."""
+        for notification in notifications:
+            fresh = replace(notification, id=f"{notification.id}#{message_urn()}")
+            self.accept_here(Resend(fresh), [entry])
 
     def bury_unreadable(self, delivery: Delivery, why: str) -> None:
         """Lay a message that could not be read to the dead letters, and settle it then."""
@@ -161,6 +184,39 @@ class Dispatchers:
         durable, held, letters = await self._store.submit(totals.overall)
         settlements = [dispatcher.settlement for dispatcher in self._of.values()]
         return add_up(settlements, durable, held, letters, self.scheduler.in_flight)
+
+    def metrics(self, entries: Iterable[Entry]) -> Iterator[Sample]:
+        """The counts of the dispatchers and their scheduler, in memory, and of *entries*, all that
+        they deliver for."""
+        scheduler = self.scheduler
+        yield gauge("unsettled", "Messages unsettled in the messaging system.", self.unsettled)
+        yield gauge(
+            "failing_subscriptions",
+            "Subscriptions that this gateway delivers for, and whose state is failing.",
+            self.failing(entries),
+        )
+        yield gauge(
+            "open_breakers",
+            "Destinations and subscriptions to which only a probe is sent now and then.",
+            scheduler.open_breakers + self.open_breakers,
+        )
+        yield counters(
+            "attempts",
+            "Delivery attempts, by verdict.",
+            "verdict",
+            {verdict.value: number for verdict, number in scheduler.verdicts.items()},
+        )
+        yield histograms(
+            "attempt_seconds",
+            "Seconds that delivery attempts took, by verdict.",
+            "verdict",
+            {verdict.value: seconds for verdict, seconds in scheduler.seconds.items()},
+        )
+        yield counter(
+            "attachments_dropped",
+            "Attachments left out for want of a packaging that the consumer reads.",
+            scheduler.attachments_dropped,
+        )
 
     async def stop(self, seconds: float) -> None:
         self.heartbeats.close()

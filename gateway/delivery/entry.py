@@ -1,6 +1,6 @@
 """A subscription as delivery sees it (`Entry`), and what delivery keeps of it."""
 
-from gateway.delivery.destination import Trouble
+from gateway.delivery.destinations.failures import Trouble
 from gateway.egress import Target
 from mediation.model.delivery_modes import DeliveryMode
 from mediation.model.messages import Subscription

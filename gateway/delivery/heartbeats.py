@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
-from gateway.delivery.destination import AGAIN
+from gateway.delivery.destinations.destination import AGAIN
 from gateway.delivery.entry import Entry
 
 EARLY = 0.9

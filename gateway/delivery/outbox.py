@@ -17,14 +17,15 @@ from itertools import islice
 from typing import Protocol
 
 from gateway.delivery.batching import goes_alone, most_elements, number_beside
-from gateway.delivery.breaker import FIRST_PROBE, Breaker
-from gateway.delivery.destination import Destination, Timed
+from gateway.delivery.destinations.breaker import FIRST_PROBE, Breaker
+from gateway.delivery.destinations.destination import Destination
 from gateway.delivery.entry import Entry
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message, Pending
 from gateway.delivery.policy import UNTIL_ENDED
+from gateway.delivery.sequences.unsaved_numbers import UnsavedNumbers
 from gateway.delivery.states import TRANSITIONS, Event, State
-from gateway.delivery.unsaved_numbers import UnsavedNumbers
+from gateway.delivery.timers import Timed
 from gateway.delivery.verdicts import Outcome
 from gateway.egress import FailureKind, Lane
 from mediation.model.delivery_modes import Oversize

@@ -17,7 +17,7 @@ nothing delivered for `HOPELESS` seconds -----------> GiveUp, besides
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gateway.delivery.schedule import Schedule
+from gateway.delivery.retry_schedule import Schedule
 from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import FailureKind
 from gateway.model.deaths import DeathReason

@@ -3,18 +3,16 @@
 from collections.abc import Callable, Collection, Iterable
 
 from gateway.delivery.attempt import Attempts
+from gateway.delivery.destinations.probation import ProbationLimits, Probations
 from gateway.delivery.dispatcher import Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.entry import Entry
 from gateway.delivery.outbox import WINDOW
 from gateway.delivery.partition_share import PartitionShare
-from gateway.delivery.probation import ProbationLimits
-from gateway.delivery.probations import Probations
-from gateway.delivery.samples import delivery_samples
-from gateway.delivery.schedule import BlackList, Schedule
+from gateway.delivery.retry_schedule import BlackList, Schedule
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.sequence_attempt import SequenceSending
-from gateway.delivery.sharing import WorkSharing
+from gateway.delivery.work_sharing import WorkSharing
 from gateway.egress import ConsumerOptions, TransportByScheme
 from gateway.egress.host_list import HostList
 from gateway.egress.origins import Origins
@@ -85,7 +83,7 @@ class DeliveryRoom(Room):
         self.dispatchers = Dispatchers(store, scheduler, sharing.elsewhere)
 
     def metrics(self) -> Iterable[Sample]:
-        return delivery_samples(self.dispatchers, self._entries)
+        return self.dispatchers.metrics(self._entries())
 
     def dispatcher_maker(
         self,

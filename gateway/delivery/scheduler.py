@@ -13,12 +13,12 @@ from collections import deque
 import structlog
 
 from gateway.delivery.attempt import Attempts
-from gateway.delivery.breaker import FIRST_PROBE
+from gateway.delivery.destinations.breaker import FIRST_PROBE
+from gateway.delivery.destinations.probation import Name, Probations
 from gateway.delivery.outbox import Outbox, OutboxDestination, Owner, PendingDelivery
-from gateway.delivery.probations import Probations
-from gateway.delivery.stall_timer import TICK, StallTimer
 from gateway.delivery.states import State
 from gateway.delivery.status import Troubles
+from gateway.delivery.timers import TICK, StallTimer
 from gateway.delivery.verdicts import Outcome, Verdict, failed
 from gateway.egress import FailureKind, Posted, SendFailed, Target
 from gateway.observing.attempts import AttemptLog
@@ -283,10 +283,18 @@ class SendScheduler:
     def _agree(self, destination: OutboxDestination) -> None:
         """Note that the host of *destination* has accepted its first message."""
         destination.agree()
-        if self._probations is not None:
-            for free in self._probations.agree(destination.name, destination.address):
-                self._turn(free)
-            self._pump()
+        self.agree(destination.name, destination.address)
+
+    def agree(self, name: Name, address: str = "") -> None:
+        """Note that the host at *name*, which led to *address*, accepted a message, and send what
+        waits for it."""
+        if self._probations is None:
+            return
+        for free in self._probations.agree(name, address):
+            destination = self._destinations.get(free.name)
+            if destination is not None:
+                self._turn(destination)
+        self._pump()
 
     def _release(self, pending: PendingDelivery) -> None:
         del self._in_flight[pending]

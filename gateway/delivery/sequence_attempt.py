@@ -24,12 +24,16 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from filters import Refused
-from gateway.delivery import sequence_numbers
-from gateway.delivery.acknowledgement_addresses import AcknowledgementAddresses, base_of, decides_on
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.partition_share import PartitionShare
-from gateway.delivery.sequence_numbers import Numbered
-from gateway.delivery.unsaved_numbers import UnsavedNumbers
+from gateway.delivery.sequences import message_numbers
+from gateway.delivery.sequences.acknowledgement_addresses import (
+    AcknowledgementAddresses,
+    base_of,
+    decides_on,
+)
+from gateway.delivery.sequences.message_numbers import Numbered
+from gateway.delivery.sequences.unsaved_numbers import UnsavedNumbers
 from gateway.delivery.verdicts import DELIVERED, NOT_ACKNOWLEDGED, Outcome, Verdict, failed, judge
 from gateway.egress import Answer, FailureKind, Request, SendFailed, Target, Transport
 from gateway.parsing import Parsing
@@ -229,7 +233,7 @@ class SequenceSending:
         following, base = _following(outbox), self.base(subscription, outbox.entry.target)
 
         def work(storage: StorageManager, connection: Connection) -> Numbered:
-            return sequence_numbers.number(
+            return message_numbers.number(
                 storage,
                 connection,
                 subscription,
@@ -263,7 +267,7 @@ class SequenceSending:
         base = self.base(subscription, outbox.entry.target)
 
         def work(storage: StorageManager, connection: Connection) -> Numbered:
-            return sequence_numbers.answered(
+            return message_numbers.answered(
                 storage,
                 connection,
                 subscription,
@@ -283,7 +287,7 @@ class SequenceSending:
         self, sequence: OutgoingSequence, place: Numbered, share: PartitionShare
     ) -> None:
         given = partial(
-            sequence_numbers.unsent, key=sequence.key, given=place.number, now=time.time()
+            message_numbers.unsent, key=sequence.key, given=place.number, now=time.time()
         )
         await self._run(share, sequence.key, lambda storage, _: given(storage))
 
@@ -303,7 +307,7 @@ class SequenceSending:
         opened = await self._run(
             share,
             sequence.key,
-            lambda storage, _: sequence_numbers.opened(storage, sequence, response, now),
+            lambda storage, _: message_numbers.opened(storage, sequence, response, now),
         )
         if opened is None or opened.identifier is None or opened.ended_at is not None:
             return _broken(opened.failure if opened is not None and opened.failure else "")

@@ -14,7 +14,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -24,11 +24,11 @@ from sqlalchemy import Connection
 from gateway.delivery.entry import Entry
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message
-from gateway.delivery.unsaved_numbers import UnsavedNumbers
+from gateway.delivery.sequences.unsaved_numbers import UnsavedNumbers
 from gateway.observing.traces import MessageTraces
 from gateway.store import Operation, Store, StoreUnavailable, Totals, held, run_apart, totals
 from gateway.store.replicas import Fenced
-from gateway.store.totals import ENDED, Letters
+from gateway.store.totals import ENDED
 
 RETRY = 1.0
 """Seconds after which a failed transaction is tried again."""
@@ -42,33 +42,13 @@ NOTED = 64
 """Deliveries in sequences whose acknowledgements are noted together, at most."""
 CROWD = 2048
 """Deliveries in memory beyond which no further message is taken from the adapter."""
+COUNTS = tuple(field.name for field in fields(Totals))
+"""The names of the counts."""
 
 T = TypeVar("T")
 _Work: TypeAlias = tuple[Operation, Callable[[Any], None], str]
 """An operation, what hears its result, and the name of what other gateways change, too, or none."""
 _log = structlog.get_logger("dragoman.delivery")
-
-
-@dataclass(frozen=True, slots=True)
-class Conservation:
-    """The conservation law, read at one moment. All are numbers of deliveries."""
-
-    totals: Totals
-    waiting: int
-    in_flight: int
-    letters: Letters
-
-    @property
-    def dead_letters(self) -> int:
-        """Dead letters that are kept."""
-        return self.letters.kept
-
-    @property
-    def error(self) -> int:
-        """Matched - (delivered + waiting + in flight + dead + expired + cancelled); where that is
-        0, buried - (kept + purged)."""
-        left = self.totals.matched - self.totals.settled() - self.waiting - self.in_flight
-        return left or self.letters.error
 
 
 class Settlement:
@@ -342,7 +322,7 @@ class Settlement:
                 held.delivered(connection, removed)
 
         def committed(_: None) -> None:
-            for name in _COUNTED:
+            for name in COUNTS:
                 left = getattr(self.uncommitted, name) - getattr(changed, name)
                 setattr(self.uncommitted, name, left)
 
@@ -375,27 +355,6 @@ class Settlement:
                 async with asyncio.timeout(self._retry / 4):
                     await self._quiet.wait()
         return True
-
-    def conservation(
-        self, durable: Totals, held: int, letters: Letters, in_flight: int
-    ) -> Conservation:
-        """The law, given the sums in the store, its rows and the attempts under way."""
-        return add_up([self], durable, held, letters, in_flight)
-
-
-def add_up(
-    settlements: Iterable[Settlement], durable: Totals, held: int, letters: Letters, in_flight: int
-) -> Conservation:
-    """The law of all *settlements* together, over one store."""
-    sums, live = replace(durable), 0
-    for settlement in settlements:
-        live += settlement.live
-        for name in _COUNTED:
-            setattr(sums, name, getattr(sums, name) + getattr(settlement.uncommitted, name))
-    return Conservation(sums, held + live - in_flight, in_flight, letters)
-
-
-_COUNTED = tuple(field.name for field in fields(Totals))
 
 
 def _run(operations: Sequence[Operation], connection: Connection) -> list[Any]:

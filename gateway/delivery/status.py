@@ -13,10 +13,9 @@ from enum import Enum
 
 import structlog
 
-from gateway.delivery.breaker import Breaker
-from gateway.delivery.destination import Trouble
+from gateway.delivery.destinations.breaker import Breaker
+from gateway.delivery.destinations.failures import FailureCounts, Trouble
 from gateway.delivery.entry import Entry
-from gateway.delivery.failures import FailureCounts
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.verdicts import Outcome
 from gateway.token_bucket import TokenBucket

@@ -3,12 +3,12 @@ fetched by WS-MakeConnection."""
 
 from dataclasses import replace
 
-from gateway.reliability import acknowledging
-from gateway.reliability.destination import find
+from gateway.reliability import acknowledgements
+from gateway.reliability.destination import Destination
 from gateway.reliability.party import Party, is_callable, reply_key
 from gateway.reliability.records import IncomingSequence
 from gateway.reliability.source import is_peer
-from gateway.reliability.source_worker import act, message_with_blocks
+from gateway.reliability.source_worker import message_with_blocks, send_due
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.values import Awaited, Outgoing
 from mediation.model.messages import EndpointReference
@@ -26,7 +26,7 @@ def reply_to(party: Party, awaited: Awaited, now: float) -> Outgoing | None:
         if incoming is None:
             return None
         elsewhere = is_callable(incoming.acks_to)
-        block = b"" if elsewhere else acknowledging.block_of(step, incoming)
+        block = b"" if elsewhere else acknowledgements.block_of(step, incoming)
         key = reply_key(awaited.identifier)
         sequence = step.tx.outgoing.find(key)
         message = step.tx.outgoing.message_relating(key, id_to_keep(awaited.message_id))
@@ -34,7 +34,7 @@ def reply_to(party: Party, awaited: Awaited, now: float) -> Outgoing | None:
             return None
         step.tx.outgoing.put_message(key, replace(message, tries=message.tries + 1))
         if not elsewhere:
-            _told(step, incoming)
+            _note_acknowledged(step, incoming)
         envelope = message_with_blocks(
             sequence, message, acknowledgement=block, asking=message.tries > 0
         )
@@ -50,8 +50,8 @@ def may_answer(party: Party, awaited: Awaited, now: float) -> bool:
         return buffer is not None and buffer.delivered < awaited.number
 
 
-def _told(step: Step, incoming: IncomingSequence) -> None:
-    after = acknowledging.told(step, incoming)
+def _note_acknowledged(step: Step, incoming: IncomingSequence) -> None:
+    after = acknowledgements.on_its_way(step, incoming)
     if after is not incoming:
         step.tx.incoming.put(after)
 
@@ -74,7 +74,7 @@ def fetch(
         if found is not None:
             # Whether this one has something is seen when it is its turn.
             return found, True
-        work = act(party, key, now, limit=1, fetching=True)
+        work = send_due(party, key, now, limit=1, fetching=True)
         if work.outgoing:
             found = work.outgoing[0]
             if work.more:
@@ -99,17 +99,17 @@ def _acknowledgement(
     party: Party, identifier: str, now: float, owner: str | None, *, take: bool
 ) -> Outgoing | None:
     with begin(party, now) as step:
-        incoming = find(step, identifier, owner)
+        incoming = Destination(step, owner).find(identifier)
         if incoming is None or not incoming.unacknowledged:
             return None
         if take:
-            _told(step, incoming)
+            _note_acknowledged(step, incoming)
         return acknowledgement_alone(step, incoming)
 
 
 def acknowledgement_alone(step: Step, incoming: IncomingSequence) -> Outgoing:
     """A message that is only there to acknowledge."""
-    return alone(incoming, acknowledging.block_of(step, incoming))
+    return alone(incoming, acknowledgements.block_of(step, incoming))
 
 
 def alone(incoming: IncomingSequence, block: bytes, label: str = "Acknowledgement") -> Outgoing:

@@ -1,10 +1,10 @@
-"""Answers on connections, those of one sequence together: an acknowledgement says all that was
-acknowledged before, so that of several the largest is taken."""
+"""Pick the acknowledgements out of answers on connections, and of each sequence the largest: it
+says all that was acknowledged before."""
 
 from collections.abc import Iterable
 
 from filters import Refused
-from gateway.reliability.batches import Acknowledging
+from gateway.reliability.batches import AcknowledgementAnswer
 from gateway.reliability.values import Outgoing
 from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import Acknowledgement, AcknowledgementAlone, read_message
@@ -14,8 +14,8 @@ SHORT = 16_384
 
 
 @checked_dataclass(frozen=True, slots=True)
-class Came:
-    """What came back for something that was sent.
+class ConnectionAnswer:
+    """The answer on a connection to something that was sent.
 
     Attributes:
         envelope: None: the answer was empty.
@@ -26,9 +26,9 @@ class Came:
     content_type: str
 
 
-def acknowledging(came: Came) -> Acknowledging | None:
-    """What came, if it is an acknowledgement, and nothing else, and nothing hangs on it."""
-    envelope, outgoing = came.envelope, came.outgoing
+def acknowledgement_in(answer: ConnectionAnswer) -> AcknowledgementAnswer | None:
+    """The acknowledgement that an answer is; None where it says anything else, too."""
+    envelope, outgoing = answer.envelope, answer.outgoing
     if envelope is None or outgoing.ends or outgoing.key is None or len(envelope) > SHORT:
         return None
     try:
@@ -42,13 +42,15 @@ def acknowledging(came: Came) -> Acknowledging | None:
     if message.message_pending is not None or len(message.acknowledgements) != 1:
         return None
     [said] = message.acknowledgements
-    return None if said.final or said.nacks else Acknowledging(outgoing.key, message, envelope)
+    return (
+        None if said.final or said.nacks else AcknowledgementAnswer(outgoing.key, message, envelope)
+    )
 
 
-def together(answers: Iterable[Acknowledging]) -> list[Acknowledging]:
-    """*answers* without those that another one contains."""
-    kept: list[Acknowledging] = []
-    largest: dict[tuple[str, str], Acknowledging] = {}
+def largest_of_each(answers: Iterable[AcknowledgementAnswer]) -> list[AcknowledgementAnswer]:
+    """*answers* without those that another one of the same sequence contains."""
+    kept: list[AcknowledgementAnswer] = []
+    largest: dict[tuple[str, str], AcknowledgementAnswer] = {}
     for each in answers:
         said = _said(each)
         place = each.key, said.identifier
@@ -60,6 +62,6 @@ def together(answers: Iterable[Acknowledging]) -> list[Acknowledging]:
     return [*kept, *largest.values()]
 
 
-def _said(each: Acknowledging) -> Acknowledgement:
+def _said(each: AcknowledgementAnswer) -> Acknowledgement:
     [said] = each.message.acknowledgements
     return said

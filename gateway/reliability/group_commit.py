@@ -44,7 +44,7 @@ class _Broken(Exception):
     """One of several pieces of work failed, and with it the transaction of all."""
 
 
-def together(
+def run_together(
     party: Party,
     now: float,
     parts: Sequence[Part[T]],
@@ -84,7 +84,7 @@ def together(
         if len(missed) >= MISSES:  # It is away, and to wait for it takes long.
             done[at] = missed[-1]
             continue
-        done[at] = found = outcome(party, part.alone or part.work)
+        done[at] = found = result_or_error(party, part.alone or part.work)
         if isinstance(found, StorageUnavailable) and not isinstance(found, Conflict):
             missed.append(found)
     return [done[at] for at in range(len(parts))]
@@ -118,7 +118,7 @@ def _shared(
                     first(step.tx, ready)
                 for at in ready:
                     with sharing(inner):
-                        done[at] = _result(parts[at].work)
+                        done[at] = _result_once(parts[at].work)
                     if step.failures:
                         failed.add(at)
                         raise _Broken
@@ -130,7 +130,7 @@ def _shared(
     raise _Broken
 
 
-def outcome(party: Party, work: Callable[[], T]) -> T | Exception:
+def result_or_error(party: Party, work: Callable[[], T]) -> T | Exception:
     """What *work* returns, or the exception that it raises; it is run again where another
     transaction was in its way."""
     for attempt in range(1, ATTEMPTS):
@@ -140,10 +140,10 @@ def outcome(party: Party, work: Callable[[], T]) -> T | Exception:
             party.pause(0.01 * 2**attempt)
         except Exception as error:
             return error
-    return _result(work)
+    return _result_once(work)
 
 
-def _result(work: Callable[[], T]) -> T | Exception:
+def _result_once(work: Callable[[], T]) -> T | Exception:
     try:
         return work()
     except Exception as error:

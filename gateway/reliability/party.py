@@ -1,15 +1,21 @@
 """One side of reliable messaging: its store, its address, its rules, `Party`."""
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
-from gateway.reliability.records import Wire
-from gateway.reliability.refusals import Refusals
+from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.storage import StorageManager
-from gateway.reliability.values import Application, Dead, Notice, NoticeKind, Told
+from gateway.reliability.values import (
+    Application,
+    DeadMessageHandler,
+    Notice,
+    NoticeKind,
+    SequenceCallback,
+)
 from gateway.token_bucket import TokenBucket
 from mediation.model.messages import EndpointReference
 from mediation.model.values import checked_dataclass
@@ -21,6 +27,12 @@ from mediation.soap.addressing import is_anonymous
 
 COMPLAINED_EVERY = 600.0
 """Seconds after which people are told once more what a peer goes on doing."""
+ANSWERS = 10_000
+"""The sequences whose last answer is remembered; the one noted longest ago is forgotten first."""
+ANSWER = 300
+"""Characters of an answer that are kept."""
+
+SILENT, NOTHING = "the destination does not answer", "the destination takes nothing"
 
 
 class Offers(Enum):
@@ -43,6 +55,34 @@ def _silent(notice: Notice) -> None:
 
 def _complaints() -> TokenBucket:
     return TokenBucket(1 / COMPLAINED_EVERY)
+
+
+class Refusals:
+    """The last answers of destinations that took nothing, by the key of the sequence. They are in
+    memory alone, for the reason that people are told when a sequence is given up."""
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[str, str] = OrderedDict()
+
+    def note(self, key: str, words: str) -> bool:
+        """Keep what a destination answered; whether it says something new."""
+        words = words[:ANSWER]
+        new = self._said.pop(key, None) != words
+        self._said[key] = words
+        if len(self._said) > ANSWERS:
+            self._said.popitem(last=False)
+        return new
+
+    def forget(self, key: str) -> None:
+        """Forget it: the destination took something."""
+        self._said.pop(key, None)
+
+    def reason(self, key: str, why: str) -> str:
+        """*why* a sequence is given up, with what its destination answered last."""
+        words = self._said.pop(key, None)
+        if words is None:
+            return why
+        return f"{NOTHING if why == SILENT else why}; it answered: {words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +116,9 @@ class Party:
     address: str | None = None
     policy: Policy = field(default_factory=Policy)
     applications: Mapping[str, Application] = field(default_factory=dict)
-    given_up: Mapping[str, Told] = field(default_factory=dict)
-    completed: Mapping[str, Told] = field(default_factory=dict)
-    dead: Mapping[str, Dead] = field(default_factory=dict)
+    given_up: Mapping[str, SequenceCallback] = field(default_factory=dict)
+    completed: Mapping[str, SequenceCallback] = field(default_factory=dict)
+    dead: Mapping[str, DeadMessageHandler] = field(default_factory=dict)
     offers: Offers = Offers.ACCEPT
     allows: Callable[[str], bool] = _everywhere
     notify: Callable[[Notice], None] = _silent
@@ -99,7 +139,7 @@ class Party:
             self.notify(Notice(NoticeKind.REFUSED, key, words))
 
 
-class Manners:
+class PeerLimits:
     """What peers may ask for, and how often; in memory, for one process."""
 
     def __init__(self, policy: Policy) -> None:
@@ -143,6 +183,11 @@ def is_fetched(epr: EndpointReference) -> bool:
 def is_callable(epr: EndpointReference) -> bool:
     """Whether something can be sent to *epr* on a connection of ours."""
     return _is_callable(epr.address)
+
+
+def replies_on_connections(sequence: OutgoingSequence) -> bool:
+    """Whether replies come back on the connections of their requests."""
+    return sequence.acks_to is not None and is_anonymous(sequence.acks_to.address)
 
 
 @lru_cache(1024)  # Strangers name addresses, of 4 KiB at most.

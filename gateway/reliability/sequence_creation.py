@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import TypeGuard
 from urllib.parse import urlsplit
 
-from gateway.reliability import acknowledging
+from gateway.reliability import acknowledgements
 from gateway.reliability.destination import new_buffer
 from gateway.reliability.party import Party, is_callable
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
-from gateway.reliability.source import give_up, is_peer
-from gateway.reliability.steps import Step, begin, telling
+from gateway.reliability.source import Source, is_peer
+from gateway.reliability.steps import Step, begin, begin_with_callback
 from gateway.reliability.storage import Taken
 from gateway.reliability.values import NoticeKind
 from mediation.model.messages import EndpointReference
@@ -18,7 +18,7 @@ from mediation.reliable_messaging.machines import DestinationState, SourceEvent,
 from mediation.soap.addressing import id_to_keep
 
 
-def created(
+def take_create_response(
     party: Party, response: CreateSequenceResponse, relates_to: str, now: float, owner: str | None
 ) -> None:
     """Take CreateSequenceResponse. One that comes twice, or of a stranger, changes nothing."""
@@ -31,10 +31,12 @@ def created(
     try:
         _take(party, response, seen, now, owner)
     except Taken:
-        with telling(party, now) as step:
+        with begin_with_callback(party, now) as step:
             sequence = step.tx.outgoing.find(seen.key)
             if _awaits(sequence, seen, owner):
-                give_up(step, sequence, "the destination gave it the identifier of another one")
+                Source(step).give_up(
+                    sequence, "the destination gave it the identifier of another one"
+                )
 
 
 def _take(
@@ -116,5 +118,5 @@ def _make(step: Step, outgoing: OutgoingSequence, offered: str, acks_to: Endpoin
         expires_at=step.now + policy.expiry,
         last_seen=step.now,
     )
-    step.tx.incoming.put(acknowledging.planned(step, sequence))
+    step.tx.incoming.put(acknowledgements.with_due_time(step, sequence))
     step.tx.invoker.put(new_buffer(sequence))

@@ -4,10 +4,10 @@ incoming sequence."""
 
 from dataclasses import replace
 
-from gateway.reliability import acknowledging
+from gateway.reliability import acknowledgements
 from gateway.reliability.party import is_callable, is_fetched, reply_key
 from gateway.reliability.records import IncomingSequence, InvokerBuffer
-from gateway.reliability.source import end_sequence, finish
+from gateway.reliability.source import Source
 from gateway.reliability.steps import Step
 from gateway.reliability.values import NoticeKind
 from mediation.reliable_messaging import IncompleteBehaviour
@@ -31,7 +31,7 @@ def close(step: Step, sequence: IncomingSequence, last: int | None) -> IncomingS
     """
     if sequence.closed:
         return sequence
-    if not acknowledging.is_over(sequence):
+    if not acknowledgements.is_over(sequence):
         ends_at = max(last or 0, sequence.received.highest)
         complete = sequence.received.is_all(ends_at)
         event = DestinationEvent.LMR_SC if complete else DestinationEvent.LMR_SNC
@@ -59,7 +59,7 @@ def terminate(step: Step, sequence: IncomingSequence, last: int | None) -> Incom
         unacknowledged=0,
         ack_at=None,
     )
-    sequence = acknowledging.planned(step, sequence)
+    sequence = acknowledgements.with_due_time(step, sequence)
     step.tx.incoming.put(sequence)
     end_anonymous_replies(step, sequence)
     return sequence
@@ -112,7 +112,7 @@ def finish_replies(step: Step, identifier: str) -> None:
     """End the sequence of the replies: the application has had the last request."""
     replies = step.tx.outgoing.find(reply_key(identifier))
     if replies is not None:
-        end_sequence(step, replies)
+        Source(step).end_sequence(replies)
 
 
 def end_anonymous_replies(step: Step, sequence: IncomingSequence) -> None:
@@ -121,4 +121,4 @@ def end_anonymous_replies(step: Step, sequence: IncomingSequence) -> None:
     if replies is None or replies.ended_at is not None:
         return
     if not is_callable(replies.target) and not is_fetched(replies.target):
-        finish(step, replies)
+        Source(step).finish(replies)

@@ -96,7 +96,7 @@ class begin:
 
 
 @contextlib.contextmanager
-def telling(party: Party, now: float) -> Iterator[Step]:
+def begin_with_callback(party: Party, now: float) -> Iterator[Step]:
     """Begin a transaction as `begin`, to take what came and may end a sequence. Where a function of
     the program is told of that end, and raises, what came counts as lost: nothing of it is
     committed, and the sequence asks for it again, later.
@@ -114,10 +114,10 @@ def telling(party: Party, now: float) -> Iterator[Step]:
     except Exception as error:
         if not called:
             raise
-        put_off(party, called[-1], now, error)
+        postpone_callback(party, called[-1], now, error)
 
 
-def put_off(party: Party, key: str, now: float, error: Exception) -> None:
+def postpone_callback(party: Party, key: str, now: float, error: Exception) -> None:
     """Tell the program later of an end that it could not be told of now."""
     with begin(party, now) as step:
         sequence = step.tx.outgoing.find(key)

@@ -4,13 +4,14 @@ to applications, notices to people."""
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import TypeAlias
 
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.storage import StorageUnavailable, Transaction
 from mediation.model.messages import EndpointReference
 from mediation.model.values import checked_dataclass
-from mediation.reliable_messaging import ReliableMessage
+from mediation.reliable_messaging import ReliableMessage, read_message
 from mediation.soap.body_elements import BodyContent, body_element, detail_content
 from mediation.soap.envelopes import http_headers
 
@@ -148,12 +149,12 @@ Application: TypeAlias = Callable[[Transaction, Delivered], Answer | None]
 """What gets the messages of a sequence. What it changes through the transaction is committed
 together with the message's end, or not at all."""
 
-Told: TypeAlias = Callable[[Transaction, OutgoingSequence], None]
+SequenceCallback: TypeAlias = Callable[[Transaction, OutgoingSequence], None]
 """Is called in the transaction that ends a sequence, or gives it up; its messages are in the
 transaction still."""
 
 
-Dead: TypeAlias = Callable[[Transaction, Delivered, Exception], None]
+DeadMessageHandler: TypeAlias = Callable[[Transaction, Delivered, Exception], None]
 """Gets a message that an application refused too often, in the transaction that consumes it."""
 
 
@@ -182,3 +183,16 @@ class Notice:
     sequence: str
     text: str
     number: int | None = None
+
+
+REMEMBERED_BYTES = 8 * 1024
+"""Bytes of a message that is worth keeping; all that are kept have a few MiB."""
+REMEMBERED = 256
+
+
+def read_again(envelope: bytes) -> ReliableMessage:
+    """Read a message, as `read_message` does; a short one that was read just now is remembered."""
+    return _read(envelope) if len(envelope) <= REMEMBERED_BYTES else read_message(envelope)
+
+
+_read = lru_cache(REMEMBERED)(read_message)

@@ -3,7 +3,7 @@ leases what is next, publishes it, which takes a while, and notes that it is pub
 
 from dataclasses import dataclass, replace
 
-from gateway.reliability import acknowledging
+from gateway.reliability import acknowledgements
 from gateway.reliability.party import is_callable
 from gateway.reliability.records import IncomingSequence, InvokerBuffer, InvokerMessage
 from gateway.reliability.sequence_end import finish_replies
@@ -137,4 +137,6 @@ def _acknowledge_soon(step: Step, sequence: IncomingSequence) -> None:
     if sequence.ended_at is not None or not is_callable(sequence.acks_to):
         return
     if sequence.ack_at is None:
-        step.tx.incoming.put(acknowledging.planned(step, replace(sequence, ack_at=step.now)))
+        step.tx.incoming.put(
+            acknowledgements.with_due_time(step, replace(sequence, ack_at=step.now))
+        )

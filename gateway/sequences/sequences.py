@@ -23,8 +23,9 @@ import structlog
 
 from adapters import AdapterUnavailable
 from gateway.observing.samples import Sample, counters, gauge
-from gateway.reliability import acknowledging, destination
+from gateway.reliability import acknowledgements
 from gateway.reliability.back_channel import alone
+from gateway.reliability.destination import Destination, Outcome, create
 from gateway.reliability.destination_worker import watch
 from gateway.reliability.party import Offers, Party, is_callable
 from gateway.reliability.records import IncomingSequence
@@ -178,7 +179,7 @@ class Sequences:
                     if ended >= remembered:
                         text = "There are too many sequences that ended just now."
                         return RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason=text)
-            answer, _ = destination.create(party, said, asked, now, owner=owner, service=SERVICE)
+            answer, _ = create(party, said, asked, now, owner=owner, service=SERVICE)
             if made is None and isinstance(answer, CreateSequenceResponse):
                 with begin(party, now) as step:
                     register.add(step.tx.connection, answer.identifier, owner)
@@ -235,31 +236,29 @@ class Sequences:
 
     async def _store_message(
         self, said: ReliableMessage, header: SequenceHeader, content: bytes, principal: Principal
-    ) -> tuple[destination.Outcome, Turn | None, Progress]:
+    ) -> tuple[Outcome, Turn | None, Progress]:
         now, owner, identifier = time.time(), owner_of(principal), header.identifier
         over = self._owner_bytes is not None and self._owner_bytes.over(owner) > 0
         most = 0 if over else self._octets_per_owner  # What is next in order may always come.
         media_type = MEDIA_TYPE if content else ""
 
-        def work(storage: StorageManager) -> tuple[destination.Outcome, Turn | None, Progress]:
+        def work(storage: StorageManager) -> tuple[Outcome, Turn | None, Progress]:
             party = self._party(storage, principal)
             with begin(party, now) as step:
                 before = step.tx.incoming.find(identifier)
                 if not register.has_room(step, header, len(content), owner, most):
-                    return destination.Outcome(), None, Progress(0, None)
-            outcome = destination.receive(
-                party, said, header, content, media_type, now, owner=owner
-            )
-            if outcome.fault is not None or not (outcome.taken or outcome.known):
-                with begin(party, now) as step:
-                    register.follow(step, before)
-                return outcome, None, Progress(0, None)
-            with begin(party, now) as step:
-                if outcome.taken:
-                    register.grow(step.tx.connection, identifier, len(content))
-                turn = self._turns.lease_in(step, identifier)
-                buffer = step.tx.invoker.find(identifier)
-            return outcome, turn, Progress(buffer.delivered if buffer else 0, outcome.sequence)
+                    return Outcome(), None, Progress(0, None)
+                outcome = Destination(step, owner).receive(said, header, content, media_type)
+                if outcome.fault is None and (outcome.taken or outcome.known):
+                    if outcome.taken:
+                        register.grow(step.tx.connection, identifier, len(content))
+                    turn = self._turns.lease_in(step, identifier)
+                    buffer = step.tx.invoker.find(identifier)
+                    delivered = buffer.delivered if buffer else 0
+                    return outcome, turn, Progress(delivered, outcome.sequence)
+            with begin(party, now) as step:  # It counts rows, which are written where a part ends.
+                register.follow(step, before)
+            return outcome, None, Progress(0, None)
 
         return await run_in(self._store, work, identifier)
 
@@ -270,7 +269,7 @@ class Sequences:
         newest = tail.sequence
         if newest is None or len(newest.received) <= len(sequence.received):
             newest = sequence
-        return Acknowledged(newest, acknowledging.block_upto(newest, tail.delivered))
+        return Acknowledged(newest, acknowledgements.block_upto(newest, tail.delivered))
 
     async def ask(self, identifier: str, principal: Principal) -> Acknowledged:
         """Answer AckRequested.
@@ -281,9 +280,10 @@ class Sequences:
         self._requests.take(principal)
         now, owner = time.time(), owner_of(principal)
 
-        def work(storage: StorageManager) -> destination.Outcome:
+        def work(storage: StorageManager) -> Outcome:
             party = self._party(storage, principal)
-            return destination.acknowledge(party, identifier, now, owner=owner)
+            with begin(party, now) as step:
+                return Destination(step, owner).acknowledge(identifier)
 
         return self._answered(await run_in(self._store, work, identifier))
 
@@ -298,9 +298,9 @@ class Sequences:
             Refused: ``UNAVAILABLE``: something of it waits for the messaging system.
         """
         self._requests.take(principal)
-        change = destination.terminate if terminate else destination.close
+        change = Destination.terminate if terminate else Destination.close
 
-        def work(storage: StorageManager) -> destination.Outcome | None:
+        def work(storage: StorageManager) -> Outcome | None:
             party = self._party(storage, principal)
             return end_sequence(party, identifier, last, owner_of(principal), change)
 
@@ -312,7 +312,7 @@ class Sequences:
                 return self._answered(outcome)
         raise AdapterUnavailable(WAITS)
 
-    def _answered(self, outcome: destination.Outcome) -> Acknowledged:
+    def _answered(self, outcome: Outcome) -> Acknowledged:
         if outcome.fault is not None:
             raise RmRefused(outcome.fault)
         sequence = outcome.sequence
@@ -436,12 +436,12 @@ class Sequences:
 
         def close(storage: StorageManager) -> None:
             end_sequence(
-                self._party(storage), identifier, None, owner, destination.close, waits=True
+                self._party(storage), identifier, None, owner, Destination.close, waits=True
             )
 
-        def terminate(storage: StorageManager) -> destination.Outcome | None:
+        def terminate(storage: StorageManager) -> Outcome | None:
             return end_sequence(
-                self._party(storage), identifier, None, owner, destination.terminate
+                self._party(storage), identifier, None, owner, Destination.terminate
             )
 
         await run_in(self._store, close, identifier)
@@ -491,7 +491,7 @@ class Sequences:
         )
 
 
-def _refused(fault: RmFault, outcome: destination.Outcome) -> RmRefused:
+def _refused(fault: RmFault, outcome: Outcome) -> RmRefused:
     """The refusal of a message for its Sequence header."""
     blocks = (outcome.acknowledgement,) if outcome.acknowledgement else ()
     sequence = outcome.sequence

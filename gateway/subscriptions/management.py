@@ -14,11 +14,15 @@ from gateway.exchange import Handlers, Inbound
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.security.resource_addresses import key_in, shown
-from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
-from gateway.subscriptions.renewal import Renewal
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle, SubscriptionUnknown
+from gateway.subscriptions.lifecycle.renewal import Renewal
+from gateway.subscriptions.listing import (
+    Found,
+    SubscriptionReport,
+    SubscriptionReports,
+    SubscriptionSelector,
+)
 from gateway.subscriptions.replication import Replication
-from gateway.subscriptions.reports import SubscriptionReport, SubscriptionReports
-from gateway.subscriptions.selection import Found, SubscriptionSelector
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.expiry import Expiry
 from mediation.model.messages import End

@@ -22,7 +22,6 @@ from gateway.model.channels import CHANNEL_PROPERTY
 from gateway.observing.samples import Sample, counter, gauge
 from gateway.store import StoreUnavailable
 from gateway.subscriptions.filter_budgets import FilterBudgets
-from gateway.subscriptions.shared_delivery import shared_settlement
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.grid_events import VIA_PROPERTY
 from mediation.model.messages import Notification, Rights
@@ -206,3 +205,51 @@ class Matching:
         yield counter(
             "unreadable", "Native messages that could not be read: dead letters.", state.unreadable
         )
+
+
+class _Count:
+    """How many have yet to settle a delivery."""
+
+    __slots__ = ("delivery", "left")
+
+    def __init__(self, delivery: Delivery, left: int) -> None:
+        self.delivery = delivery
+        self.left = left
+
+    def less(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.delivery.settle()
+
+
+class PartDelivery:
+    """A delivery as one of several has it."""
+
+    __slots__ = ("_count", "_settled")
+
+    def __init__(self, count: _Count) -> None:
+        self._count = count
+        self._settled = False
+
+    @property
+    def notification(self) -> Notification:
+        return self._count.delivery.notification
+
+    @property
+    def partition(self) -> int:
+        return self._count.delivery.partition
+
+    @property
+    def redelivered(self) -> bool:
+        return self._count.delivery.redelivered
+
+    def settle(self) -> None:
+        if not self._settled:
+            self._settled = True
+            self._count.less()
+
+
+def shared_settlement(delivery: Delivery, number: int) -> list[PartDelivery]:
+    """*delivery* for *number* takers, each of which settles its own."""
+    count = _Count(delivery, number)
+    return [PartDelivery(count) for _ in range(number)]

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from gateway.delivery import Conservation, Dispatchers
-from gateway.delivery.samples import conservation_samples
 from gateway.observing.samples import Sample, gauge
 from gateway.publishing.spool import Spool
 from gateway.store import Store, StoreUnavailable, dead_letter_counts, held, mailboxes
@@ -53,7 +52,7 @@ class Counts:
 
     def metrics(self) -> Iterator[Sample]:
         """The numbers of the store, as of now."""
-        yield from conservation_samples(self.conservation)
+        yield from self.conservation.metrics()
         yield from self.spool.metrics(now=time.time())
         age = 0.0 if self.oldest is None else max(0.0, time.time() - self.oldest)
         yield gauge("waiting_oldest_seconds", "Since the oldest that waits came.", age)

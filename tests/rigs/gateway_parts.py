@@ -42,11 +42,11 @@ from gateway.store.disk_reserve import Reserve
 from gateway.subscriptions.creation import SubscriptionCreation
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.filter_budgets import FilterBudgets
-from gateway.subscriptions.lifecycle import Lifecycle
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
+from gateway.subscriptions.lifecycle.renewal import Renewal
+from gateway.subscriptions.lifecycle.subscription_end import SubscriptionEnds
 from gateway.subscriptions.management import SubscriptionManagement
-from gateway.subscriptions.renewal import Renewal
 from gateway.subscriptions.room import DeadLetterRoom, SubscriptionRoom
-from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.room import AdministrationRoom
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from gateway.client.reliable.batching import TOGETHER
-from gateway.reliability.invoker import deliver_some
+from gateway.client.reliable.shared_commits import TOGETHER
+from gateway.reliability.batch_delivery import deliver_some
 from gateway.reliability.party import Party
 
 DELIVERED = 256

@@ -2,6 +2,7 @@
 once, in order, though both sides and the net between them fail."""
 
 import asyncio
+import logging
 import ssl
 import time
 import uuid
@@ -14,14 +15,13 @@ from operator import attrgetter
 from weakref import WeakKeyDictionary
 
 from gateway.client.reliable.addresses import check_listener, check_target
-from gateway.client.reliable.batching import TOGETHER, Gathering
 from gateway.client.reliable.deliveries import (
     Applications,
     Callback,
     Callbacks,
     Completed,
     GivenUp,
-    called_back,
+    callback_application,
 )
 from gateway.client.reliable.endpoint_base import (
     End,
@@ -36,15 +36,14 @@ from gateway.client.reliable.endpoint_base import (
 )
 from gateway.client.reliable.http_requests import Intake
 from gateway.client.reliable.listener import listening
-from gateway.client.reliable.logs import log
-from gateway.client.reliable.shared_commits import Sharing
+from gateway.client.reliable.shared_commits import TOGETHER, Gathering, Sharing
 from gateway.client.reliable.transaction_threads import Pool
 from gateway.client.reliable.transactions import (
     ClientTransaction,
     OpenTransaction,
     Pending,
+    PendingMessages,
     Threads,
-    pending_message,
     sequence_name,
 )
 from gateway.client.reliable.workers import STOP, Workers
@@ -53,10 +52,9 @@ from gateway.reliability.immediate_sending import send_at_once
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.source import (
-    end_sequence,
+    Source,
     is_key_of,
     keys_upto,
-    send,
     takes_messages,
 )
 from gateway.reliability.steps import Step
@@ -67,12 +65,14 @@ from gateway.reliability.storage import (
     Transaction,
     in_key_order,
 )
-from gateway.reliability.values import Dead, Notice, Outgoing
+from gateway.reliability.values import DeadMessageHandler, Notice, Outgoing
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm, make_connection_address
 from mediation.reliable_messaging.policy import Policy
 from mediation.soap.body_elements import BodyContent
+
+log = logging.getLogger("dragoman.reliable")
 
 PAGE = 256
 KEPT = 16_384
@@ -153,7 +153,7 @@ class ReliableClient(End):
         self._applications = Applications()
         self._given_up = Endings()
         self._completed = Endings()
-        self._dead: dict[str, Dead] = {}
+        self._dead: dict[str, DeadMessageHandler] = {}
         self._endpoint = Endpoint(
             Party(
                 self.store,
@@ -181,6 +181,7 @@ class ReliableClient(End):
         )
         self._channels: dict[tuple[str | EndpointReference, str | None], Channel] = {}
         """By what a message is sent to, and the name of its callbacks; `KEPT` at most."""
+        self._messages = PendingMessages(self._channel, new_id)
         self._missing: set[str] = set()
         """Names of callbacks that were named and not registered; `KEPT` at most."""
         self._open: dict[str, str] = {}
@@ -214,7 +215,7 @@ class ReliableClient(End):
         if name.startswith("/"):
             raise ValueError(f"{name!r} looks like the path of a service")
         callbacks = Callbacks(on_message, on_fault)
-        self._applications.register(name, called_back(callbacks, self._calls))
+        self._applications.register(name, callback_application(callbacks, self._calls))
         self._given_up.register(name, given_up(on_error, self._calls))
         self._completed.register(name, completed(on_complete, self._calls))
         self._dead[name] = dead(on_error, self._calls)
@@ -247,7 +248,7 @@ class ReliableClient(End):
         be short."""
         return OpenTransaction(
             self.store.transaction,
-            lambda transaction: ClientTransaction(transaction, self._channel, new_id),
+            lambda transaction: ClientTransaction(transaction, self._messages),
             self._store_pending,
             lambda own: self._go_on(own.pending, own.at_once),
             self._own_threads,
@@ -265,7 +266,9 @@ class ReliableClient(End):
     ) -> str:
         """Send a message that nothing else is committed with: see `ClientTransaction.send`.
         Messages of threads that send at the same time share a transaction."""
-        return self._send(address, body, None, action, key, envelope, last)
+        return self._send(
+            self._messages.make(address, body, action=action, key=key, envelope=envelope, last=last)
+        )
 
     async def send_async(
         self,
@@ -280,7 +283,9 @@ class ReliableClient(End):
         """As `send`, in any event loop, which goes on meanwhile: what its tasks send at the same
         time shares a transaction, on a thread. Messages of one key come in the order of the calls.
         """
-        pending = self._pending(address, body, None, action, key, envelope, last)
+        pending = self._messages.make(
+            address, body, action=action, key=key, envelope=envelope, last=last
+        )
         await self._gathering().run(pending)
         return pending.message_id
 
@@ -296,43 +301,21 @@ class ReliableClient(End):
         last: bool = False,
     ) -> str:
         """Send a request that nothing else is committed with: see `ClientTransaction.request`."""
-        return self._send(address, body, callbacks, action, key, envelope, last)
+        return self._send(
+            self._messages.make(
+                address,
+                body,
+                callbacks=callbacks,
+                action=action,
+                key=key,
+                envelope=envelope,
+                last=last,
+            )
+        )
 
-    def _send(
-        self,
-        address: str | EndpointReference,
-        body: BodyContent,
-        callbacks: str | None,
-        action: str,
-        key: str,
-        envelope: BodyContent | None,
-        last: bool,
-    ) -> str:
-        pending = self._pending(address, body, callbacks, action, key, envelope, last)
+    def _send(self, pending: Pending) -> str:
         self._sharing.run(pending)
         return pending.message_id
-
-    def _pending(
-        self,
-        address: str | EndpointReference,
-        body: BodyContent,
-        callbacks: str | None,
-        action: str,
-        key: str,
-        envelope: BodyContent | None,
-        last: bool,
-    ) -> Pending:
-        return pending_message(
-            self._channel,
-            new_id(),
-            address,
-            body,
-            callbacks=callbacks,
-            action=action,
-            key=key,
-            envelope=envelope,
-            last=last,
-        )
 
     def _gathering(self) -> Gathering[Pending, None]:
         """What gathers the messages of tasks of the running event loop."""
@@ -363,7 +346,7 @@ class ReliableClient(End):
             with self.store.transaction() as tx:
                 found = tx.outgoing.find(sequence.key)
                 if found is not None and takes_messages(found):
-                    end_sequence(Step(self._endpoint.party, tx, time.time()), found)
+                    Source(Step(self._endpoint.party, tx, time.time())).end_sequence(found)
                     ended += 1
         self._workers.wake()
         return ended
@@ -452,7 +435,7 @@ class ReliableClient(End):
                 if outgoing is not None:
                     at_once.append(outgoing)
             else:
-                sent = send(step, each.name, each.channel, each.message)
+                sent = Source(step).send(each.name, each.channel, each.message)
             if len(self._open) >= KEPT:
                 self._open.clear()
             self._open[each.place] = sent.key

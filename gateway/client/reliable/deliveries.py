@@ -263,7 +263,7 @@ def served(function: Service, calls: Calls, faults: tuple[type[Exception], ...])
     return application
 
 
-def called_back(callbacks: Callbacks, calls: Calls) -> Application:
+def callback_application(callbacks: Callbacks, calls: Calls) -> Application:
     """The application that gets the replies of a client's requests."""
 
     def application(transaction: Transaction, delivered: Delivered) -> None:

@@ -20,13 +20,21 @@ from gateway.client.reliable.deliveries import (
     GivenUp,
     left_of,
 )
-from gateway.client.reliable.logs import log
 from gateway.client.reliable.workers import Workers
 from gateway.reliability.loading import load_store
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager, Transaction
-from gateway.reliability.values import Dead, Delivered, NotHere, Notice, NoticeKind, Told
+from gateway.reliability.values import (
+    DeadMessageHandler,
+    Delivered,
+    NotHere,
+    Notice,
+    NoticeKind,
+    SequenceCallback,
+)
 from mediation.reliable_messaging.policy import Policy
+
+log = logging.getLogger("dragoman.reliable")
 
 PATIENT = Policy(tries=10_000)
 """A queue waits for a destination that is away until its sequence expires, a day later."""
@@ -143,17 +151,17 @@ class End:
         await asyncio.to_thread(self.close)
 
 
-class Endings(Mapping[str, Told]):
+class Endings(Mapping[str, SequenceCallback]):
     """What is told of the ends of sequences, by the name of callbacks. Where a name is of another
     process, the sequence waits for it."""
 
     def __init__(self) -> None:
-        self._named: dict[str, Told] = {}
+        self._named: dict[str, SequenceCallback] = {}
 
-    def register(self, name: str, told: Told) -> None:
+    def register(self, name: str, told: SequenceCallback) -> None:
         self._named[name] = told
 
-    def __getitem__(self, name: str) -> Told:
+    def __getitem__(self, name: str) -> SequenceCallback:
         return self._named.get(name) or _elsewhere(name)
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -167,14 +175,14 @@ class Endings(Mapping[str, Told]):
         return len(self._named)
 
 
-def _elsewhere(name: str) -> Told:
+def _elsewhere(name: str) -> SequenceCallback:
     def wait(transaction: Transaction, sequence: OutgoingSequence) -> None:
         raise NotHere(f"nothing is registered as {name!r}")
 
     return wait
 
 
-def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Told:
+def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> SequenceCallback:
     """What tells *function* of sequences that were given up."""
 
     def told(transaction: Transaction, sequence: OutgoingSequence) -> None:
@@ -186,7 +194,7 @@ def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Told:
     return told
 
 
-def completed(function: Callable[[Completed], Any] | None, calls: Calls) -> Told:
+def completed(function: Callable[[Completed], Any] | None, calls: Calls) -> SequenceCallback:
     """What tells *function* of sequences that have come to their ends."""
 
     def told(transaction: Transaction, sequence: OutgoingSequence) -> None:
@@ -197,7 +205,7 @@ def completed(function: Callable[[Completed], Any] | None, calls: Calls) -> Told
     return told
 
 
-def dead(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Dead:
+def dead(function: Callable[[GivenUp], Any] | None, calls: Calls) -> DeadMessageHandler:
     """What tells *function* of messages that an application failed to take again and again."""
 
     def told(transaction: Transaction, delivered: Delivered, error: Exception) -> None:

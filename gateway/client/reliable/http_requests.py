@@ -2,15 +2,15 @@
 
 import asyncio
 import contextlib
+import logging
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from filters import Reason, Refused, in_utf_8
 from filters.charsets import charset_named, charset_refused
 from gateway.client.reliable.endpoint_base import new_id
-from gateway.client.reliable.logs import log
 from gateway.client.reliable.workers import Workers
-from gateway.reliability.batches import Arrived
+from gateway.reliability.batches import ReceivedMessage
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Outgoing
 from mediation.faults import write_fault
@@ -21,6 +21,8 @@ from mediation.model.versions import Soap, Version
 from mediation.packaging.mime import MimeError, charset_in, parse_media_type, with_charset
 from mediation.reliable_messaging.application import related_in
 from mediation.soap.envelopes import http_headers
+
+log = logging.getLogger("dragoman.reliable")
 
 AT_A_TIME = 128
 """Messages that are taken at the same time."""
@@ -98,7 +100,7 @@ class Intake:
             said, octets = octets, in_utf_8(octets, charset_in(content_type))
             if octets is not said:
                 content_type = with_charset(content_type, "utf-8")
-            arrived = Arrived(octets, owner, content_type, service, peer)
+            arrived = ReceivedMessage(octets, owner, content_type, service, peer)
             reply = await self._workers.receive(arrived)
         except Refused as refused:
             return _refused(octets, refused)

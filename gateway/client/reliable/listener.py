@@ -1,6 +1,7 @@
 """The back channel of a client that can be called: acknowledgements and replies come to it."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -17,7 +18,8 @@ from gateway.client.reliable.http_requests import (
     plain,
     unreadable,
 )
-from gateway.client.reliable.logs import log
+
+log = logging.getLogger("dragoman.reliable")
 
 
 @asynccontextmanager

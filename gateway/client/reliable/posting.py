@@ -1,6 +1,7 @@
 """Sending, and what comes back on the connections: `Posts`."""
 
 import asyncio
+import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -12,16 +13,21 @@ from urllib.parse import urlsplit
 from filters import Refused
 from gateway.client.calling import Answer, Caller
 from gateway.client.errors import GatewayError
-from gateway.client.reliable.batching import TOGETHER
-from gateway.client.reliable.logs import log
 from gateway.client.reliable.send_limits import SendLimits
-from gateway.reliability.batches import Acknowledging
-from gateway.reliability.connection_answers import Came, acknowledging, together
+from gateway.client.reliable.shared_commits import TOGETHER
+from gateway.reliability.batches import AcknowledgementAnswer
+from gateway.reliability.connection_answers import (
+    ConnectionAnswer,
+    acknowledgement_in,
+    largest_of_each,
+)
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.storage import Conflict, StorageUnavailable
 from gateway.reliability.values import Outgoing
 from mediation.model.versions import Soap
 from mediation.soap.envelopes import http_headers
+
+log = logging.getLogger("dragoman.reliable")
 
 T = TypeVar("T")
 
@@ -65,9 +71,9 @@ class Posts:
         self._in_flight: dict[str, set[str]] = defaultdict(set)
         self._lanes = SendLimits(self._post, workers.begin, AT_A_TIME, TO_A_HOST)
         self._alone: Counter[str] = Counter()
-        self._came: dict[str, list[Came]] = defaultdict(list)
+        self._came: dict[str, list[ConnectionAnswer]] = defaultdict(list)
         self._taking: set[str] = set()
-        self._acknowledged: list[tuple[str, str, Acknowledging]] = []
+        self._acknowledged: list[tuple[str, str, AcknowledgementAnswer]] = []
         self._acknowledging = False
         self._took = 0.0
 
@@ -106,7 +112,7 @@ class Posts:
 
     async def _post(self, item: tuple[Outgoing, str, str, str]) -> None:
         outgoing, key, what, host = item
-        acknowledged: Acknowledging | None = None
+        acknowledged: AcknowledgementAnswer | None = None
         try:
             answer = await self._workers.caller.call(
                 "POST",
@@ -116,7 +122,7 @@ class Posts:
             )
             came = self._came_of(outgoing, answer)
             if came is not None:
-                acknowledged = acknowledging(came)
+                acknowledged = acknowledgement_in(came)
                 if acknowledged is None and (came.envelope is not None or outgoing.ends):
                     await self._sent(came)
         except GatewayError as error:
@@ -146,7 +152,7 @@ class Posts:
 
     async def _take_acknowledgements(self) -> None:
         """Take those that came, and those that come meanwhile (group commit)."""
-        some: list[tuple[str, str, Acknowledging]] = []
+        some: list[tuple[str, str, AcknowledgementAnswer]] = []
         try:
             while self._acknowledged:
                 # Nobody waits for them, and those that come meanwhile cost little more.
@@ -169,7 +175,7 @@ class Posts:
             for key, what, _ in [*some, *left]:
                 self._is_done(key, what, "")
 
-    def _came_of(self, outgoing: Outgoing, answer: Answer) -> Came | None:
+    def _came_of(self, outgoing: Outgoing, answer: Answer) -> ConnectionAnswer | None:
         """What came back, where the message was taken. Only an envelope is an answer: others in
         between have pages."""
         said = answer.body if answer.body and "xml" in answer.content_type else None
@@ -182,9 +188,9 @@ class Posts:
             return None
         if key is not None and answer.status < 300:
             party.refusals.forget(key)
-        return Came(outgoing, said, answer.content_type)
+        return ConnectionAnswer(outgoing, said, answer.content_type)
 
-    async def _sent(self, came: Came) -> None:
+    async def _sent(self, came: ConnectionAnswer) -> None:
         """Take what came back, which does not only acknowledge."""
         key = came.outgoing.key
         if key is None:
@@ -200,11 +206,11 @@ class Posts:
         finally:
             self._taking.discard(key)
 
-    async def _take(self, answers: list[Came]) -> None:
+    async def _take(self, answers: list[ConnectionAnswer]) -> None:
         for each in await self._workers.on_thread(self._taken, answers):
             self.post(each)
 
-    def _taken(self, answers: list[Came]) -> list[Outgoing]:
+    def _taken(self, answers: list[ConnectionAnswer]) -> list[Outgoing]:
         found: list[Outgoing] = []
         for came in answers:
             try:
@@ -223,11 +229,11 @@ class Posts:
             found.extend(reply.outgoing)
         return found
 
-    def _take_all(self, answers: Sequence[Acknowledging]) -> list[Outgoing]:
+    def _take_all(self, answers: Sequence[AcknowledgementAnswer]) -> list[Outgoing]:
         """Take acknowledgements; what another one says is done with that one."""
         began = time.thread_time()
         found: list[Outgoing] = []
-        kept = together(answers)
+        kept = largest_of_each(answers)
         for start in range(0, len(kept), TOGETHER):
             some = kept[start : start + TOGETHER]
             replies = self._workers.endpoint.acknowledged_all(some, time.time())

@@ -22,7 +22,7 @@ from gateway.client.reliable.workers import Workers
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Party
 from gateway.reliability.storage import StorageManager, StorageUnavailable
-from gateway.reliability.values import Dead, Notice
+from gateway.reliability.values import DeadMessageHandler, Notice
 from gateway.security.principals import side_of
 from mediation.reliable_messaging.policy import Policy
 
@@ -88,7 +88,7 @@ class Receiver(End):
         self._address_of = address_of or _client
         self._max_octets = max_octets
         self._applications = Applications()
-        self._dead: dict[str, Dead] = {}
+        self._dead: dict[str, DeadMessageHandler] = {}
         party = Party(
             self.store,
             new_id,

@@ -1,12 +1,14 @@
 """The recovery of transactions of two phases, every minute, and what people hear of it: what is
 prepared keeps its locks until it is ended."""
 
+import logging
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
-from gateway.client.reliable.logs import log
 from gateway.reliability.storage import StorageManager
 from gateway.token_bucket import TokenBucket
+
+log = logging.getLogger("dragoman.reliable")
 
 OLD = 180.0
 """Seconds after which people hear of a transaction that is prepared: recovery looks every minute,

@@ -20,16 +20,17 @@ from weakref import WeakKeyDictionary
 
 from gateway.client.calling import Caller
 from gateway.client.reliable.application_threads import ApplicationThreads
-from gateway.client.reliable.batching import TOGETHER, Gathering
-from gateway.client.reliable.logs import log
 from gateway.client.reliable.posting import Posts
 from gateway.client.reliable.recovery import recover
+from gateway.client.reliable.shared_commits import TOGETHER, Gathering
 from gateway.client.reliable.transaction_threads import Pool, again
-from gateway.reliability.batches import Arrived
+from gateway.reliability.batches import ReceivedMessage
 from gateway.reliability.destination_worker import watch
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.storage import Look, StorageUnavailable
 from gateway.reliability.values import Awaited, NotHere, Outgoing, Reply
+
+log = logging.getLogger("dragoman.reliable")
 
 T = TypeVar("T")
 
@@ -93,7 +94,9 @@ class Workers:
         self._holding: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._tasks: set[asyncio.Task[None]] = set()
         self.posts = Posts(self)
-        self._arrivals: WeakKeyDictionary[asyncio.AbstractEventLoop, Gathering[Arrived, Reply]]
+        self._arrivals: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, Gathering[ReceivedMessage, Reply]
+        ]
 
     @property
     def running(self) -> bool:
@@ -375,7 +378,7 @@ class Workers:
     async def _send_due(self, limits: dict[str, int]) -> None:
         """Send what is due of these sequences."""
         try:
-            works = await self.on_thread(self.endpoint.act_all, limits, time.time())
+            works = await self.on_thread(self.endpoint.send_all_due, limits, time.time())
             for key, work in works.items():
                 if isinstance(work, Exception):
                     self._postpone(("outgoing", key), work)
@@ -391,7 +394,7 @@ class Workers:
 
     # ------------------------------------------------------------------- what comes
 
-    async def receive(self, arrived: Arrived) -> Reply:
+    async def receive(self, arrived: ReceivedMessage) -> Reply:
         """Take a message, in the event loop of any server.
 
         Raises:

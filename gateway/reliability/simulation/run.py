@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from gateway.reliability.batches import Acknowledging, Arrived
-from gateway.reliability.connection_answers import Came, acknowledging, together
+from gateway.reliability.batch_delivery import deliver_some
+from gateway.reliability.batches import AcknowledgementAnswer, ReceivedMessage
+from gateway.reliability.connection_answers import (
+    ConnectionAnswer,
+    acknowledgement_in,
+    largest_of_each,
+)
 from gateway.reliability.destination_worker import watch
-from gateway.reliability.invoker import deliver_some
 from gateway.reliability.simulation import checks
 from gateway.reliability.simulation.diagrams import Line, drawn
 from gateway.reliability.simulation.disks import Crash, Disk, MemoryDisk, Row
@@ -120,7 +124,7 @@ class World:
             node.name: Turns(self.timeline, self.random, most, partial(self.take_all, node))
             for node in (self.client, self.service)
         }
-        self.acknowledgements: dict[str, Turns[tuple[int, Acknowledging]]] = {
+        self.acknowledgements: dict[str, Turns[tuple[int, AcknowledgementAnswer]]] = {
             node.name: Turns(self.timeline, self.random, most, partial(self.told_all, node))
             for node in (self.client, self.service)
         }
@@ -311,7 +315,7 @@ class World:
             self.say_refused(node, deliver_some(party, waiting, now, limit=limit, at_once=limit))
         with party.storage.look() as look:
             outgoing, incoming = look.outgoing_due(now, PAGE), look.incoming_due(now, PAGE)
-        works = node.endpoint.act_all(dict.fromkeys(outgoing, PAGE), now) if outgoing else {}
+        works = node.endpoint.send_all_due(dict.fromkeys(outgoing, PAGE), now) if outgoing else {}
         for work in works.values():
             if not isinstance(work, Exception):
                 for each in work.outgoing:
@@ -378,7 +382,7 @@ class World:
 
         def take() -> None:
             arrived = [
-                Arrived(
+                ReceivedMessage(
                     each.outgoing.envelope,
                     each.sender.owner,
                     http_headers(each.outgoing.wire.soap, each.outgoing.action)[0][1],
@@ -474,7 +478,7 @@ class World:
         if sender.life != life or not sender.up:
             return
         if self.scenario.together > 1 and said is not None and delivered:
-            acknowledged = acknowledging(Came(outgoing, said.envelope, ""))
+            acknowledged = acknowledgement_in(ConnectionAnswer(outgoing, said.envelope, ""))
             if acknowledged is not None:
                 self.acknowledgements[sender.name].add((life, acknowledged))
                 return
@@ -494,11 +498,11 @@ class World:
 
         self.attempt(sender, take)
 
-    def told_all(self, sender: Node, came: list[tuple[int, Acknowledging]]) -> None:
+    def told_all(self, sender: Node, came: list[tuple[int, AcknowledgementAnswer]]) -> None:
         """Tell a side of the acknowledgements that came in a turn."""
 
         def take() -> None:
-            answers = together(each for life, each in came if life == sender.life)
+            answers = largest_of_each(each for life, each in came if life == sender.life)
             for reply in sender.endpoint.acknowledged_all(answers, self.timeline.now):
                 if isinstance(reply, Exception):
                     self.refused(sender, reply)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, HTTPException, Path
 from pydantic import BaseModel
 
 from gateway.routes import Dependency
-from gateway.subscriptions.tracing import MessageTracing
+from gateway.subscriptions.message_tracing import MessageTracing
 from gateway.web.validation import JsonRoute
 from gateway.web.views.messages import MessageView, message_view
 

@@ -14,9 +14,9 @@ from gateway.routes import Dependency
 from gateway.security.identify import without_limits
 from gateway.soap.service import SoapService
 from gateway.subscriptions.explaining import Explainer, Message
-from gateway.subscriptions.lifecycle import Lifecycle
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
+from gateway.subscriptions.listing import SubscriptionReports
 from gateway.subscriptions.management import SubscriptionManagement
-from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.api.subscription_selections import Chosen, Deleted, Listing
 from gateway.web.dependencies import Asking, refuse_when_stopping

@@ -22,7 +22,7 @@ from gateway.security.keys import public_id
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import key_in
 from gateway.soap.service import SoapService
-from gateway.subscriptions.lifecycle import SubscriptionUnknown
+from gateway.subscriptions.lifecycle.lifecycle import SubscriptionUnknown
 from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.dependencies import Asking, refuse_when_stopping

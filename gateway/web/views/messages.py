@@ -5,7 +5,7 @@ from datetime import datetime
 from pydantic import BaseModel, Field
 
 from gateway.model.moments import moment_or_none
-from gateway.subscriptions.tracing import Traced
+from gateway.subscriptions.message_tracing import Traced
 
 
 class WaitingView(BaseModel, extra="forbid"):

@@ -10,7 +10,7 @@ from gateway.model.moments import moment_or_none
 from gateway.security.resource_addresses import shown
 from gateway.store import Totals
 from gateway.subscriptions.explaining import Step
-from gateway.subscriptions.reports import SubscriptionReport
+from gateway.subscriptions.listing import SubscriptionReport
 from mediation.filtering import of_producer
 from mediation.model.delivery_modes import DeliveryMode
 from mediation.model.messages import Subscription

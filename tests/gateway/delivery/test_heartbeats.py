@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from gateway.delivery import Entry, Schedule
-from gateway.delivery.breaker import FAILURES
-from gateway.delivery.destination import AGAIN
+from gateway.delivery.destinations.breaker import FAILURES
+from gateway.delivery.destinations.destination import AGAIN
 from gateway.delivery.entry import DeliveryState
 from gateway.delivery.heartbeats import EARLY, FEW, SLICE, Heartbeats
 from gateway.delivery.policy import REFUSALS
@@ -217,8 +217,8 @@ async def test_those_that_wait_are_bounded(
     run: Engine, sinks: Consumers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What may not wait leaves nothing in memory but what rests."""
-    monkeypatch.setattr("gateway.delivery.destination.HEARTBEATS", 3)
-    monkeypatch.setattr("gateway.delivery.outboxes.RESTING", 2)
+    monkeypatch.setattr("gateway.delivery.destinations.destination.HEARTBEATS", 3)
+    monkeypatch.setattr("gateway.delivery.memory.RESTING", 2)
     sink = sinks.add(hang)
     entries = [await run.subscribe(sink.url, delivery=BEATING) for _ in range(30)]
     asked = [run.dispatcher.beat(entry) for entry in entries]
@@ -236,7 +236,7 @@ async def test_one_that_waits_ends_with_its_subscription(
     run: Engine, sinks: Consumers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And leaves its place to others."""
-    monkeypatch.setattr("gateway.delivery.destination.HEARTBEATS", 1)
+    monkeypatch.setattr("gateway.delivery.destinations.destination.HEARTBEATS", 1)
     sink = sinks.add(hang)
     others = [await run.subscribe(sink.url) for _ in range(8)]
     ends, another = [await run.subscribe(sink.url, delivery=BEATING) for _ in range(2)]

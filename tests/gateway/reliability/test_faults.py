@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.reliability.batches import Arrived
+from gateway.reliability.batches import ReceivedMessage
 from gateway.reliability.party import Offers, anonymous
 from gateway.reliability.records import Wire
 from gateway.reliability.values import Reply
@@ -57,7 +57,7 @@ class Peer:
 
     def take(self, envelope: bytes) -> Reply:
         [reply] = self.ends.service.endpoint.received_all(
-            [Arrived(envelope, self.owner, peer=self.address)], self.ends.now
+            [ReceivedMessage(envelope, self.owner, peer=self.address)], self.ends.now
         )
         if isinstance(reply, Exception):
             raise reply

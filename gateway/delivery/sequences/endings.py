@@ -1,0 +1,140 @@
+"""The ends of sequences to subscribers, and what their consumers say beside connections: parts of
+operations of the store.
+
+    let_go     the subscription ends, and its sequences with it
+    end_due    what is due at a sequence then; `came_back`: what was answered to that
+    told       a consumer acknowledges at an address of the gateway
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlalchemy import Connection, func, select, update
+
+from gateway.delivery.sequences.message_numbers import (
+    Unnoted,
+    key_start,
+    note,
+    party_in,
+    quiet,
+    subscription_of,
+)
+from gateway.reliability.source import Source, is_kept_elsewhere, takes_messages
+from gateway.reliability.source_input import SourceInput
+from gateway.reliability.source_worker import abandon, note_handed_over, send_due
+from gateway.reliability.steps import begin
+from gateway.reliability.storage import StorageManager
+from gateway.reliability.stores.tables import outgoing
+from gateway.reliability.values import Outgoing
+from gateway.store import sequence_deliveries
+from mediation.reliable_messaging import ReliableMessage
+
+GRACE = 3.0
+"""Seconds that an attempt under way has for its acknowledgement when its subscription has ended."""
+
+
+def let_go(
+    storage: StorageManager,
+    connection: Connection,
+    subscription: str,
+    now: float,
+    unnoted: Mapping[str, Unnoted],
+) -> None:
+    """End the sequences of a subscription, which leaves the store. Workers do what there is to do
+    about it.
+
+    Args:
+        unnoted: What this process knows of them, by key.
+    """
+    for key in keys_of(connection, subscription):
+        with begin(party_in(storage), now) as step:
+            own = unnoted.get(key)
+            note(step, connection, subscription, key, own)
+            if own is not None:
+                Source(step).take_back(key, own.unsent)
+            sequence = step.tx.outgoing.find(key)
+            if sequence is None or sequence.ended_at is not None:
+                continue
+            if sequence.identifier is None:
+                step.tx.outgoing.remove(key)  # The consumer knows nothing of it.
+                continue
+            waits = sequence.count > 0
+            Source(step).end_sequence(sequence)
+            ended = step.tx.outgoing.find(key)
+            if waits and ended is not None:
+                step.tx.outgoing.put(replace(ended, due_at=now + GRACE))
+    sequence_deliveries.forget(connection, subscription)
+
+
+def keys_of(connection: Connection, subscription: str) -> list[str]:
+    """The keys of the sequences of a subscription, in the order in which they are locked."""
+    key, start = outgoing.c.key, key_start(subscription)
+    query = select(key).where(key > f"{start}/", key < f"{start}0")  # 0 comes after a slash.
+    return sorted(connection.execute(query).scalars())
+
+
+def end_due(storage: StorageManager, key: str, now: float) -> tuple[list[Outgoing], str]:
+    """Do what is due at a sequence whose subscription has ended; what is to be sent, and whose
+    subscription it was. What nobody has acknowledged by then is not waited for."""
+    party = party_in(storage)
+    with begin(party, now) as step:
+        sequence = quiet(step, key)
+        if sequence is None or takes_messages(sequence):
+            return [], ""
+        owner = sequence.owner or ""
+        if sequence.ended_at is None and sequence.count:
+            waiting = step.tx.outgoing.messages(key, sequence.count)
+            if any(map(is_kept_elsewhere, waiting)):
+                why = "its subscription ended before all was acknowledged"
+                return abandon(step, sequence, why), owner
+    return send_due(party, key, now).outgoing, owner
+
+
+def came_back(
+    storage: StorageManager, sent: Outgoing, said: ReliableMessage | None, now: float
+) -> None:
+    """Take what a consumer answered to something of `end_due`."""
+    key = sent.key or ""
+    if sent.ends:
+        note_handed_over(party_in(storage), key, now)
+    if said is not None:
+        with begin(party_in(storage), now) as step:
+            sequence = step.tx.outgoing.find(key)
+            if sequence is not None and said.rm is sequence.wire.rm:
+                SourceInput(step, sequence.owner).take_answer(key, said)
+
+
+def made_by(connection: Connection, create_id: str) -> str | None:
+    """The key of the sequence that was made with this message id of CreateSequence."""
+    query = select(outgoing.c.key).where(outgoing.c.create_id == create_id)
+    found = connection.execute(query).scalar()
+    return None if found is None else str(found)
+
+
+def told(
+    storage: StorageManager, connection: Connection, key: str, said: ReliableMessage, now: float
+) -> None:
+    """Take what a consumer said of a sequence beside any connection. While deliveries go in it what
+    is acknowledged counts, and nothing else: they hear the rest on their own connections."""
+    with begin(party_in(storage), now) as step:
+        sequence = step.tx.outgoing.find(key)
+        if sequence is None or said.rm is not sequence.wire.rm:
+            return
+        if not takes_messages(sequence):
+            SourceInput(step, sequence.owner).take_answer(key, said)
+            return
+        for one in said.acknowledgements:
+            if one.identifier == sequence.identifier:
+                unnoted = Unnoted(one.identifier, one.ranges)
+                note(step, connection, subscription_of(key) or "", key, unnoted)
+
+
+def next_due(connection: Connection) -> float | None:
+    """When there is something to do for sequences whose subscriptions have ended; None: never."""
+    found = connection.execute(select(func.min(outgoing.c.due_at))).scalar()
+    return None if found is None else float(found)
+
+
+def postpone(connection: Connection, key: str, due_at: float) -> None:
+    """Have nobody look at a sequence before *due_at*."""
+    connection.execute(update(outgoing).where(outgoing.c.key == key).values(due_at=due_at))
