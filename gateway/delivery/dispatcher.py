@@ -168,7 +168,8 @@ class Dispatcher:
             entries = unfiltered = ()
         once: Message | None = None
         for entry in entries:
-            if entry.silent:
+            silent = entry.silent
+            if silent and not entry.holds:
                 self._pass_by(entry)
                 continue
             if entry.delivery.at_most_once:
@@ -185,7 +186,7 @@ class Dispatcher:
                 continue
             if outbox.batched:
                 outbox.gather(now)
-            if self._must_wait(outbox):
+            if silent or self._must_wait(outbox):
                 waiting.append(outbox)
             else:
                 pending = PendingDelivery(message, outbox, position, wall)

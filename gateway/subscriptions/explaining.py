@@ -221,7 +221,8 @@ def _lease(entry: Entry, now: datetime) -> Step:
 
 def _paused(entry: Entry) -> Step:
     if entry.subscription.policy.paused:
-        return Step("paused", False, "its subscriber paused it: what is published passes it by")
+        held = "waits for it" if entry.holds else "passes it by"
+        return Step("paused", False, f"it is paused: what is published {held}")
     return Step("paused", True, "it is not paused")
 
 

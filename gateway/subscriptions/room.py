@@ -90,6 +90,7 @@ class SubscriptionRoom(Room):
         self._probations = delivery.probations
         self._terms = lease_terms(settings)
         self._drain = settings.drain
+        self._hold_while_paused = settings.hold_while_paused
         self._reach_consumers(settings, transport, delivery, base, address, durable=durable)
         self._keep_subscriptions(mailboxes)
         self._create_subscriptions(settings, owner_bytes)
@@ -138,6 +139,7 @@ class SubscriptionRoom(Room):
             self._sharing,
             self.sequences,
             terms=self._terms,
+            hold_while_paused=self._hold_while_paused,
             notify_end=self.ends.notify,
         )
         self.renewal = Renewal(self.lifecycle, self._terms)
@@ -186,7 +188,12 @@ class SubscriptionRoom(Room):
         self.reports = SubscriptionReports(self._store, self.table, self._dispatchers)
         selector = SubscriptionSelector(self.table, self._dispatchers)
         self.management = SubscriptionManagement(
-            self.table, self.lifecycle, self.replication, self.reports, selector
+            self.table,
+            self.lifecycle,
+            self.renewal,
+            self.replication,
+            self.reports,
+            selector,
         )
         self._management = ManagementOperations(self.management, producer.looks)
         self.tracing = MessageTracing(self._dispatchers.scheduler.traces, self._store)
