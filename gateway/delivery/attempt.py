@@ -67,7 +67,7 @@ class Attempts:
         """Left out of what was delivered, for want of a packaging that the consumer reads."""
 
     def may_follow(self, outbox: Outbox) -> bool:
-        """Whether an attempt of *outbox* would go the way of those that are in flight, behind
+        """True if an attempt of *outbox* would go the way of those that are in flight, behind
         them: on any other way it might overtake them."""
         if outbox.lane is None or self._posting is None:
             return False
@@ -173,7 +173,7 @@ class Attempts:
         )
 
     def _gate(self, outbox: Outbox) -> Callable[[str], bool] | None:
-        """The question asked before anything is written to an address; None where there is none."""
+        """The question asked before anything is written to an address; None: nothing is asked."""
         destination = outbox.destination
         if destination.probation is None or self._probations is None:
             return None

@@ -212,7 +212,7 @@ class BacklogStorage:
         self._bury_next()
 
     def _over(self, outbox: Outbox) -> tuple[int, int]:
-        """How many deliveries of a backlog, and how many bytes, are beyond its limits."""
+        """The deliveries of a backlog, and the bytes, that are beyond its limits."""
         if outbox.held <= 1:
             return outbox.held - self._most, 0
         octets = max(outbox.octets - self._most_octets, self._over_quota(outbox))

@@ -39,7 +39,7 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(slots=True)  # Not frozen: that makes it dearer, for every delivery.
 class Content:
-    """What an attempt sends: the attributes of `gateway.egress.Request` that depend on it."""
+    """The content of an attempt: the attributes of `gateway.egress.Request` that depend on it."""
 
     body: bytes
     headers: Headers
@@ -63,7 +63,7 @@ class Contents:
         self._origins = origins
 
     def are_ready(self, pending: PendingDelivery) -> bool:
-        """Whether the content of an attempt of *pending* may be made on the event loop: it is
+        """True if the content of an attempt of *pending* may be made on the event loop: it is
         small, it was made already, or to write it takes no work for each of its elements."""
         recipient, batch = pending.outbox.entry.recipient, pending.batch
         if isinstance(recipient.shape, SoapShape) and not recipient.minimal:

@@ -168,7 +168,8 @@ class Dispatcher:
             entries = unfiltered = ()
         once: Message | None = None
         for entry in entries:
-            if entry.silent:
+            silent = entry.silent
+            if silent and not entry.holds:
                 self._pass_by(entry)
                 continue
             if entry.delivery.at_most_once:
@@ -185,7 +186,7 @@ class Dispatcher:
                 continue
             if outbox.batched:
                 outbox.gather(now)
-            if self._must_wait(outbox):
+            if silent or self._must_wait(outbox):
                 waiting.append(outbox)
             else:
                 pending = PendingDelivery(message, outbox, position, wall)
@@ -251,7 +252,7 @@ class Dispatcher:
             self.settlement.skipped(entry)
 
     def _must_wait(self, outbox: Outbox) -> bool:
-        """Whether a new delivery for *outbox* goes to the store instead of staying in memory."""
+        """True if a new delivery for *outbox* goes to the store instead of staying in memory."""
         return (
             (outbox.stored and not outbox.catches_up)
             or len(outbox.live) + len(outbox.in_flight) >= self._window
@@ -263,7 +264,7 @@ class Dispatcher:
 
     @property
     def share(self) -> PartitionShare:
-        """Its part of the work."""
+        """The part of the work that it does."""
         return self._share
 
     @property
@@ -354,7 +355,7 @@ class Dispatcher:
             self._consequences.expired(pending)
 
     def _may_go(self, outbox: Outbox, now: float) -> bool:
-        """Whether one more of *outbox* may be in flight.
+        """True if one more of *outbox* may be in flight.
 
         Order is kept in one of two ways: only one is in flight, or those that are in flight went
         one after the other on a lane that keeps the order, and the next one would take it, too. By

@@ -163,7 +163,7 @@ class Dispatchers:
         return status_of(entry, self.outboxes(entry), self._elsewhere())
 
     def failing(self, entries: Iterable[Entry]) -> int:
-        """How many of *entries* are failing, as `status` says."""
+        """Count those of *entries* that are failing, as `status` says."""
         return len(failing_among(entries, self.all_outboxes(), asyncio.get_running_loop().time()))
 
     def all_outboxes(self) -> list[Outbox]:

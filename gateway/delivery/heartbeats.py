@@ -27,7 +27,7 @@ FEW = 64
 
 
 class Beating(Protocol):
-    """Who sends heartbeats."""
+    """A sender of heartbeats."""
 
     def beat(self, entry: Entry) -> float:
         """Send a heartbeat to the sink of *entry* in its turn, unless an event is on its way there.

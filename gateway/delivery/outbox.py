@@ -41,7 +41,7 @@ PACE_WEIGHT = 0.2
 """Of the last attempt in the moving average of an outbox's pace."""
 
 _NOTHING = Notification("", "", b"", datetime.min.replace(tzinfo=UTC))
-"""The event of a heartbeat, which is none."""
+"""The event of a heartbeat, which carries no event."""
 
 
 class PendingDelivery(Pending["Outbox"]):
@@ -119,7 +119,7 @@ class Outbox(Timed):
         self.until = 0.0
         """Before this time of the event loop's clock nothing of the store is sent."""
         self.gathers_until: float | None = None
-        """Before this time of the loop's clock a batch waits for more; None: there is none."""
+        """Before this time of the loop's clock a batch waits for more; None: no batch waits."""
         self.breaker = Breaker(probe)
         self.ahead: UnsavedNumbers | None = None
         """What is in memory of its sequence, where it has one."""
@@ -140,18 +140,18 @@ class Outbox(Timed):
 
     @property
     def stored(self) -> bool:
-        """Whether something of it waits in the store, or is about to."""
+        """True if a delivery of it waits in the store, or is about to."""
         return bool(self.held or self.holding)
 
     @property
     def waiting(self) -> int:
-        """How many deliveries wait, in the store or in memory alone."""
+        """Count the deliveries that wait, in the store or in memory alone."""
         return self.held + self.holding + len(self.live)
 
     @property
     def catches_up(self) -> bool:
-        """Whether what waits in the store will be gone within `SOON`, so that new deliveries may
-        stay in memory behind it.
+        """True if the deliveries in the store will be gone within `SOON`, so that new ones may
+        stay in memory behind them.
 
         Without this a consumer that was late once would never be in time again: each new message
         stands behind rows, so it becomes a row, and all of a broker's queue moves into the store,
@@ -162,7 +162,7 @@ class Outbox(Timed):
 
     @property
     def ready(self) -> bool:
-        """Whether nothing waits to be sent: a new delivery has its turn at once."""
+        """True if nothing waits to be sent: a new delivery has its turn at once."""
         return not (
             self.live or self.loaded or self.held or self.holding or self.loading or self.queued
             or self.breaker.until is not None
@@ -170,7 +170,7 @@ class Outbox(Timed):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way, and nothing waits."""
+        """True if nothing is under way, and nothing waits."""
         return not (
             self.live or self.loaded or self.in_flight or self.held or self.holding
             or self.loading or self.beats
@@ -178,7 +178,7 @@ class Outbox(Timed):
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the first of what is in memory alone stands behind nothing of this outbox."""
+        """True if the first delivery in memory alone stands behind no other of this outbox."""
         return not (
             not self.live or self.held or self.holding or self.loaded or self.loading
             or self.queued or self.batched or self.breaker.until is not None or self.entry.silent
@@ -186,12 +186,12 @@ class Outbox(Timed):
 
     @property
     def must_load(self) -> bool:
-        """Whether the next delivery is a row that is not in memory."""
+        """True if the next delivery is a row that is not in memory."""
         return self.stored and not self.loaded
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may be in flight: beside others, or in order behind others on a lane."""
+        """True if one more may be in flight: beside others, or in order behind others on a lane."""
         in_flight = len(self.in_flight)
         if in_flight < self.width:
             return True
@@ -362,8 +362,8 @@ class Outbox(Timed):
         return self.live.popleft() if self.live else None
 
     def upcoming(self, most: int, wall: float) -> list[PendingDelivery]:
-        """What is in memory and is sent next, in order, each by itself, but for what has expired by
-        POSIX time *wall*."""
+        """Deliveries in memory that are sent next, in order, each by itself; without those that are
+        expired at the POSIX time *wall*."""
         if self.batched:
             return []
         waiting = islice(self.live if not self.stored else self.loaded, most)

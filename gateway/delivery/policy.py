@@ -93,8 +93,8 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What one message carried is tried once more from a POSIX time *at* on, each delivery by
-    itself: one event that its consumer refuses must not take the others with it."""
+    """Deliveries that one message carried are tried once more, each by itself, from a POSIX time
+    *at* on: one event that its consumer refuses must not take the others with it."""
 
     at: float
 

@@ -1,5 +1,5 @@
 """One attempt of a delivery in a sequence of WS-ReliableMessaging: it gets its number, the
-consumer makes the sequence where there is none, and what it acknowledges is delivered.
+consumer makes the sequence if need be, and the messages that it acknowledges are delivered.
 
     number    committed, before anything is sent          an operation of the store, for many
     create    CreateSequence, where there is no sequence  an exchange, and an operation
@@ -8,10 +8,10 @@ consumer makes the sequence where there is none, and what it acknowledges is del
     answered  what it said else                           an operation
 
 Those that wait behind a delivery get their numbers in its operation (`unsaved_numbers`), so they
-follow one another without any. Acknowledgements come back on the connection. 202 alone is none: the
-delivery is tried again when the schedule of deliveries says so, with its number. A consumer that
-does not say of a repeated message whether it has it is asked for its last word (CloseSequence,
-1.1); then another sequence begins.
+follow one another without any. Acknowledgements come back on the connection. A bare 202 is not an
+acknowledgement: the delivery is tried again when its schedule says so, with its number. A consumer
+that does not say whether it has a repeated message is asked for its last word (CloseSequence, 1.1);
+then another sequence begins.
 """
 
 import time
@@ -84,8 +84,8 @@ class SequenceSending:
         calls_back: Whether a consumer acknowledges at an address of the gateway.
 
     Attributes:
-        called_back: Has what comes there.
-        messages: What became of messages in sequences.
+        acknowledgements: The attempts that wait for one at such an address.
+        messages: Counts of messages in sequences, by what became of them.
     """
 
     def __init__(
@@ -373,7 +373,7 @@ class SequenceSending:
         return outcome
 
     async def read(self, octets: bytes) -> ReliableMessage | None:
-        """A consumer's answer; None where it is no message, or cannot be read now."""
+        """Read a consumer's answer; None if it is not a message, or cannot be read now."""
         if not octets:
             return None
         try:
@@ -385,17 +385,17 @@ class SequenceSending:
 
 
 def handshake(target: Target, admit: Callable[[str], bool] | None) -> Request:
-    """What `SequenceSending.create` needs to know of a consumer to which nothing was sent yet."""
+    """A request that tells `SequenceSending.create` of a consumer to which nothing was sent yet."""
     return Request(target, b"", (), admit=admit)
 
 
 def is_one_way(target: Target) -> bool:
-    """Whether nothing that is sent to *target* has an answer."""
+    """True if nothing that is sent to *target* has an answer."""
     return target.scheme in ("soap.tcp", "soap.tcps")
 
 
 def _reply_to(target: Target, acks_to: EndpointReference) -> EndpointReference:
-    """Where answers to protocol messages go: back on the connection, where that has answers."""
+    """The address of answers to protocol messages: back on the connection, where it has answers."""
     return acks_to if is_one_way(target) else anonymous(acks_to.wsa)
 
 
@@ -423,7 +423,7 @@ def _own(like: Request, wire: Wire, action: str, envelope: bytes) -> Request:
 
 
 def _keeps_silent(answer: Answer, said: ReliableMessage | None, place: Numbered) -> bool:
-    """Whether the consumer took a message that it may have had before, and does not say whether it
+    """True if the consumer took a message that it may have had before, and does not say whether it
     has it, though it is asked. So does gSOAP, whose first answer was lost."""
     if place.delivered or place.broken or place.again or place.sequence is None:
         return False

@@ -300,6 +300,8 @@ class Settings(BaseSettings):
     """Subscriptions of one stranger to one host and port."""
     survive_power_loss: bool = True
 
+    hold_while_paused: bool = False
+    """What is published while a subscription is paused waits for it."""
     backlog_policy: str = Field("dead-letter-oldest", pattern="^(dead-letter-oldest|end)$")
     """The reaction to more deliveries waiting for a subscription than are kept."""
     envelope_bytes: int = Field(2 * 2**20, ge=2**16, le=32 * 2**20)

@@ -79,7 +79,7 @@ class _Cursor:
 
 
 def covers(expression: str, namespaces: dict[str, str]) -> Callable[[str | None], bool]:
-    """Whether *expression*, a topic expression of the Full dialect, covers the topic of a dead
+    """True if *expression*, a topic expression of the Full dialect, covers the topic of a dead
     letter, given in Clark notation.
 
     Raises:
@@ -148,7 +148,7 @@ class DeadLetters:
         )
 
     async def show(self, number: int) -> Shown | None:
-        """The dead letter with this number; None where there is none."""
+        """The dead letter with this number; None if it is not there."""
         found = await self._store.submit(partial(rows.find, number=number))
         if found is None:
             return None
@@ -172,7 +172,7 @@ class DeadLetters:
     def _envelope(
         self, recipient: Recipient, notification: Notification, message_id: str
     ) -> bytes | None:
-        """What *recipient* would be sent; None where it cannot be written."""
+        """The envelope that *recipient* would get; None if it cannot be written."""
         # What cannot be written may be what it died of.
         with suppress(Refused, ValueError):
             sent = minimal_form(notification) if recipient.minimal else notification

@@ -122,7 +122,7 @@ def _check_known(kind: str, said: Iterable[str], known: Sequence[str]) -> None:
 
 
 def _like(text: str) -> Callable[[str], bool]:
-    """Whether an address begins with *text*, or, with ``*`` or ``?`` in it, is like it."""
+    """A test for addresses: they begin with *text*, or match it where it has ``*`` or ``?``."""
     if not {"*", "?"} & set(text):
         return lambda address: address.startswith(text)
     if len(text) > LONGEST_PATTERN or text.count("*") + text.count("?") > MOST_WILDCARDS:
@@ -137,8 +137,8 @@ def _like(text: str) -> Callable[[str], bool]:
 
 
 class _Covering:
-    """Whether topic expressions select the topic of a selection. Verdicts are remembered: many
-    subscriptions have the same expressions."""
+    """Tests whether topic expressions select the topic of a selection. Verdicts are remembered,
+    because many subscriptions have the same expressions."""
 
     def __init__(self, selection: SubscriptionSelection) -> None:
         self._event = None if selection.topic is None else Event(b"<a/>", topic=selection.topic)
@@ -159,7 +159,7 @@ class _Covering:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionReport:
-    """One moment of a subscription."""
+    """A subscription, its status and its counts at one moment."""
 
     entry: Entry
     status: DeliveryStatus

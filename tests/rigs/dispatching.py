@@ -98,8 +98,8 @@ class Engine:
             self.deliveries.append(delivery)
             self.dispatcher.accept(delivery, self.entries if to is None else to)
 
-    def pause(self, entry: Entry, paused: bool) -> None:
-        policy = replace(entry.subscription.policy, paused=paused)
+    def pause(self, entry: Entry, paused: bool, *, hold: bool = False) -> None:
+        policy = replace(entry.subscription.policy, paused=paused, hold_while_paused=hold)
         entry.subscription = replace(entry.subscription, policy=policy)
         (self.dispatcher.quiet if paused else self.dispatcher.resume)(entry)
 

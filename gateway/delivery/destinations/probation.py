@@ -85,7 +85,7 @@ class Probation:
 
     @property
     def over(self) -> bool:
-        """Whether all attempts were made, and none of them succeeded."""
+        """True if all attempts were made, and none of them succeeded."""
         return self.attempts >= self._limits.in_all and not self._in_flight
 
     @property
@@ -144,7 +144,7 @@ class Probations:
         return len(self._hosts)
 
     def has_agreed(self, name: Name) -> bool:
-        """Whether the host at *name* accepted a message, or need not have."""
+        """True if the host at *name* accepted a message, or need not have."""
         scheme, host, port = name
         if scheme == SCHEME or (host, 0) in self._agreed:
             return True
@@ -251,11 +251,11 @@ class Probations:
         return free
 
     def vouches(self, owner: str) -> bool:
-        """Whether the word of *owner* is enough for any host."""
+        """True if the word of *owner* is enough for any host."""
         return self._vouches(owner)
 
     def may_tell(self, name: Name, owner: str, now: float) -> bool:
-        """Whether something else than a message may be sent to *name* for *owner*, now; where it
+        """True if something else than a message may be sent to *name* for *owner*, now; where it
         may because the host has attempts left, it has one less."""
         if self.has_agreed(name) or self._vouches(owner):
             return True

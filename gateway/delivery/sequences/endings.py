@@ -1,8 +1,8 @@
-"""The ends of sequences to subscribers, and what their consumers say beside connections: parts of
+"""Ends of sequences to subscribers, and acknowledgements at addresses of the gateway: parts of
 operations of the store.
 
     let_go     the subscription ends, and its sequences with it
-    end_due    what is due at a sequence then; `came_back`: what was answered to that
+    end_due    the next step of ending a sequence; `came_back`: the answer of its consumer
     told       a consumer acknowledges at an address of the gateway
 """
 
@@ -130,7 +130,7 @@ def told(
 
 
 def next_due(connection: Connection) -> float | None:
-    """When there is something to do for sequences whose subscriptions have ended; None: never."""
+    """The time of the next work on sequences whose subscriptions have ended; None: never."""
     found = connection.execute(select(func.min(outgoing.c.due_at))).scalar()
     return None if found is None else float(found)
 

@@ -8,8 +8,7 @@ the store.
     noted      it has acknowledged
     answered   it has said something else, such as that it does not know the sequence
 
-What becomes of a sequence when its subscription ends, and of what comes beside connections, is in
-`endings`.
+`endings` ends sequences with their subscriptions, and takes acknowledgements at addresses.
 
 The state of a sequence is what `gateway.reliability` keeps of any source; its messages have no
 content there: what is sent is the delivery, which the messaging system or a row keeps, and when it
@@ -100,7 +99,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Unnoted:
-    """What one process knows of a sequence, and the store does not know yet.
+    """Facts of a sequence that one process has in memory, and the store does not have yet.
 
     Attributes:
         identifier: Of the sequence.
@@ -237,7 +236,7 @@ def _with_following(
 
 
 def goes_on(sequence: OutgoingSequence, now: float) -> bool:
-    """Whether a sequence is made, and has its time before it."""
+    """True if a sequence is made, and has its time before it."""
     if sequence.identifier is None or sequence.closed or not takes_messages(sequence):
         return False
     return not _POLICY.is_half_gone(sequence.created_at, sequence.expires_at, now)
@@ -293,7 +292,7 @@ def _first_in(step: Step, sequence: OutgoingSequence, message_id: str) -> Number
 
 
 def _is_worn(sequence: OutgoingSequence, now: float) -> bool:
-    """Whether what comes next goes in another sequence, because this one expires before long, or
+    """True if the next message goes in another sequence, because this one expires before long, or
     the consumer has closed it. Only where all is acknowledged: so nothing is in doubt."""
     if sequence.count or sequence.identifier is None:
         return False
@@ -312,7 +311,7 @@ def _retire(step: Step, connection: Connection, sequence: OutgoingSequence) -> N
 
 
 def _is_there(connection: Connection, subscription: Subscription) -> bool:
-    """Whether *subscription* is still in the store: else nobody would end its sequence."""
+    """True if *subscription* is still in the store: else nobody would end its sequence."""
     query = select(subscriptions.c.id).where(subscriptions.c.key == subscription.key)
     return connection.execute(query).first() is not None
 
@@ -332,7 +331,7 @@ def _fresh(step: Step, key: str, subscription: Subscription, base: str | None) -
 
 
 def acks_to(wire: Wire, create_id: str, base: str | None) -> EndpointReference:
-    """Where acknowledgements come to: at an address of the gateway at *base*, or on connections."""
+    """The address of acknowledgements: an address of the gateway at *base*, or on connections."""
     if base is None:
         return anonymous(wire.wsa)
     return EndpointReference(address_of(base, create_id), wire.wsa)
@@ -421,7 +420,7 @@ def answered(
 
 
 def _got_nothing(sequence: OutgoingSequence, own: OutgoingMessage, said: ReliableMessage) -> bool:
-    """Whether the consumer takes nothing more in the sequence, and certainly has got nothing of
+    """True if the consumer takes nothing more in the sequence, and certainly has got nothing of
     *own*, the only message that it has not acknowledged: its last word on the sequence says so, or
     *own* was sent just once, and this refusal is the answer."""
     if sequence.count != 1:

@@ -1,4 +1,4 @@
-"""What a process knows of the sequence of one outbox, and the store does not yet: `UnsavedNumbers`.
+"""Numbers of one outbox's sequence that are in memory, and not in the store yet (`UnsavedNumbers`).
 
     given         numbers of deliveries that are sent next: no operation of their own comes before
     acknowledged  numbers that the consumer has acknowledged: noted a little later, many at a time
@@ -113,7 +113,7 @@ class UnsavedNumbers:
     # What the store is told.
 
     def unnoted(self) -> Unnoted | None:
-        """What the store does not know; None where that is nothing."""
+        """The numbers that the store does not have; None if it has all."""
         sequence, unsent = self._sequence, self._unsent
         if sequence is None or sequence.identifier is None or not (unsent or self._acknowledged):
             return None

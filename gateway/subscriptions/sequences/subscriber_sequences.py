@@ -164,7 +164,7 @@ class SubscriberSequences:
 
     @property
     def acknowledgements(self) -> AcknowledgementAddresses:
-        """Has what consumers send to addresses of the gateway."""
+        """The attempts that wait for acknowledgements at addresses of the gateway."""
         return self._sending.acknowledgements
 
     # What operators ask for.
@@ -197,7 +197,7 @@ class SubscriberSequences:
     def letting_go(
         subscription: Subscription, outboxes: Iterable[Outbox]
     ) -> Callable[[Connection], None]:
-        """What ends the sequences of a subscription, in the operation that deletes it; see `wake`.
+        """Ends the sequences of a subscription, in the operation that deletes it; see `wake`.
         That has to be submitted at once: what its *outboxes* were given ahead is taken back."""
         if not subscription.policy.delivery.reliable:
             return lambda _: None

@@ -208,7 +208,7 @@ def _told(event: PulledEvent, told: etree._Element) -> PulledEvent:
 
 
 def _moment(text: str | None) -> datetime | None:
-    """The end of an event's life; one that cannot be read is none."""
+    """The end of an event's life; None if it cannot be read."""
     with suppress(ValueError):
         return None if text is None else parse_date_time(text)
     return None

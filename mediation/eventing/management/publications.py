@@ -108,7 +108,7 @@ def event_in(event: etree._Element, learnt: set[str] | None) -> tuple[Topic | No
 
 
 def _document_in(text: str, learnt: set[str] | None) -> etree._Element | None:
-    """The root of the document that *text* is; None where it is none that is taken."""
+    """The root of the document that *text* is; None if it is not a document that is taken."""
     if "<" not in text:
         return None
     document = _DECLARATION.sub("", text.strip(), count=1).encode(errors="replace")
