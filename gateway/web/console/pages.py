@@ -89,6 +89,18 @@ async def search(
     return _to("/console/subscriptions?" + urlencode({"topic": text}))
 
 
+@router.get("/tap")
+async def tap(request: Request, console: Given) -> Response:
+    """What passes, as it passes; the browser reads it from the administration."""
+    given = {name: request.query_params.get(name, "") for name in ("topic", "xpath", "payload")}
+    namespaces = request.query_params.get("ns", "").split()
+    asked = {name: value for name, value in given.items() if value} | {"ns": namespaces}
+    source = f"{ROOT}/tap?{urlencode(asked, doseq=True)}"
+    return await console.rendering.page(
+        "tap.html", given={**given, "ns": " ".join(namespaces)}, source=source, here="tap"
+    )
+
+
 @router.get("/messages/{id}")
 async def message(id: str, request: Request, console: Given) -> Response:
     """What became of a message."""
@@ -205,7 +217,7 @@ async def _carry_out(
     refused = []
     for id in ids:
         path = f"/{table.name}{action.path.format(id=segment(id))}"
-        answer = await ask(request, action.method, path)
+        answer = await ask(request, action.method, path, body=action.each)
         if not answer.succeeded:
             refused.append((id, answer.refusal))
     return refused

@@ -63,6 +63,7 @@ class Action:
         consequence: What will happen, said before it does.
         path: Behind the table's; ``{id}`` is a row's, and it is asked for each.
         body: Makes the JSON of a request for all rows at once, of their ids.
+        each: The JSON of a request for one row.
         harmful: Something is lost by it.
     """
 
@@ -72,6 +73,7 @@ class Action:
     method: str = "DELETE"
     path: str = "/{id}"
     body: Callable[[Sequence[str]], object] | None = None
+    each: Mapping[str, object] | None = None
     harmful: bool = True
 
 
@@ -142,6 +144,43 @@ SUBSCRIPTIONS = Table(
         Narrowing("owner", "Owner", hint="anonymous:10.0.0.7"),
     ),
     actions=(
+        Action(
+            "pause",
+            "Pause",
+            "Nothing is sent until the subscription is resumed. What waits is kept; what is "
+            "published meanwhile passes it by, unless the setting `hold_while_paused` holds it.",
+            method="POST",
+            path="/{id}/pause",
+            each={},
+            harmful=False,
+        ),
+        Action(
+            "hold",
+            "Pause and hold",
+            "Nothing is sent until the subscription is resumed. What is published meanwhile waits "
+            "for it, within the bounds of any backlog.",
+            method="POST",
+            path="/{id}/pause",
+            each={"hold": True},
+            harmful=False,
+        ),
+        Action(
+            "resume",
+            "Resume",
+            "What waits for the subscription is sent, and what is published from now on.",
+            method="POST",
+            path="/{id}/resume",
+            harmful=False,
+        ),
+        Action(
+            "renew",
+            "Renew",
+            "The lease begins anew, as long as the gateway grants one.",
+            method="POST",
+            path="/{id}/renew",
+            each={},
+            harmful=False,
+        ),
         Action(
             "delete",
             "End",
