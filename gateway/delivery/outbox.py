@@ -78,9 +78,9 @@ class Outbox(Timed):
     """
 
     __slots__ = (
-        "ahead", "batched", "beats", "breaker", "destination", "entry", "gathers_until", "held",
+        "batched", "beats", "breaker", "destination", "entry", "gathers_until", "held",
         "holding", "in_flight", "lane", "live", "loaded", "loading", "octets", "one_by_one",
-        "owner", "pace", "queued", "smooth", "until", "width",
+        "owner", "pace", "queued", "smooth", "unsaved_numbers", "until", "width",
     )  # fmt: skip
 
     def __init__(
@@ -121,7 +121,7 @@ class Outbox(Timed):
         self.gathers_until: float | None = None
         """Before this time of the loop's clock a batch waits for more; None: no batch waits."""
         self.breaker = Breaker(probe)
-        self.ahead: UnsavedNumbers | None = None
+        self.unsaved_numbers: UnsavedNumbers | None = None
         """What is in memory of its sequence, where it has one."""
         self.lane: Lane | None = None
         """On which the last of what is in flight was posted, where it keeps the order."""

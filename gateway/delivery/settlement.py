@@ -174,12 +174,12 @@ class Settlement:
         self._removing.append((entry.id, position))
         self._next()
 
-    def note(self, ahead: UnsavedNumbers, messages: Iterable[Message], *, hurry: bool) -> None:
+    def note(self, numbers: UnsavedNumbers, messages: Iterable[Message], *, hurry: bool) -> None:
         """Have what a consumer acknowledged in its sequence noted, with the next counts, or at once
         where others wait for it (*hurry*) or it is much. Then *messages* are released."""
         if self._abandoned:
             return
-        self._noting.setdefault(ahead, []).extend(messages)
+        self._noting.setdefault(numbers, []).extend(messages)
         self._noted += 1
         if hurry or self._noted >= NOTED:
             self._note_now = True
@@ -307,9 +307,9 @@ class Settlement:
     def _collect(self) -> None:
         """Queue what was acknowledged, and as one operation what was counted and removed."""
         noting, self._noting, self._noted, self._note_now = self._noting, {}, 0, False
-        for ahead, messages in noting.items():
+        for numbers, messages in noting.items():
             released = partial(self._release_all, messages)
-            self._queue.append((ahead.noting(time.time()), released, ahead.lock))
+            self._queue.append((numbers.saving(time.time()), released, numbers.lock))
         if not self._changes and not self._removing:
             return
         changes, self._changes = self._changes, {}
