@@ -83,7 +83,7 @@ class Consequences:
                 resolved.append(pending.message)
             else:
                 self._settlement.resolved(pending.message, entry, "delivered")
-        if numbers is not None:  # What comes again before that is committed is in the sequence.
+        if numbers is not None:  # A repetition before the commit is recognised by the sequence.
             self._settlement.note(numbers, resolved, hurry=hurry)
         for pending in rows:
             self._backlog.delivered(pending)

@@ -72,7 +72,7 @@ class Dispatcher:
         most, most_octets: What may wait for one subscription.
         retry: Seconds after which a transaction that failed is tried again.
         share: The dispatcher's part of the work.
-        owner_bytes: Bounds what waits for all subscriptions of an owner.
+        owner_bytes: Bounds the backlogs of all subscriptions of an owner.
 
     Attributes:
         settlement: Messages that are not settled, and the counts.
@@ -425,7 +425,7 @@ class Dispatcher:
             self._consequences.failed(left, outcome)
         self._after(outbox)
 
-    # What comes next.
+    # After an attempt.
 
     def _after(self, outbox: Outbox, first: bool = False) -> None:
         """Go on with *outbox*, of which something has changed; *first*: it had its turn already."""
@@ -455,7 +455,7 @@ class Dispatcher:
         self._give_up(outbox.entry, "More waits for the consumer than is kept.")
 
     def stalled(self, outbox: Outbox) -> None:
-        """Move what is in memory to the store. What belongs to a subscription that has ended is
+        """Move deliveries in memory to the store. Those of a subscription that has ended are
         dropped: nothing waits for it."""
         if self._abandoned:
             return
@@ -468,14 +468,14 @@ class Dispatcher:
             self._drop_waiting(outbox)
 
     def _drop_waiting(self, outbox: Outbox) -> None:
-        """Give up what waits in memory for a subscription that wants each event at most once."""
+        """Give up the deliveries of a subscription that wants each event at most once."""
         for pending in outbox.drop_waiting():
             self.settlement.resolved(pending.message, outbox.entry, "cancelled")
 
     # What happens to a subscription.
 
     def quiet(self, entry: Entry) -> None:
-        """Move what is in memory for *entry*, which was paused or halted, to the store."""
+        """Move deliveries to *entry*, which was paused or halted, from memory to the store."""
         if (outbox := self.outboxes.get(entry)) is not None:
             self._drop_heartbeat(outbox)
             if entry.delivery.at_most_once:
@@ -489,7 +489,7 @@ class Dispatcher:
             self._ready(outbox)
 
     def hasten(self, entry: Entry) -> None:
-        """Send to *entry* now what waits for its next attempt."""
+        """Make the next attempt at *entry* now."""
         outbox = self.outboxes.busy(entry)
         if outbox is not None:
             outbox.hasten(self._loop.time())
@@ -563,7 +563,7 @@ class Dispatcher:
         self.backlog.flush()
         if not await self.settlement.drained():
             _log.error("delivery.not-settled-at-the-end", why="the store takes nothing")
-            self.abandon()  # What is not settled comes again.
+            self.abandon()  # Unsettled messages come again.
 
     def abandon(self) -> None:
         """Another gateway may have the partition: send, store and settle nothing more."""

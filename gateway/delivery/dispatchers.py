@@ -76,7 +76,7 @@ class Dispatchers:
         self._of[partition] = dispatcher
 
     def remove(self, partition: int) -> Dispatcher | None:
-        """Leave what comes of *partition* from now on to the messaging system."""
+        """Leave further messages of *partition* to the messaging system."""
         return self._of.pop(partition, None)
 
     async def wait_for_capacity(self) -> None:
@@ -145,8 +145,8 @@ class Dispatchers:
         return [outbox for outbox in found if outbox is not None]
 
     def shrink(self, entries: Iterable[Entry], octets: int) -> None:
-        """Bury so many bytes of what waits for *entries*, the largest backlogs first: their owner
-        keeps too much."""
+        """Bury so many bytes of the backlogs of *entries*, the largest first: their owner keeps too
+        much."""
         backlogs = [
             (outbox.octets, dispatcher, outbox)
             for entry in entries
@@ -181,7 +181,7 @@ class Dispatchers:
         await asyncio.gather(*(dispatcher.settlement.counted() for dispatcher in self._of.values()))
 
     async def conservation(self) -> Conservation:
-        """The conservation law over the store and what is in this gateway's memory."""
+        """The conservation law over the store and this gateway's memory."""
         durable, held, letters = await self._store.submit(totals.overall)
         settlements = [dispatcher.settlement for dispatcher in self._of.values()]
         return add_up(settlements, durable, held, letters, self.scheduler.in_flight)

@@ -4,8 +4,8 @@ consumer makes the sequence if need be, and the messages that it acknowledges ar
     number    committed, before anything is sent          an operation of the store, for many
     create    CreateSequence, where there is no sequence  an exchange, and an operation
     send      the message, which asks to be acknowledged  an exchange
-    noted     what it acknowledged                        an operation of `settlement`, for many
-    answered  what it said else                           an operation
+    noted     its acknowledgement                         an operation of `settlement`, for many
+    answered  any other answer                            an operation
 
 Those that wait behind a delivery get their numbers in its operation (`unsaved_numbers`), so they
 follow one another without any. Acknowledgements come back on the connection. A bare 202 is not an
@@ -220,7 +220,7 @@ class SequenceSending:
             outbox.unsaved_numbers = UnsavedNumbers(outbox.entry.id, outbox.owner.share.partition)
         return outbox.unsaved_numbers
 
-    # What is asked of the store.
+    # Operations of the store.
 
     async def _run(
         self, share: PartitionShare, key: str, work: Callable[[StorageManager, Connection], T]
@@ -322,7 +322,7 @@ class SequenceSending:
     async def _close(
         self, sequence: OutgoingSequence, like: Request, numbers: UnsavedNumbers
     ) -> ReliableMessage | None:
-        """Close a sequence, to hear the consumer's last word on what it has; None: it says none."""
+        """Close a sequence, to hear what the consumer has, for the last time; None: no answer."""
         wire, identifier = sequence.wire, sequence.identifier or ""
         body = CloseSequence(identifier, numbers.highest_sent(sequence))
         action, envelope = write_message(
@@ -414,7 +414,7 @@ def _is_last_word(said: ReliableMessage) -> bool:
 
 
 def _following(outbox: Outbox) -> list[str]:
-    """The message ids of what is sent next."""
+    """The message ids of the deliveries that are sent next."""
     recipient, id_ = outbox.entry.recipient, outbox.entry.id
     return [
         delivery_id(one.message.as_seen_by(recipient).notification, id_)

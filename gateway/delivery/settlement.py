@@ -52,7 +52,7 @@ _log = structlog.get_logger("dragoman.delivery")
 
 
 class Settlement:
-    """Settles messages, removes delivered rows, and keeps the counts of what is in memory."""
+    """Settles messages, removes delivered rows, and keeps the counts in memory."""
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class Settlement:
         """Go on after a transaction: one of the four ends that it can have.
 
         The partition may be lost: nothing more is committed. The store may be unavailable: the same
-        operations are tried again, and what came later waits, so that the store sees everything in
+        operations are tried again, and later ones wait, so that the store sees everything in
         the order in which it happened. One operation may spoil the others of its transaction: then
         each runs by itself, again in order, so that one bad row does not stop deliveries for ever.
         Else each operation hears its result.
@@ -305,7 +305,7 @@ class Settlement:
         self._next()
 
     def _collect(self) -> None:
-        """Queue what was acknowledged, and as one operation what was counted and removed."""
+        """Queue the acknowledgements, and, as one operation, counts and removed rows."""
         noting, self._noting, self._noted, self._note_now = self._noting, {}, 0, False
         for numbers, messages in noting.items():
             released = partial(self._release_all, messages)
@@ -329,7 +329,7 @@ class Settlement:
         self._queue.append((operation, committed, ""))
 
     async def counted(self, seconds: float = COUNTED) -> None:
-        """Wait until what is counted by now is committed, or for *seconds*."""
+        """Wait until the counts of now are committed, or for *seconds*."""
         done = asyncio.Event()
         self.submit(lambda _: None, lambda _: done.set())
         if not self._abandoned:

@@ -40,8 +40,7 @@ def end_sequences(
     now: float,
     unsaved: Mapping[str, UnsavedState],
 ) -> None:
-    """End the sequences of a subscription, which leaves the store. Workers do what there is to do
-    about it.
+    """End the sequences of a subscription, which leaves the store. Workers tell their consumers.
 
     Args:
         unsaved: What this process knows of them, by key.
@@ -74,8 +73,8 @@ def keys_of(connection: Connection, subscription: str) -> list[str]:
 
 
 def end_due(storage: StorageManager, key: str, now: float) -> tuple[list[Outgoing], str]:
-    """Do what is due at a sequence whose subscription has ended; what is to be sent, and whose
-    subscription it was. What nobody has acknowledged by then is not waited for."""
+    """Take the next step of ending a sequence, whose subscription has ended. Returns the messages
+    to send, and the owner of the subscription. Late acknowledgements are not waited for."""
     party = party_in(storage)
     with begin(party, now) as step:
         sequence = quiet(step, key)
@@ -93,7 +92,7 @@ def end_due(storage: StorageManager, key: str, now: float) -> tuple[list[Outgoin
 def take_answer(
     storage: StorageManager, sent: Outgoing, said: ReliableMessage | None, now: float
 ) -> None:
-    """Take what a consumer answered to something of `end_due`."""
+    """Take a consumer's answer to a message of `end_due`."""
     key = sent.key or ""
     if sent.ends:
         note_handed_over(party_in(storage), key, now)
@@ -114,8 +113,9 @@ def key_created_by(connection: Connection, create_id: str) -> str | None:
 def take_acknowledgements(
     storage: StorageManager, connection: Connection, key: str, said: ReliableMessage, now: float
 ) -> None:
-    """Take what a consumer said of a sequence beside any connection. While deliveries go in it what
-    is acknowledged counts, and nothing else: they hear the rest on their own connections."""
+    """Take a message about a sequence that a consumer sent to an address of the gateway. While
+    deliveries go in it acknowledgements alone count: attempts hear the rest on their own
+    connections."""
     with begin(party_in(storage), now) as step:
         sequence = step.tx.outgoing.find(key)
         if sequence is None or said.rm is not sequence.wire.rm:

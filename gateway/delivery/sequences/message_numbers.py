@@ -74,7 +74,7 @@ class NumberedDelivery:
         broken: Why the sequence cannot go on.
         following: The places of deliveries behind it, by message id, which need no operation of
             their own when they are sent.
-        taken_back: Numbers of what was not sent (`UnsavedState`) are nobody's any more.
+        taken_back: Numbers of messages that were not sent (`UnsavedState`) are free again.
         expired: It has no number, and gets none: the life of its event is over.
     """
 

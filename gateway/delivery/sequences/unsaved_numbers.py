@@ -1,11 +1,11 @@
 """Numbers of one outbox's sequence that are in memory, and not in the store yet (`UnsavedNumbers`).
 
-    given         numbers of deliveries that are sent next: no operation of their own comes before
-    acknowledged  numbers that the consumer has acknowledged: noted a little later, many at a time
+    given         numbers of deliveries that are sent next, without an operation of their own
+    acknowledged  numbers that the consumer has acknowledged: saved a little later, many at a time
 
-The one needs no operation for each delivery, nor does the other. A crash forgets both: what was
-given counts as sent then, and what was acknowledged comes again, and is acknowledged again; its
-message is settled only when that is noted.
+So neither sending nor acknowledging costs a transaction for each delivery. A crash forgets both:
+given numbers count as sent then; acknowledged messages are sent again, and acknowledged again,
+because a message is settled only when its acknowledgement is saved.
 """
 
 from collections.abc import Callable
@@ -91,8 +91,8 @@ class UnsavedNumbers:
     def take_acknowledgement(
         self, place: NumberedDelivery, said: ReliableMessage, now: float
     ) -> bool:
-        """Take an answer that says only that the consumer has the message at *place*, and others
-        before it. Returns whether it is such a one: else the store decides what it means."""
+        """Take an answer that acknowledges the message at *place*, and others before it. Returns
+        False if it says anything else: then the store decides what it means."""
         sequence = place.sequence
         if (
             sequence is None
@@ -131,7 +131,7 @@ class UnsavedNumbers:
         return unsaved
 
     def saving(self, now: float) -> Callable[[Connection], None]:
-        """The operation that notes what was acknowledged by now."""
+        """The operation that saves the acknowledgements of now."""
         sequence, acknowledged, self._acknowledged = self._sequence, self._acknowledged, NO_NUMBERS
         if sequence is None or not acknowledged:
             return lambda _: None
