@@ -62,7 +62,6 @@ def test_states(
 def test_what_is_in_the_way_is_named() -> None:
     checks = DeliveryChecks(BROKER, ADDRESS)
     accepted(checks)
-    assert checks.due is None
     checks.fetched(7.0)
     checks.fetched(9.0)  # The first counts.
     assert checks.due == 12.0
