@@ -166,7 +166,7 @@ class SubscriptionSelector:
                 return (expires is None, expires or 0)
 
     def _test(self, selection: SubscriptionSelection) -> Callable[[Entry], bool]:
-        """The condition that *selection* is, what is quick to ask first."""
+        """The test that *selection* means; quick questions are asked first."""
         consumer = _like(selection.consumer) if selection.consumer is not None else None
         covers = _Covering(selection)
 
@@ -242,7 +242,7 @@ class SubscriptionReport:
 
 
 class SubscriptionReports:
-    """Puts reports together from the store and from what is in memory."""
+    """Puts reports together from the store and from memory."""
 
     def __init__(self, store: Store, table: SubscriptionTable, dispatchers: Dispatchers) -> None:
         self._store = store
