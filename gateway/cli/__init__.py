@@ -27,7 +27,8 @@ COMMANDS = {
         "gateway.cli.overview:overview", "Show the state of a gateway on one page."
     ),
     "subscriptions": Deferred(
-        "gateway.cli.subscriptions:subscriptions", "List, show and end subscriptions."
+        "gateway.cli.subscriptions:subscriptions",
+        "List, show, pause, renew and end subscriptions.",
     ),
     "mailboxes": Deferred("gateway.cli.mailboxes:mailboxes", "List, show and delete mailboxes."),
     "sources": Deferred(
@@ -62,6 +63,7 @@ COMMANDS = {
         "gateway.cli.attempts:attempts", "List the last attempts to deliver to a subscription."
     ),
     "trace": Deferred("gateway.cli.trace:trace", "Say what became of a message."),
+    "tail": Deferred("gateway.cli.tail:tail", "Watch what passes a gateway, as it passes."),
     "match": Deferred(
         "gateway.cli.match:match",
         "Print the names of the XML documents that a content filter matches.",

@@ -3,7 +3,7 @@
 import json
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
@@ -11,8 +11,9 @@ from urllib.parse import quote, urlencode
 from lxml import etree
 
 from filters import parse_document
-from gateway.client.calling import TIMEOUT, Answer, Speaker, shown, stranger
+from gateway.client.calling import TIMEOUT, Answer, NotStreamed, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
+from gateway.client.server_sent_events import read_events
 
 Record: TypeAlias = dict[str, Any]
 """A JSON object, as the gateway's ``/docs`` describes it."""
@@ -164,6 +165,22 @@ class Administration(Speaker):
             raise stranger(self._url, answer)
         return steps
 
+    async def pause(self, id_: str, hold: bool | None = None) -> Record:
+        """Pause a subscription; with *hold* what is published meanwhile waits for it."""
+        return await self._change_subscription(id_, "pause", {"hold": hold})
+
+    async def resume(self, id_: str) -> Record:
+        """Resume a subscription."""
+        return await self._change_subscription(id_, "resume", {})
+
+    async def renew(self, id_: str, expires: str | None = None) -> Record:
+        """Move the end of a subscription's lease; None leaves it to the gateway."""
+        return await self._change_subscription(id_, "renew", {"expires": expires})
+
+    async def _change_subscription(self, id_: str, verb: str, said: Record) -> Record:
+        path = f"subscriptions/{_checked(id_, 'subscription')}/{verb}"
+        return await self._ask("POST", path, json.dumps(said).encode(), of=id_)
+
     async def attempts(self, id_: str) -> list[Record]:
         """The last attempts to deliver to a subscription, the latest first."""
         path = f"subscriptions/{_checked(id_, 'subscription')}/attempts"
@@ -257,6 +274,24 @@ class Administration(Speaker):
         """What became of a message, by an id of it."""
         answer = await self._ask("GET", f"messages/{quote(message, safe='')}", of=message)
         return list(_listed(answer, "messages", self._url))
+
+    async def tap(self, **wanted: Any) -> AsyncGenerator[tuple[str, Record], None]:
+        """What passes, as it passes: pairs of ``message`` or ``lost``, and what it says.
+
+        Args:
+            wanted: The parameters of ``GET /api/v1/tap``.
+        """
+        query = urlencode({name: value for name, value in wanted.items() if value}, doseq=True)
+        lines = self._caller.lines(
+            f"{self._url}/api/v1/tap?{query}", {"Accept": "text/event-stream"}
+        )
+        try:
+            async for event, data in read_events(lines):
+                record = _json(data)
+                if isinstance(record, dict):
+                    yield event, record
+        except NotStreamed as error:
+            raise self._refusal(error.answer) from error
 
     async def dead_letters(
         self, subscription: str | None = None, *, letters: Letters | None = None
@@ -371,9 +406,13 @@ class Administration(Speaker):
         )
         if 200 <= answer.status < 300:
             return answer
+        raise self._refusal(answer, of)
+
+    def _refusal(self, answer: Answer, of: str = "") -> GatewayError:
+        """The error for an *answer* that is one; *of* names what was asked for."""
         detail = _detail(answer)
         if detail is None:
-            raise stranger(self._url, answer)
+            return stranger(self._url, answer)
         text = f"{of}: {detail}" if of else f"{shown(self._url)} refused: {detail}"
         code = str(_json(answer.body).get("reason") or "")
         if code == ELSEWHERE:
@@ -381,7 +420,7 @@ class Administration(Speaker):
                 f"{shown(self._url)} has no administration: it is on a listener of its own, see "
                 "admin_host and admin_port; without them it is on loopback, ten ports behind"
             )
-        raise GatewayError(text, status=answer.status, code=code)
+        return GatewayError(text, status=answer.status, code=code)
 
 
 def _json(octets: bytes) -> Any:

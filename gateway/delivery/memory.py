@@ -21,7 +21,7 @@ half of what memory may have is there: a slow consumer must not hold up others."
 
 
 class Outboxes(dict[Entry, Outbox]):
-    """Outboxes by entry; one that is asked for by ``[]`` is made where there is none.
+    """Outboxes by entry; ``[]`` makes the outbox of an entry that has none yet.
 
     Args:
         make: Makes the outbox of an entry.
@@ -68,8 +68,7 @@ class Outboxes(dict[Entry, Outbox]):
 
     @property
     def open_breakers(self) -> int:
-        """How many have a breaker of their own that is open: their consumers answer with
-        failures."""
+        """Count the outboxes whose own breaker is open: their consumers answer with failures."""
         return sum(outbox.breaker.open for outbox in self.values())
 
 

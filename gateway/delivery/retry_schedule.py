@@ -14,7 +14,7 @@ JITTER = 0.2
 
 @dataclass(frozen=True, slots=True)
 class BlackList:
-    """When a consumer that does not answer in time is left alone, as WS-Messenger has it: *after*
+    """The rest that a consumer gets which does not answer in time, as in WS-Messenger: *after*
     so many time-outs in a row, for so many *seconds*."""
 
     after: int
@@ -23,10 +23,11 @@ class BlackList:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How long a delivery is tried. Times are seconds.
+    """The attempts that a delivery gets. Times are seconds.
 
     ``answered``: after so many attempts that were answered with a failure, a delivery dies when
-    others of its subscription wait behind it. ``black_list``: None means that there is none.
+    others of its subscription wait behind it. ``black_list``: None means that consumers are
+    never left alone.
     """
 
     delays: tuple[float, ...] = DELAYS

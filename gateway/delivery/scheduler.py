@@ -21,8 +21,9 @@ from gateway.delivery.status import Troubles
 from gateway.delivery.timers import TICK, StallTimer
 from gateway.delivery.verdicts import Outcome, Verdict, failed
 from gateway.egress import FailureKind, Posted, SendFailed, Target
-from gateway.observing.attempts import Attempt, AttemptLog
+from gateway.observing.attempts import AttemptLog
 from gateway.observing.samples import Histogram
+from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
 
 SLOTS = 512
@@ -50,7 +51,7 @@ class SendScheduler:
 
     Args:
         attempts: Makes the attempts.
-        probations: What is known of hosts that have not agreed; all have, where it is None.
+        probations: The hosts that have not agreed; None: all have.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class SendScheduler:
         self._destinations: dict[tuple[str, str, int], OutboxDestination] = {}
         self._in_flight: dict[PendingDelivery, asyncio.Task[None] | Posted] = {}
         self._stopping: asyncio.Event | None = None
-        """While a stop waits for what was posted: set when an attempt has ended."""
+        """Set when an attempt has ended, while a stop waits for attempts."""
         self._octets = 0
         self._cut: set[PendingDelivery] = set()
         self._stall_timer = StallTimer(self._tick)
@@ -82,10 +83,11 @@ class SendScheduler:
         self.troubles = Troubles()
         self.traces = MessageTraces()
         self.attempts = AttemptLog()
+        self.taps = Taps()
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         """Numbers of attempts that ended so."""
         self.seconds = {verdict: Histogram(SECONDS) for verdict in Verdict}
-        """What they took."""
+        """The seconds that they took, by verdict."""
         self.answer_time = 0.0
         """Seconds that successful attempts take, on a moving average."""
 
@@ -98,7 +100,7 @@ class SendScheduler:
 
     @property
     def attachments_dropped(self) -> int:
-        """Attachments left out of what was delivered, for want of a packaging that the consumer
+        """Attachments left out of deliveries, for want of a packaging that the consumer
         reads."""
         return self._attempts.attachments_dropped
 
@@ -261,17 +263,18 @@ class SendScheduler:
     def _note(self, pending: PendingDelivery, outcome: Outcome, seconds: float) -> None:
         """Keep how an attempt ended that took so many *seconds*."""
         verdict = outcome.verdict
-        attempt = Attempt(
-            time.time(),
-            seconds,
-            _WORDS[verdict],
-            outcome.status,
-            None if verdict is Verdict.DELIVERED else outcome.failure_text,
-            outcome.detail,
-            pending.message.notification.id,
-            len(pending.batch) or 1,
-        )
-        self.attempts.note(pending.outbox.entry.id, attempt)
+        error = None if verdict is Verdict.DELIVERED else outcome.failure_text
+        message = pending.message.notification.id
+        number = len(pending.batch) or 1
+        subscription = pending.outbox.entry.subscription.id
+        attempt = (
+            time.time(), seconds, _WORDS[verdict], outcome.status, error, outcome.detail, message,
+            number, False,
+        )  # fmt: skip
+        self.attempts.note(subscription, attempt)
+        if self.taps.watchers and not pending.heartbeat:
+            for one in pending.carried:
+                self.taps.attempted(one.message.notification, subscription, attempt)
 
     def may_follow(self, outbox: Outbox) -> bool:
         """See `Attempts.may_follow`."""

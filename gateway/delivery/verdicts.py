@@ -43,7 +43,7 @@ class Outcome:
 
     @property
     def failure_text(self) -> str | None:
-        """The failure in a few words; None where there is none."""
+        """The failure in a few words; None after a success."""
         if self.why:
             return self.why
         if self.failure is not None:

@@ -14,7 +14,7 @@ from gateway.observing.samples import Sample, gauges
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """How the work is shared, read at one moment. ``alive`` is the number of gateways; ``ages`` are
+    """The sharing of the work at one moment. ``alive`` is the number of gateways; ``ages`` are
     seconds since the lease of each partition that this one holds was renewed."""
 
     replica: str
@@ -23,7 +23,7 @@ class ReplicaStatus:
     keeps_house: bool
 
     def metrics(self) -> Iterator[Sample]:
-        """How the work is shared."""
+        """Replicas, partitions and the ages of leases."""
         names, here = ("replica",), (self.replica,)
         yield gauges("replicas", "Gateways that share the work.", names, {here: self.alive})
         yield gauges("partitions", "Partitions that are held.", names, {here: len(self.ages)})
@@ -51,7 +51,7 @@ class KnownSubscriptions(Protocol):
 
 
 class WorkSharing(Protocol):
-    """How the work is shared, chosen once at the start.
+    """A way to share the work, chosen once at the start.
 
     Attributes:
         shared: Whether other gateways may deliver for the same subscriptions.
@@ -66,7 +66,7 @@ class WorkSharing(Protocol):
 
     @property
     def keeps_house(self) -> bool:
-        """Whether this gateway does what is done once for all."""
+        """True if this gateway does the work that one gateway does for all."""
 
     @property
     def refresh(self) -> Callable[[Delivery], Awaitable[None]] | None:
@@ -88,7 +88,7 @@ class WorkSharing(Protocol):
         nothing is shared."""
 
     def metrics(self) -> Iterable[Sample]:
-        """How the work is shared, now."""
+        """As `ReplicaStatus.metrics`, now."""
 
     async def start(
         self,
@@ -112,4 +112,4 @@ class WorkSharing(Protocol):
         subscription."""
 
     async def stop(self, seconds: float) -> None:
-        """Stop all dispatchers, and be gone for the others. What is under way gets *seconds*."""
+        """Stop all dispatchers, and leave the others. Attempts under way get *seconds*."""

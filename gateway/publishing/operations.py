@@ -24,6 +24,7 @@ from gateway.egress.origins import Origins
 from gateway.exchange import Handlers, Inbound
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.observing.samples import Histogram, Sample, counter, histogram
+from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
 from gateway.publishing.event_copies import Copies
 from gateway.publishing.set_aside import SetAsideMessages, TopicReading
@@ -99,6 +100,7 @@ class PublishingOperations:
         longest_lease: How long a stranger's subscription lasts at most, in the same way.
         endpoint: The address of the channel without a name.
         traces: Keeps what becomes of messages.
+        taps: Who watches what is accepted.
         copies: Copies what was accepted; None where nothing is copied.
         checks: What other rooms check of a publication.
         store: Keeps what is set aside.
@@ -119,11 +121,13 @@ class PublishingOperations:
         longest_lease: timedelta,
         endpoint: str,
         traces: MessageTraces,
+        taps: Taps,
         copies: Copies | None,
         checks: PublicationChecks,
     ) -> None:
         self._endpoint = endpoint
         self._traces = traces
+        self._taps = taps
         self._check, self._note = checks.registered, checks.note
         self._prove, self._prove_reader = checks.prove, checks.prove_reader
         self._publisher = publisher
@@ -335,6 +339,8 @@ class PublishingOperations:
         for notification in notifications:
             self.sizes.observe(notification.octets)
             self._traces.accepted(notification, by, now)
+            if self._taps.watchers:
+                self._taps.accepted(notification, by, now)
             topic = str(notification.topic or "")
             _log.debug("event.accepted", message=notification.id, topic=topic, by=by)
         # A channel's are not for those who ask for current messages elsewhere.

@@ -6,6 +6,7 @@ from filters import Topic
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers
 from gateway.observing.samples import Sample
+from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
@@ -124,6 +125,7 @@ class PublishingRoom(Room):
         intake: Intake,
         origins: Origins,
         traces: MessageTraces,
+        taps: Taps,
         reading: TopicReading,
         checks: PublicationChecks,
         copies: Copies | None,
@@ -143,6 +145,7 @@ class PublishingRoom(Room):
             longest_lease=settings.longest_lease,
             endpoint=endpoint,
             traces=traces,
+            taps=taps,
             copies=copies,
             checks=checks,
         )

@@ -152,6 +152,7 @@ def _values(subscription: Subscription) -> dict[str, object]:
                 **_write_calling(policy.calling),
                 **_write_rights(policy.rights),
                 **({"channel": policy.channel} if policy.channel else {}),
+                **({"hold_while_paused": True} if policy.hold_while_paused else {}),
             }
         ),
         "manager": subscription.manager,
@@ -190,6 +191,7 @@ def _read(row: Any) -> Subscription:
                 _read_calling(policy.get("calling")),
                 _read_rights(policy.get("rights")),
                 policy.get("channel", ""),
+                policy.get("hold_while_paused", False),
             )
         ),
         manager=row["manager"],

@@ -97,7 +97,7 @@ class Explainer:
         topics: Those that were published on.
         policy: Which addresses may be sent to.
         producer: Returns the documents of the producer that views name, as they are now.
-        proxied: Whether a proxy sends what goes out, and resolves names.
+        proxied: Whether a proxy sends messages on, and resolves names.
         delivered_by: Says which replica this one is, and the partitions that it holds; None where
             nothing is shared.
     """
@@ -172,7 +172,7 @@ class Explainer:
         return Step("counts", not (waiting and head and head.attempts), text)
 
     async def _address(self, target: Target) -> Step:
-        """Whether the consumer's address may be sent to, as it is written and as its name
+        """Check that the consumer's address may be sent to, as it is written and as its name
         resolves."""
         if target.scheme == SCHEME:
             return Step("address", True, "a mailbox of this gateway")
@@ -221,7 +221,8 @@ def _lease(entry: Entry, now: datetime) -> Step:
 
 def _paused(entry: Entry) -> Step:
     if entry.subscription.policy.paused:
-        return Step("paused", False, "its subscriber paused it: what is published passes it by")
+        held = "waits for it" if entry.holds else "passes it by"
+        return Step("paused", False, f"it is paused: what is published {held}")
     return Step("paused", True, "it is not paused")
 
 

@@ -1,4 +1,4 @@
-"""What became of a message, from what is remembered here and what is in the store."""
+"""Tracing: the deliveries of a message, as far as memory and the store know of them."""
 
 import asyncio
 import re
@@ -28,7 +28,7 @@ class Waiting:
 
 @dataclass(slots=True)
 class Traced:
-    """What became of one message, as far as it is known. ``trace`` is None where only the store
+    """The known fate of one message. ``trace`` is None where only the store
     knows of it."""
 
     id: str
@@ -39,12 +39,12 @@ class Traced:
 
     @property
     def ends(self) -> tuple[Mapping[str, int], Sequence[tuple[str, str]]]:
-        """How many deliveries ended how, and the first of them by name."""
+        """The numbers of deliveries by their ends, and the first of them by name."""
         return ({}, ()) if self.trace is None else self.trace.ends()
 
 
 class MessageTracing:
-    """Says what became of messages: where they are by the id of their publisher, of a notification
+    """Traces messages: by the id of their publisher, of a notification
     that they held, or of a delivery."""
 
     def __init__(self, traces: MessageTraces, store: Store) -> None:
@@ -52,7 +52,7 @@ class MessageTracing:
         self._store = store
 
     async def trace(self, message: str) -> list[Traced]:
-        """What is known of *message*; nothing, where nothing is.
+        """Find the traces of *message*; empty if it is not known.
 
         Raises:
             StoreUnavailable: The store cannot be read.

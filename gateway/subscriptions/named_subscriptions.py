@@ -36,7 +36,7 @@ class NamedSubscriptions:
         """The subscription that a request names, also one whose lease has just ended.
 
         Raises:
-            SubscriptionUnknown: There is none.
+            SubscriptionUnknown: No subscription has such a name.
         """
         await self._replication.refresh()
         names = subscription_names(incoming, inbound)
@@ -51,7 +51,7 @@ class NamedSubscriptions:
         """The subscription that *candidates* name, each of them text of the peer.
 
         Raises:
-            SubscriptionUnknown: There is none, or its lease is over beyond its grace.
+            SubscriptionUnknown: No subscription has such a name, or its lease and grace are over.
             Refused: ``MESSAGE_INVALID`` where they name two different subscriptions.
         """
         keys = list(dict.fromkeys(key for key in map(key_in, candidates) if key))

@@ -192,7 +192,7 @@ class SubscriptionOperations:
         """The subscription that a request names; one whose lease has just ended where *in_grace*.
 
         Raises:
-            SubscriptionUnknown: There is none.
+            SubscriptionUnknown: No subscription has such a name.
         """
         entry = await self._subscriptions.find(incoming, inbound, now)
         end = entry.subscription.lease.expires

@@ -90,6 +90,7 @@ class SubscriptionRoom(Room):
         self._probations = delivery.probations
         self._terms = lease_terms(settings)
         self._drain = settings.drain
+        self._hold_while_paused = settings.hold_while_paused
         self._reach_consumers(settings, transport, delivery, base, address, durable=durable)
         self._keep_subscriptions(mailboxes)
         self._create_subscriptions(settings, owner_bytes)
@@ -138,6 +139,7 @@ class SubscriptionRoom(Room):
             self._sharing,
             self.sequences,
             terms=self._terms,
+            hold_while_paused=self._hold_while_paused,
             notify_end=self.ends.notify,
         )
         self.renewal = Renewal(self.lifecycle, self._terms)
@@ -186,7 +188,12 @@ class SubscriptionRoom(Room):
         self.reports = SubscriptionReports(self._store, self.table, self._dispatchers)
         selector = SubscriptionSelector(self.table, self._dispatchers)
         self.management = SubscriptionManagement(
-            self.table, self.lifecycle, self.replication, self.reports, selector
+            self.table,
+            self.lifecycle,
+            self.renewal,
+            self.replication,
+            self.reports,
+            selector,
         )
         self._management = ManagementOperations(self.management, producer.looks)
         self.tracing = MessageTracing(self._dispatchers.scheduler.traces, self._store)
@@ -284,7 +291,7 @@ class MatchingRoom(Room):
     """Hands what the messaging system yields to the subscriptions that match it.
 
     Args:
-        inside: What of the gateway itself gets messages, by topic.
+        inside: Parts of the gateway itself that get messages, by topic.
         rights: Of topics that are somebody's; None where all are everybody's.
     """
 
@@ -317,7 +324,7 @@ class DeadLetterRoom(Room):
 
     Args:
         producer: The gateway's own address, for events without a producer reference.
-        publish_again: Publishes what was set aside, should that be possible now.
+        publish_again: Publishes a message that was set aside.
     """
 
     def __init__(
@@ -358,7 +365,7 @@ class DeadLetterRoom(Room):
 
 
 def lease_terms(settings: Settings) -> LeaseTerms:
-    """How long leases may be, for subscriptions and registrations alike."""
+    """The terms of leases, for subscriptions and registrations alike."""
     return LeaseTerms(settings.default_lease, settings.longest_lease, grace=settings.grace)
 
 

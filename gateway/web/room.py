@@ -23,7 +23,7 @@ from gateway.subscriptions.room import DeadLetterRoom, SubscriptionRoom
 from gateway.web import api, mailboxes, xregistry
 from gateway.web.api import channels as channel_routes
 from gateway.web.api import dead_letters as dead_letter_routes
-from gateway.web.api import destinations, links, messages, spool
+from gateway.web.api import destinations, links, messages, spool, tap
 from gateway.web.api import mailboxes as mailbox_routes
 from gateway.web.api import overview as overview_routes
 from gateway.web.api import relays as relay_routes
@@ -177,6 +177,13 @@ class AdministrationRoom(Room):
             **dead_letter_routes.LETTERS.of(dead_letters.letters),
             **spool.SPOOL.of(publishing.spool),
             **destinations.FAILURES.of(delivery.dispatchers.scheduler.troubles.counts),
+            **tap.PARTS.of(
+                tap.TapParts(
+                    asking,
+                    delivery.dispatchers.scheduler.taps,
+                    delivery.dispatchers.scheduler.traces,
+                )
+            ),
             **messages.TRACING.of(subscriptions.tracing),
             **topic_routes.PARTS.of(topic_routes.TopicParts(base, topics)),
         }

@@ -6,9 +6,10 @@ print the warning's traceback).
 """
 
 import asyncio
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
-_opened: WeakSet[asyncio.StreamWriter] = WeakSet()
+_opened: WeakKeyDictionary[asyncio.StreamWriter, asyncio.AbstractEventLoop] = WeakKeyDictionary()
+"""Streams, with their loops."""
 
 
 def watch() -> None:
@@ -17,13 +18,18 @@ def watch() -> None:
 
     def noted(self: asyncio.StreamWriter, *arguments: object, **named: object) -> None:
         plain(self, *arguments, **named)  # type: ignore[arg-type]  # As they came.
-        _opened.add(self)
+        _opened[self] = asyncio.get_running_loop()
 
     asyncio.StreamWriter.__init__ = noted  # type: ignore[method-assign]  # No hook is public.
 
 
 def take_open() -> list[str]:
-    """Say which streams were opened since the last call, and are open."""
-    left = [repr(one) for one in _opened if not one.transport.is_closing()]
+    """Say which streams were opened since the last call, and are open though their loop is not: one
+    that many tests share closes what it has when the last of them has ended."""
+    left = [
+        repr(one)
+        for one, loop in _opened.items()
+        if loop.is_closed() and not one.transport.is_closing()
+    ]
     _opened.clear()
     return left

@@ -29,7 +29,7 @@ class Breaker:
         return self.until is not None
 
     def blocks(self, now: float) -> bool:
-        """Whether nothing, not even a probe, may start."""
+        """True if nothing, not even a probe, may start."""
         return self.until is not None and now < self.until
 
     def probing(self, now: float) -> None:

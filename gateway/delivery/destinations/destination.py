@@ -55,7 +55,7 @@ class Destination(Timed, Generic[Q]):
         """Outboxes that wait to send a heartbeat."""
         self.breaker = Breaker(probe)
         self.known = False
-        """Whether the host has agreed was found out."""
+        """True if the host has agreed was found out."""
         self.agreed = False
         self.address = ""
         """To which its name led last, on probation."""
@@ -74,14 +74,14 @@ class Destination(Timed, Generic[Q]):
     # Whether it may be sent to.
 
     def may_start(self, now: float) -> bool:
-        """Whether an attempt may start: a connection is free and the breaker lets it."""
+        """True if an attempt may start: a connection is free and the breaker lets it."""
         if self.active + self.loading >= CONNECTIONS or (self.breaker.open and self.loading):
             return False
         return self.wait(now) <= 0
 
     @property
     def is_free(self) -> bool:
-        """Whether an attempt may start at once, before nobody else's."""
+        """True if an attempt may start at once, before nobody else's."""
         return (
             not self.queue
             and self.active + self.loading < CONNECTIONS
@@ -110,7 +110,7 @@ class Destination(Timed, Generic[Q]):
 
     @property
     def congested(self) -> bool:
-        """Whether a delivery that is offered now would wait: it belongs into the store."""
+        """True if a delivery that is offered now would wait: it belongs into the store."""
         return (
             self.breaker.open
             or (self.recovering is not None and len(self.queue) > RECOVERY_RATE)
@@ -123,7 +123,7 @@ class Destination(Timed, Generic[Q]):
 
     @property
     def takes_heartbeats(self) -> bool:
-        """Whether one more may wait for its turn."""
+        """True if one more may wait for its turn."""
         return self.heartbeats < HEARTBEATS
 
     # Who sends.

@@ -1,4 +1,4 @@
-"""Hosts that never said that they want what is sent to them.
+"""Probation: hosts that have not agreed to get messages yet.
 
 Anybody may subscribe anybody's host, and name any number of paths and ports of it. So until a host
 has accepted a message, it gets few attempts, over all subscriptions of strangers together:
@@ -85,7 +85,7 @@ class Probation:
 
     @property
     def over(self) -> bool:
-        """Whether all attempts were made, and none of them succeeded."""
+        """True if all attempts were made, and none of them succeeded."""
         return self.attempts >= self._limits.in_all and not self._in_flight
 
     @property
@@ -119,8 +119,8 @@ class Probations:
     Args:
         vouches: Whether an owner's word is enough: a trusted peer's.
         exempt: Whether the operator has said of a host that it agrees.
-        by_address: Whether names are counted by their addresses, too: what goes through a proxy has
-            the proxy's.
+        by_address: Whether names are counted by their addresses, too; not behind a proxy, whose
+            address all of them have.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Probations:
         return len(self._hosts)
 
     def has_agreed(self, name: Name) -> bool:
-        """Whether the host at *name* accepted a message, or need not have."""
+        """True if the host at *name* accepted a message, or need not have."""
         scheme, host, port = name
         if scheme == SCHEME or (host, 0) in self._agreed:
             return True
@@ -251,11 +251,11 @@ class Probations:
         return free
 
     def vouches(self, owner: str) -> bool:
-        """Whether the word of *owner* is enough for any host."""
+        """True if the word of *owner* is enough for any host."""
         return self._vouches(owner)
 
     def may_tell(self, name: Name, owner: str, now: float) -> bool:
-        """Whether something else than a message may be sent to *name* for *owner*, now; where it
+        """True if something else than a message may be sent to *name* for *owner*, now; where it
         may because the host has attempts left, it has one less."""
         if self.has_agreed(name) or self._vouches(owner):
             return True

@@ -45,8 +45,8 @@ class AcknowledgementAddresses:
 
     @contextmanager
     def expect(self, create_id: str) -> Iterator["asyncio.Queue[ReliableMessage]"]:
-        """What comes meanwhile for the sequence that has this message id of CreateSequence; one
-        attempt at a time waits for that."""
+        """Collect messages for the sequence that has this message id of CreateSequence; one attempt
+        at a time waits for them."""
         queue = self._waiting[create_id] = asyncio.Queue(WAITING)
         try:
             yield queue
@@ -56,7 +56,7 @@ class AcknowledgementAddresses:
             self._ended.set()
 
     def tell(self, create_id: str, said: ReliableMessage) -> bool:
-        """Tell the attempt that waits what came. Returns whether there is one."""
+        """Hand *said* to the attempt that waits for it. Returns whether one waits."""
         queue = self._waiting.get(create_id)
         if queue is None or queue.full():
             return False
@@ -69,7 +69,7 @@ class AcknowledgementAddresses:
         decides: Callable[[ReliableMessage], bool],
         seconds: float,
     ) -> ReliableMessage | None:
-        """The first of *queue* that *decides*, or is a fault; None: none within *seconds*."""
+        """The first message of *queue* that *decides*, or is a fault; None after *seconds*."""
         try:
             async with asyncio.timeout(0.0 if self._closed else seconds):
                 while True:
@@ -80,8 +80,8 @@ class AcknowledgementAddresses:
             return None
 
     async def close(self, seconds: float) -> None:
-        """Wait, for *seconds* at most, until the attempts that wait now do not any more. None waits
-        after that: nothing comes there while the gateway does not listen."""
+        """Wait, for *seconds* at most, until no attempt of now waits any more. Later attempts do
+        not wait: no message arrives there while the gateway does not listen."""
         waiting = list(self._waiting.items())
         try:
             async with asyncio.timeout(seconds):
@@ -94,6 +94,6 @@ class AcknowledgementAddresses:
 
 
 def decides_on(sequence: OutgoingSequence, number: int, said: ReliableMessage) -> bool:
-    """Whether *said* has the word on message *number*."""
+    """True if *said* decides what became of message *number*."""
     told = [one for one in said.acknowledgements if one.identifier == sequence.identifier]
     return any(one.final or number in one.ranges for one in told)

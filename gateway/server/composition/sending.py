@@ -54,6 +54,7 @@ class Sending:
             intake=base.storage.intake,
             origins=self.delivery.origins,
             traces=self.delivery.dispatchers.scheduler.traces,
+            taps=self.delivery.dispatchers.scheduler.taps,
             reading=self.reading_topics,
             checks=PublicationChecks(
                 registered=self.sources.check,

@@ -66,7 +66,7 @@ class ExistingSubscriptions:
         now: datetime,
     ) -> Subscription | None:
         """Renew the one subscription with this *identity*, and send now what waits for it; None
-        where there is none. It is answered as *subscription* asks for. Who does not own it makes
+        if it is not there. It is answered as *subscription* asks for. Who does not own it makes
         its lease longer, and changes nothing else."""
         entry = self._table.identical(identity)
         if entry is None:
@@ -116,7 +116,7 @@ class ExistingSubscriptions:
 
 
 def _resumable(subscription: Subscription) -> tuple[object, ...]:
-    """What a subscription has in common with the one that it goes on with."""
+    """The parts that must be equal for a subscription to go on with another one."""
     policy = subscription.policy
     return subscription.filter, subscription.consumer, policy.delivery, policy.channel
 

@@ -12,9 +12,15 @@ from mediation.specifications import SPECIFICATIONS
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """*longest* is what strangers get at most, *longest_trusted* what a trusted peer gets who asks
-    for a lease without end where there is none; in *grace* after its end a lease can be renewed,
-    where the specification has that."""
+    """The bounds of leases.
+
+    Attributes:
+        longest: The longest lease of a stranger.
+        longest_trusted: The lease of a trusted peer that asks for an endless one, where the
+            specification has none.
+        grace: The time after its end in which a lease can be renewed, where the specification has
+            that.
+    """
 
     default: timedelta = timedelta(hours=24)
     longest: timedelta = timedelta(hours=24)
@@ -71,7 +77,7 @@ def rules_of(subscription: Subscription) -> LeaseRules:
 
 
 def may_be_renewed(subscription: Subscription, terms: LeaseTerms, now: datetime) -> bool:
-    """Whether the lease of *subscription* is not over, or still in its grace."""
+    """True if the lease of *subscription* is not over, or still in its grace."""
     expires = subscription.lease.expires
     if expires is None or expires > now:
         return True

@@ -1,6 +1,6 @@
 """The life of one subscription: the one place where it begins, changes, is paused and ends.
 
-    begin ---> active <---> paused (what is published passes it by)
+    begin ---> active <---> paused (what is published passes it by, or waits for it)
                   |
                   +-- lease over ---> halted ---> renewed: active again (WS-Notification)
                   |                     |
@@ -28,6 +28,7 @@ from sqlalchemy import Connection
 from adapters import XPathFilterAdapter
 from filters import Reason, Refused
 from gateway.delivery import Dispatchers, Entry, WorkSharing
+from gateway.interning import shared
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox
@@ -62,6 +63,8 @@ class Lifecycle:
     """Begins, changes and ends subscriptions, each in the store first.
 
     Args:
+        hold_while_paused: What is published while a subscription is paused waits for it, unless
+            who pauses it says something else.
         notify_end: Called with each subscription that ends early, to notify its ``EndTo``.
     """
 
@@ -77,6 +80,7 @@ class Lifecycle:
         sequences: SubscriberSequences,
         *,
         terms: LeaseTerms,
+        hold_while_paused: bool,
         notify_end: Callable[[Subscription, End, str], None],
     ) -> None:
         self._store = store
@@ -88,6 +92,7 @@ class Lifecycle:
         self._sharing = sharing
         self._sequences = sequences
         self._terms = terms
+        self._hold_while_paused = hold_while_paused
         self._notify_end = notify_end
         self._clock = ExpiryClock(table)
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -98,7 +103,7 @@ class Lifecycle:
 
     @staticmethod
     def is_over(subscription: Subscription) -> bool:
-        """Whether the lease has ended."""
+        """True if the lease has ended."""
         expires = subscription.lease.expires
         return expires is not None and expires <= datetime.now(UTC)
 
@@ -200,10 +205,23 @@ class Lifecycle:
                 self._dispatchers.resume(entry)
         return changed
 
-    async def set_paused(self, entry: Entry, paused: bool) -> Subscription:
-        """Pause or resume a subscription; doing so twice is no error."""
+    async def set_paused(
+        self, entry: Entry, paused: bool, hold: bool | None = None
+    ) -> Subscription:
+        """Pause or resume a subscription; doing so twice is no error.
+
+        Args:
+            hold: What is published while it is paused waits for it; None: as the setting says.
+
+        Raises:
+            SubscriptionUnknown: It has ended.
+        """
+        held = paused and (self._hold_while_paused if hold is None else hold)
         subscription = await self.change(
-            entry, lambda old: replace(old, policy=replace(old.policy, paused=paused))
+            entry,
+            lambda old: replace(
+                old, policy=shared(replace(old.policy, paused=paused, hold_while_paused=held))
+            ),
         )
         (self._dispatchers.quiet if paused else self._dispatchers.resume)(entry)
         return subscription
@@ -257,7 +275,7 @@ class Lifecycle:
         """The operation that deletes a subscription, and the mailbox that was made for it, and that
         ends its sequences; it is submitted at once."""
         outboxes = self._dispatchers.outboxes(entry)
-        let_go = self._sequences.letting_go(entry.subscription, outboxes)
+        let_go = self._sequences.ending_sequences(entry.subscription, outboxes)
 
         def delete(connection: Connection) -> Deleted:
             let_go(connection)

@@ -27,7 +27,7 @@ class Renewal:
         self._terms = terms
 
     def is_alive(self, entry: Entry, now: datetime) -> bool:
-        """Whether the lease of *entry* is not over, or can still be renewed."""
+        """True if the lease of *entry* is not over, or can still be renewed."""
         return not entry.ended and may_be_renewed(entry.subscription, self._terms, now)
 
     async def renew(

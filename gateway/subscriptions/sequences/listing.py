@@ -39,7 +39,7 @@ def find(connection: Connection, id: str) -> SubscriberSequence | None:
 
 
 def count(connection: Connection) -> int:
-    """How many there are that have not ended."""
+    """Count the sequences that have not ended."""
     query = select(func.count()).select_from(outgoing).where(outgoing.c.ended_at.is_(None))
     return int(connection.execute(query).scalar_one())
 

@@ -1,5 +1,5 @@
 """The JSON administration, ``/api/v1``: the overview, subscriptions, mailboxes, sources, channels,
-links, relays, sequences, dead letters, the spool, destinations, messages and topics."""
+links, relays, sequences, dead letters, the spool, destinations, messages, the tap and topics."""
 
 from fastapi import APIRouter
 
@@ -16,6 +16,7 @@ from gateway.web.api import (
     sources,
     spool,
     subscriptions,
+    tap,
     topics,
 )
 
@@ -35,6 +36,7 @@ for _part in (
     spool,
     destinations,
     messages,
+    tap,
     topics,
 ):
     router.include_router(_part.router)

@@ -1,11 +1,11 @@
-"""``/api/v1/subscriptions``: which there are, how they fare, why, and their end; and new ones of
-consumers of CloudEvents."""
+"""``/api/v1/subscriptions``: which there are, how they fare and why; pausing, renewing and ending
+them; and new ones of consumers of CloudEvents."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.delivery import Entry
 from gateway.http import HttpLimits, client_certificate
@@ -20,7 +20,7 @@ from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.api.subscription_selections import Chosen, Deleted, Listing
 from gateway.web.dependencies import Asking, refuse_when_stopping
-from gateway.web.events.subscriptions import Create, make
+from gateway.web.events.subscriptions import Create, Expires, expiry_of, make
 from gateway.web.validation import JsonRoute
 from gateway.web.views.attempts import AttemptView, attempt_view
 from gateway.web.views.subscriptions import (
@@ -68,6 +68,29 @@ class Asked(BaseModel, extra="forbid"):
     )
 
 
+class Pausing(BaseModel):
+    """How a subscription is paused."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"hold": True}})
+
+    hold: bool | None = Field(
+        None,
+        description="What is published meanwhile waits for it, within the bounds of any backlog, "
+        "and does not pass it by; null: as the setting `hold_while_paused` says.",
+    )
+
+
+class Renewing(BaseModel):
+    """The lease that is wanted."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"expires": "PT2H"}})
+
+    expires: Expires = Field(
+        None,
+        description="Seconds, an xsd:duration or an xsd:dateTime; null leaves it to the gateway.",
+    )
+
+
 class Attempts(BaseModel, extra="forbid"):
     attempts: list[AttemptView] = Field(description="The last 50, the latest first.")
 
@@ -93,12 +116,23 @@ Named = Annotated[Entry, Depends(_named)]
 
 @router.get("")
 async def list_subscriptions(parts: Given, listing: Annotated[Listing, Query()]) -> Page:
-    """Subscriptions in the order of their ids: all, or those of a selection. A page of a selection
-    may be short, or empty, and still have a `next`."""
-    found, following = await parts.management.page(
-        listing.selection(), after=listing.after, limit=listing.limit
-    )
-    return Page(subscriptions=list(map(subscription_view, found)), next=following)
+    """Subscriptions in the order of their ids, or sorted: all, or those of a selection. A page of
+    a selection may be short, or empty, and still have a `next`."""
+    following: str | int | None
+    if listing.sort is None:
+        found, following = await parts.management.page(
+            listing.selection(), after=listing.after, limit=listing.limit
+        )
+    else:
+        found, following = await parts.management.sorted_page(
+            listing.selection(),
+            listing.sort,
+            descending=listing.descending,
+            start=listing.start,
+            limit=listing.limit,
+        )
+    views = [subscription_view(one) for one in found]
+    return Page(subscriptions=views, next=None if following is None else str(following))
 
 
 @router.post("", status_code=201, dependencies=[Depends(refuse_when_stopping)])
@@ -133,9 +167,39 @@ async def delete_subscriptions(parts: Given, chosen: Annotated[Chosen, Query()])
 @router.get("/{id}")
 async def show_subscription(entry: Named, parts: Given) -> SubscriptionView:
     """One subscription, with what became of its deliveries."""
+    return await _view(entry, parts)
+
+
+async def _view(entry: Entry, parts: SubscriptionParts) -> SubscriptionView:
     for report in await parts.reports.of([entry.id]):
         return subscription_view(report)
     raise _not_found()
+
+
+@router.post("/{id}/pause")
+async def pause_subscription(entry: Named, asked: Pausing, parts: Given) -> SubscriptionView:
+    """Pause a subscription, as its subscriber may: nothing is sent until it is resumed. What waits
+    already is kept; what is published meanwhile passes it by, or waits for it with `hold`."""
+    await parts.management.pause(entry, hold=asked.hold)
+    return await _view(entry, parts)
+
+
+@router.post("/{id}/resume")
+async def resume_subscription(entry: Named, parts: Given) -> SubscriptionView:
+    """Resume a subscription: what waits for it is sent, in its order."""
+    await parts.management.resume(entry)
+    return await _view(entry, parts)
+
+
+@router.post("/{id}/renew")
+async def renew_subscription(
+    entry: Named, asked: Renewing, request: Request, parts: Given
+) -> SubscriptionView:
+    """Move the end of a subscription's lease. Its specification says what it may be; a stranger's
+    bounds do not count."""
+    principal = without_limits(parts.asking.principal(request))
+    await parts.management.renew(entry, expiry_of(asked.expires), principal)
+    return await _view(entry, parts)
 
 
 @router.get("/{id}/attempts")

@@ -225,7 +225,7 @@ async def make(
     subscribe = Subscribe(
         consumer,
         filter=_filter(wanted),
-        expires=_expiry(wanted.config.expires),
+        expires=expiry_of(wanted.config.expires),
         data=DataForm(said.data),
         secret=secret,
         delivery=with_assurance(_delivery(said), wanted.config.assurance, sequences=False),
@@ -264,7 +264,7 @@ async def extend_event_subscription(
     if said == shown:
         return now
     _check_unchanged(said, shown)
-    renew = Renew(_expiry(wanted.config.expires))
+    renew = Renew(expiry_of(wanted.config.expires))
     return _view(await _execute(parts, request, renew, Operation.RENEW))
 
 
@@ -398,7 +398,12 @@ def _delivery(said: Sending) -> DeliveryMode:
     return DeliveryMode()
 
 
-def _expiry(said: float | str | None) -> Expiry:
+def expiry_of(said: float | str | None) -> Expiry:
+    """The end of a lease as a request says it: seconds, a duration or an instant.
+
+    Raises:
+        MediationError: It is none of them.
+    """
     if said is None:
         return UNSPECIFIED
     return parse_expiry(f"PT{said:.3f}S" if isinstance(said, float) else said)

@@ -1,47 +1,77 @@
-"""One message, read: its request, of any family, and its context."""
+"""Requests and responses of any family, and a message that was read (`Incoming`)."""
 
-from mediation.model.requests.administration import DeleteSubscriptions, ListSubscriptions
+from dataclasses import dataclass
+
 from mediation.model.requests.context import Context
 from mediation.model.requests.describing import (
     DescribeDevice,
     DescribeEvents,
+    Device,
+    Events,
     GetMetadata,
+    Identified,
     Identify,
+    Metadata,
 )
 from mediation.model.requests.mailboxes import (
     CreateMailbox,
     DestroyMailbox,
+    MailboxMade,
     StoreMessage,
     Take,
     TakeFor,
+    Taken,
 )
 from mediation.model.requests.properties import (
     Destroy,
     GetProperties,
     ModifyProperties,
+    Properties,
     QueryProperties,
+    QueryResult,
     SetTerminationTime,
+    TerminationTime,
 )
 from mediation.model.requests.publishing import (
+    Acknowledged,
+    CurrentMessage,
     DestroyRegistration,
     GetCurrentMessage,
     Publish,
+    Published,
+    PublisherRegistered,
     RegisterPublisher,
 )
-from mediation.model.requests.sequences import RunSequence
-from mediation.model.requests.subscribing import (
+from mediation.model.requests.sequences import RunSequence, SequenceAnswered
+from mediation.model.requests.subscriptions import (
+    DeleteSubscriptions,
     EndOfSubscription,
     GetStatus,
+    ListSubscriptions,
     Pause,
     Renew,
     Resume,
     Subscribe,
+    Subscribed,
     SubscribePulling,
+    SubscriptionsDeleted,
+    SubscriptionsListed,
     Synchronize,
     Unsubscribe,
 )
-from mediation.model.requests.windows_events import AskForSubscriptions, EndOfExchange
+from mediation.model.requests.windows_events import (
+    AskForSubscriptions,
+    EndOfExchange,
+    NoContent,
+    SourceSubscriptions,
+)
 from mediation.model.values import checked_dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An answer that only says that the request was carried out."""
+
 
 Request = (
     Identify
@@ -76,6 +106,29 @@ Request = (
     | RegisterPublisher
     | DestroyRegistration
     | RunSequence
+)
+
+Response = (
+    Subscribed
+    | Done
+    | CurrentMessage
+    | Properties
+    | QueryResult
+    | SubscriptionsListed
+    | SubscriptionsDeleted
+    | TerminationTime
+    | MailboxMade
+    | Taken
+    | Events
+    | Published
+    | PublisherRegistered
+    | Acknowledged
+    | SequenceAnswered
+    | SourceSubscriptions
+    | NoContent
+    | Identified
+    | Metadata
+    | Device
 )
 
 

@@ -1,5 +1,6 @@
-"""Events pulled from a source of WS-Management (DSP0226 1.2, section
-10.2.9.5), and how they are asked for.
+"""The gateway as a client of WS-Management, a sink: the header blocks of its requests to a source,
+the deliveries that it wants (DSP0226 1.2, sections 5.1, 6 and 10.2), and events that it pulls
+(section 10.2.9.5).
 
 ``wsen:Items`` has events bare, or as ``wsman:Event`` with their actions, as a batch has them.
 openwsman has no ``wsen:PullResponse``: it answers with the message of one event. Between two
@@ -13,18 +14,32 @@ from datetime import datetime, timedelta
 
 from lxml import etree
 
-from filters import Reason, Topic
+from filters import Reason, Topic, parse_document
 from mediation import names
-from mediation.eventing.management.publications import MOST_EVENTS, action_of, event_in
+from mediation.eventing.management.publications import (
+    MOST_EVENTS,
+    action_of,
+    channel_topic,
+    event_in,
+)
 from mediation.eventing.management.values import to_give_back
-from mediation.eventing.management.windows import channel_topic
+from mediation.model.delivery_modes import SourceOptions
 from mediation.model.errors import MediationError
 from mediation.model.expiry import format_duration, parse_date_time
+from mediation.model.messages import EndpointReference
 from mediation.model.specification import RequestParts
+from mediation.model.versions import Soap
 from mediation.notification.topics import received_topic
-from mediation.soap.envelopes import Envelope, elements, local_name, text_of
+from mediation.soap.envelopes import Envelope, elements, local_name, text_of, xml_text
 from mediation.soap.payloads import payload_of
 
+MOST_OCTETS = 512 * 1024
+"""Of an answer, and of a delivery."""
+_WSMAN = f'xmlns:wsman="{names.WSMAN}"'
+EARLIEST_BOOKMARK = f"<wsman:Bookmark {_WSMAN}>{names.WSMAN_EARLIEST}</wsman:Bookmark>".encode()
+"""The bookmark behind which a source has all events that it has kept (DSP0226 1.2, section
+10.2.6)."""
+_RESOURCE = f"{{{names.WSMAN}}}ResourceURI"
 ABOUT = f"{{{names.DRAGOMAN_DATA}}}pulled"
 """The block of our own, with an ``event`` for each item."""
 _RESPONSE = f"{{{names.WSEN}}}PullResponse"
@@ -35,6 +50,43 @@ _BOOKMARK = f"{{{names.WSMAN}}}Bookmark"
 _EVENTS = f"{{{names.WSMAN}}}Events"
 _EVENT = f"{{{names.WSMAN}}}Event"
 _DROPPED = f"{{{names.WSMAN}}}DroppedEvents"
+
+
+def request_headers(options: SourceOptions, soap: Soap, to: EndpointReference | None = None) -> str:
+    """Write the header blocks of a request *to* a source, or to the manager of a subscription,
+    whose reference may name the resource by itself."""
+    must = f'xmlns:s="{soap.value}" s:mustUnderstand="{"true" if soap is Soap.V1_2 else "1"}"'
+    blocks = (
+        f"<wsman:MaxEnvelopeSize {_WSMAN}>{MOST_OCTETS}</wsman:MaxEnvelopeSize>"
+        f"<wsman:OperationTimeout {_WSMAN}>{format_duration(options.timeout)}"
+        "</wsman:OperationTimeout>"
+    )
+    if to is not None and _names_resource(to):
+        return blocks
+    uri = xml_text(options.resource)
+    return f"<wsman:ResourceURI {_WSMAN} {must}>{uri}</wsman:ResourceURI>{blocks}"
+
+
+def _names_resource(reference: EndpointReference) -> bool:
+    blocks = (*reference.parameters, *reference.properties)
+    return any(parse_document(block).tag == _RESOURCE for block in blocks)
+
+
+def write_delivery_options(options: SourceOptions | None) -> str:
+    """Write how deliveries are wanted, as content of ``wse:Delivery`` behind ``wse:NotifyTo``."""
+    if options is None or options.heartbeats is None:
+        return ""
+    interval = format_duration(options.heartbeats)
+    return f"<wsman:Heartbeats {_WSMAN}>{interval}</wsman:Heartbeats>"
+
+
+def write_bookmarks(options: SourceOptions | None) -> str:
+    """Write that bookmarks are wanted, and behind which one to go on, as the end of a
+    Subscribe."""
+    if options is None or not options.bookmarks:
+        return ""
+    mark = "" if options.bookmark is None else options.bookmark.decode()
+    return f"{mark}<wsman:SendBookmarks {_WSMAN}/>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +208,7 @@ def _told(event: PulledEvent, told: etree._Element) -> PulledEvent:
 
 
 def _moment(text: str | None) -> datetime | None:
-    """The end of an event's life; one that cannot be read is none."""
+    """The end of an event's life; None if it cannot be read."""
     with suppress(ValueError):
         return None if text is None else parse_date_time(text)
     return None
