@@ -186,6 +186,10 @@ class Administration(Speaker):
         path = f"subscriptions/{_checked(id_, 'subscription')}/attempts"
         return list(_listed(await self._ask("GET", path, of=id_), "attempts", self._url))
 
+    async def send_again(self, id_: str, message: str) -> Record:
+        """Make one delivery once more, in one attempt, and say how that ended."""
+        return await self._change_subscription(id_, "send-again", {"message": message})
+
     async def delete_subscription(self, id_: str) -> None:
         """End a subscription; its subscriber is told, where it asked for that."""
         await self._call("DELETE", f"subscriptions/{_checked(id_, 'subscription')}", of=id_)

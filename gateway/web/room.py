@@ -35,6 +35,7 @@ from gateway.web.catalogue import TopicCatalogue
 from gateway.web.dependencies import Asking
 from gateway.web.events import EventEndpoint, consents, event_routes
 from gateway.web.events import subscriptions as event_subscriptions
+from gateway.web.kept_messages import KeptMessages
 from gateway.web.mailbox_streams import Streams
 from gateway.web.overview import Overviews
 from gateway.web.schemas import schema_routes
@@ -135,6 +136,7 @@ class AdministrationRoom(Room):
         explainer: Explainer,
         overviews: Overviews,
         rates: Rates,
+        kept: KeptMessages,
         *,
         base: str,
     ) -> None:
@@ -155,6 +157,8 @@ class AdministrationRoom(Room):
                     management,
                     explainer,
                     delivery.dispatchers.scheduler.attempts,
+                    delivery.send_again,
+                    kept,
                 )
             ),
             **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),

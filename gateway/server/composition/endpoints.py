@@ -21,6 +21,7 @@ from gateway.soap.registry import Registry
 from gateway.soap.room import SoapRoom, registry_of
 from gateway.web.app import Site
 from gateway.web.catalogue import TopicCatalogue
+from gateway.web.kept_messages import KeptMessages
 from gateway.web.metrics import Metrics
 from gateway.web.overview import Overviews
 from gateway.web.room import AdministrationRoom, EventRoom, JsonMailboxRoom
@@ -108,6 +109,7 @@ class Endpoints:
             subscriptions.explainer(base.settings, base.producer, base.peers.policy, base.sharing),
             self._overviews(base, sending),
             self.rates,
+            KeptMessages(base.store, sending.recent),
             base=base.peers.base,
         )
 
