@@ -11,6 +11,7 @@ from gateway.web.api import (
     mailboxes,
     messages,
     overview,
+    recipients,
     relays,
     sequences,
     sources,
@@ -36,6 +37,7 @@ for _part in (
     spool,
     destinations,
     messages,
+    recipients,
     tap,
     topics,
 ):
