@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gateway.observing.masking import HIDDEN, Mask
 from gateway.observing.recent_messages import Arrival, RecentMessage
@@ -47,8 +47,21 @@ class MessageContent(BaseModel, extra="forbid"):
     understood: UnderstoodView
 
 
-class RecipientView(BaseModel, extra="forbid"):
+_EXAMPLE: dict[str, JsonValue] = {
+    "subscription": "5b1f0c9a3e77",
+    "consumer": "http://line3.plant/recv",
+    "spec": "wsn-1.3",
+    "gets": False,
+    "why": "does not match the message",
+    "details": ["/w:storm[@level > 3]: no: @level is 2"],
+    "sent": None,
+}
+
+
+class RecipientView(BaseModel):
     """What one subscription makes of a message."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _EXAMPLE})
 
     subscription: str
     consumer: str
