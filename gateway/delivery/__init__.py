@@ -1,4 +1,4 @@
-"""Delivery: one ordered, bounded outbox a subscription; what waits lies in the store."""
+"""Delivery: one ordered, bounded outbox a subscription; the backlog lies in the store."""
 
 from gateway.delivery.attempt import Attempts
 from gateway.delivery.conservation import Conservation

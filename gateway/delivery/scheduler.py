@@ -51,7 +51,7 @@ class SendScheduler:
 
     Args:
         attempts: Makes the attempts.
-        probations: What is known of hosts that have not agreed; all have, where it is None.
+        probations: The hosts that have not agreed; None: all have.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class SendScheduler:
         self._destinations: dict[tuple[str, str, int], OutboxDestination] = {}
         self._in_flight: dict[PendingDelivery, asyncio.Task[None] | Posted] = {}
         self._stopping: asyncio.Event | None = None
-        """While a stop waits for what was posted: set when an attempt has ended."""
+        """Set when an attempt has ended, while a stop waits for attempts."""
         self._octets = 0
         self._cut: set[PendingDelivery] = set()
         self._stall_timer = StallTimer(self._tick)
@@ -87,7 +87,7 @@ class SendScheduler:
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         """Numbers of attempts that ended so."""
         self.seconds = {verdict: Histogram(SECONDS) for verdict in Verdict}
-        """What they took."""
+        """The seconds that they took, by verdict."""
         self.answer_time = 0.0
         """Seconds that successful attempts take, on a moving average."""
 
@@ -100,7 +100,7 @@ class SendScheduler:
 
     @property
     def attachments_dropped(self) -> int:
-        """Attachments left out of what was delivered, for want of a packaging that the consumer
+        """Attachments left out of deliveries, for want of a packaging that the consumer
         reads."""
         return self._attempts.attachments_dropped
 

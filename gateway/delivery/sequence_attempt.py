@@ -4,8 +4,8 @@ consumer makes the sequence if need be, and the messages that it acknowledges ar
     number    committed, before anything is sent          an operation of the store, for many
     create    CreateSequence, where there is no sequence  an exchange, and an operation
     send      the message, which asks to be acknowledged  an exchange
-    noted     what it acknowledged                        an operation of `settlement`, for many
-    answered  what it said else                           an operation
+    noted     its acknowledgement                         an operation of `settlement`, for many
+    answered  any other answer                            an operation
 
 Those that wait behind a delivery get their numbers in its operation (`unsaved_numbers`), so they
 follow one another without any. Acknowledgements come back on the connection. A bare 202 is not an
@@ -32,7 +32,7 @@ from gateway.delivery.sequences.acknowledgement_addresses import (
     base_of,
     decides_on,
 )
-from gateway.delivery.sequences.message_numbers import Numbered
+from gateway.delivery.sequences.message_numbers import NumberedDelivery
 from gateway.delivery.sequences.unsaved_numbers import UnsavedNumbers
 from gateway.delivery.verdicts import DELIVERED, NOT_ACKNOWLEDGED, Outcome, Verdict, failed, judge
 from gateway.egress import Answer, FailureKind, Request, SendFailed, Target, Transport
@@ -67,7 +67,7 @@ from mediation.soap.envelopes import http_headers
 T = TypeVar("T")
 
 REFUSED = "The consumer makes no sequence"
-AHEAD = 32
+NUMBERED_AT_ONCE = 32
 """Deliveries that get their numbers in one operation: as many as are in memory for an outbox."""
 CALLED_BACK = 5.0
 """Seconds that an attempt waits for the acknowledgement of a consumer that sends it elsewhere."""
@@ -114,11 +114,11 @@ class SequenceSending:
     async def _send(self, pending: PendingDelivery, request: Request) -> tuple[Outcome, int]:
         outbox = pending.outbox
         share = outbox.owner.share
-        message_id, ahead = request.message_id or "", self._ahead(outbox)
-        place = ahead.take(message_id, time.time())
+        message_id, numbers = request.message_id or "", self._numbers_of(outbox)
+        place = numbers.take(message_id, time.time())
         if place is None:
             expired = pending.message.expires_at <= time.time()
-            place = await self._number(outbox, message_id, ahead, expired=expired)
+            place = await self._number(outbox, message_id, numbers, expired=expired)
         if place.expired:
             return Outcome(Verdict.EXPIRED), 0
         for _ in range(2):
@@ -142,13 +142,17 @@ class SequenceSending:
                 self.messages["unacknowledged"] += 1
                 return failed(error), 0
             ended = outbox.entry.ended  # Then nobody would have it noted later.
-            if said is not None and not ended and ahead.hear(place, said, time.time()):
+            if (
+                said is not None
+                and not ended
+                and numbers.take_acknowledgement(place, said, time.time())
+            ):
                 return self._judge(answer, said, replace(place, delivered=True)), answer.dropped
             given = (place.number, message_id)
-            place = await self._answered(outbox, given, said, place, ahead)
+            place = await self._answered(outbox, given, said, place, numbers)
             if _keeps_silent(answer, said, place):
-                closing = await self._close(sequence, request, ahead)
-                place = await self._answered(outbox, given, closing, place, ahead)
+                closing = await self._close(sequence, request, numbers)
+                place = await self._answered(outbox, given, closing, place, numbers)
             if not place.again:
                 return self._judge(answer, said, place), answer.dropped
         return Outcome(Verdict.RETRY, why=NOT_ACKNOWLEDGED), 0
@@ -199,7 +203,9 @@ class SequenceSending:
         calls_back = is_one_way(target) or self._calls_back(target)
         return base_of(subscription) if calls_back else None
 
-    def _judge(self, answer: Answer, said: ReliableMessage | None, place: Numbered) -> Outcome:
+    def _judge(
+        self, answer: Answer, said: ReliableMessage | None, place: NumberedDelivery
+    ) -> Outcome:
         if place.delivered:
             self.messages["acknowledged"] += 1
             return Outcome(Verdict.DELIVERED, answer.status, answered=True)
@@ -209,12 +215,12 @@ class SequenceSending:
         return _unacknowledged(answer, said)
 
     @staticmethod
-    def _ahead(outbox: Outbox) -> UnsavedNumbers:
-        if outbox.ahead is None:
-            outbox.ahead = UnsavedNumbers(outbox.entry.id, outbox.owner.share.partition)
-        return outbox.ahead
+    def _numbers_of(outbox: Outbox) -> UnsavedNumbers:
+        if outbox.unsaved_numbers is None:
+            outbox.unsaved_numbers = UnsavedNumbers(outbox.entry.id, outbox.owner.share.partition)
+        return outbox.unsaved_numbers
 
-    # What is asked of the store.
+    # Operations of the store.
 
     async def _run(
         self, share: PartitionShare, key: str, work: Callable[[StorageManager, Connection], T]
@@ -226,14 +232,14 @@ class SequenceSending:
         return await self._store.submit(operation, locks=(f"sequence {key}",))
 
     async def _number(
-        self, outbox: Outbox, message_id: str, ahead: UnsavedNumbers, *, expired: bool
-    ) -> Numbered:
+        self, outbox: Outbox, message_id: str, numbers: UnsavedNumbers, *, expired: bool
+    ) -> NumberedDelivery:
         subscription, share = outbox.entry.subscription, outbox.owner.share
-        partition, now, unnoted = share.partition, time.time(), ahead.unnoted()
+        partition, now, unsaved = share.partition, time.time(), numbers.unsaved()
         following, base = _following(outbox), self.base(subscription, outbox.entry.target)
 
-        def work(storage: StorageManager, connection: Connection) -> Numbered:
-            return message_numbers.number(
+        def work(storage: StorageManager, connection: Connection) -> NumberedDelivery:
+            return message_numbers.assign_number(
                 storage,
                 connection,
                 subscription,
@@ -241,14 +247,14 @@ class SequenceSending:
                 message_id,
                 now,
                 following=following,
-                unnoted=unnoted,
+                unsaved=unsaved,
                 base=base,
                 expired=expired,
             )
 
-        place = await self._run(share, ahead.key, work)
+        place = await self._run(share, numbers.key, work)
         if not place.expired:
-            ahead.follow(place)
+            numbers.follow(place)
         return place
 
     async def _answered(
@@ -256,18 +262,18 @@ class SequenceSending:
         outbox: Outbox,
         message: tuple[int, str],
         said: ReliableMessage | None,
-        place: Numbered,
-        ahead: UnsavedNumbers,
-    ) -> Numbered:
+        place: NumberedDelivery,
+        numbers: UnsavedNumbers,
+    ) -> NumberedDelivery:
         """*place* after what the consumer said of it, if it said anything."""
         if said is None or place.sequence is None or said.rm is not place.sequence.wire.rm:
             return place
         subscription, share = outbox.entry.subscription, outbox.owner.share
-        partition, now, unnoted = share.partition, time.time(), ahead.unnoted()
+        partition, now, unsaved = share.partition, time.time(), numbers.unsaved()
         base = self.base(subscription, outbox.entry.target)
 
-        def work(storage: StorageManager, connection: Connection) -> Numbered:
-            return message_numbers.answered(
+        def work(storage: StorageManager, connection: Connection) -> NumberedDelivery:
+            return message_numbers.take_answer(
                 storage,
                 connection,
                 subscription,
@@ -275,19 +281,19 @@ class SequenceSending:
                 message,
                 said,
                 now,
-                unnoted=unnoted,
+                unsaved=unsaved,
                 base=base,
             )
 
-        after = await self._run(share, ahead.key, work)
-        ahead.follow(after)
+        after = await self._run(share, numbers.key, work)
+        numbers.follow(after)
         return after
 
     async def _unsent(
-        self, sequence: OutgoingSequence, place: Numbered, share: PartitionShare
+        self, sequence: OutgoingSequence, place: NumberedDelivery, share: PartitionShare
     ) -> None:
         given = partial(
-            message_numbers.unsent, key=sequence.key, given=place.number, now=time.time()
+            message_numbers.record_unsent, key=sequence.key, given=place.number, now=time.time()
         )
         await self._run(share, sequence.key, lambda storage, _: given(storage))
 
@@ -307,18 +313,18 @@ class SequenceSending:
         opened = await self._run(
             share,
             sequence.key,
-            lambda storage, _: message_numbers.opened(storage, sequence, response, now),
+            lambda storage, _: message_numbers.record_opened(storage, sequence, response, now),
         )
         if opened is None or opened.identifier is None or opened.ended_at is not None:
             return _broken(opened.failure if opened is not None and opened.failure else "")
         return opened
 
     async def _close(
-        self, sequence: OutgoingSequence, like: Request, ahead: UnsavedNumbers
+        self, sequence: OutgoingSequence, like: Request, numbers: UnsavedNumbers
     ) -> ReliableMessage | None:
-        """Close a sequence, to hear the consumer's last word on what it has; None: it says none."""
+        """Close a sequence, to hear what the consumer has, for the last time; None: no answer."""
         wire, identifier = sequence.wire, sequence.identifier or ""
-        body = CloseSequence(identifier, ahead.highest_sent(sequence))
+        body = CloseSequence(identifier, numbers.highest_sent(sequence))
         action, envelope = write_message(
             wire,
             body,
@@ -408,11 +414,11 @@ def _is_last_word(said: ReliableMessage) -> bool:
 
 
 def _following(outbox: Outbox) -> list[str]:
-    """The message ids of what is sent next."""
+    """The message ids of the deliveries that are sent next."""
     recipient, id_ = outbox.entry.recipient, outbox.entry.id
     return [
         delivery_id(one.message.as_seen_by(recipient).notification, id_)
-        for one in outbox.upcoming(AHEAD - 1, time.time())
+        for one in outbox.upcoming(NUMBERED_AT_ONCE - 1, time.time())
     ]
 
 
@@ -422,7 +428,7 @@ def _own(like: Request, wire: Wire, action: str, envelope: bytes) -> Request:
     return Request(like.target, envelope, headers, soap=wire.soap, admit=like.admit)
 
 
-def _keeps_silent(answer: Answer, said: ReliableMessage | None, place: Numbered) -> bool:
+def _keeps_silent(answer: Answer, said: ReliableMessage | None, place: NumberedDelivery) -> bool:
     """True if the consumer took a message that it may have had before, and does not say whether it
     has it, though it is asked. So does gSOAP, whose first answer was lost."""
     if place.delivered or place.broken or place.again or place.sequence is None:

@@ -63,7 +63,7 @@ class DeliveryStatus:
     on_probation: bool = False
     """Its host never accepted a message: it gets few."""
     black_listed_until: float | None = None
-    """Until then nothing is sent after time-outs, and what comes is a dead letter."""
+    """Until then nothing is sent after time-outs, and each message is a dead letter."""
 
 
 def status_of(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import pydantic_settings
 from pydantic import (
@@ -39,7 +39,7 @@ from gateway.egress.mail import MailSettings
 from gateway.egress.plugins import PluggedScheme
 from gateway.mailboxes.quotas import MailboxQuotas
 from gateway.model.mailboxes import MailboxBounds
-from gateway.security.networks import one_host
+from gateway.security.networks import one_host, one_origin
 from gateway.settings.amqp_copies import AmqpCopies
 from gateway.settings.tables import (
     ChannelRow,
@@ -153,6 +153,13 @@ class Settings(BaseSettings):
     admin_host: Annotated[str, AfterValidator(one_host)] | None = None
     """The address of the administration; see `admin`."""
     admin_port: int | None = Field(None, ge=0, le=65535)
+    console: Literal["off", "read", "full"] = "full"
+    console_frame_ancestors: Annotated[
+        tuple[Annotated[str, AfterValidator(one_origin)], ...],
+        NoDecode,
+        BeforeValidator(read_words),
+    ] = ()
+    """Origins whose pages may show the console in a frame."""
     soap_tcp_port: int | None = Field(None, ge=0, le=65535)
     """The ports of SOAP.TCP, in the clear and over TLS; without one it is not offered."""
     soap_tcps_port: int | None = Field(None, ge=0, le=65535)

@@ -97,7 +97,7 @@ class Explainer:
         topics: Those that were published on.
         policy: Which addresses may be sent to.
         producer: Returns the documents of the producer that views name, as they are now.
-        proxied: Whether a proxy sends what goes out, and resolves names.
+        proxied: Whether a proxy sends messages on, and resolves names.
         delivered_by: Says which replica this one is, and the partitions that it holds; None where
             nothing is shared.
     """

@@ -91,7 +91,7 @@ class SubscriptionSelector:
         return Found(tuple(found), ids[look_at - 1] if len(ids) > look_at else None)
 
     def _test(self, selection: SubscriptionSelection) -> Callable[[Entry], bool]:
-        """The condition that *selection* is, what is quick to ask first."""
+        """The test that *selection* means; quick questions are asked first."""
         consumer = _like(selection.consumer) if selection.consumer is not None else None
         covers = _Covering(selection)
 
@@ -167,7 +167,7 @@ class SubscriptionReport:
 
 
 class SubscriptionReports:
-    """Puts reports together from the store and from what is in memory."""
+    """Puts reports together from the store and from memory."""
 
     def __init__(self, store: Store, table: SubscriptionTable, dispatchers: Dispatchers) -> None:
         self._store = store

@@ -60,6 +60,7 @@ async def build(settings: Settings, listening: Listening) -> Application:
         endpoints.events,
         endpoints.json_mailboxes,
         endpoints.administration,
+        *([endpoints.console] if endpoints.console else ()),
         endpoints.soap,
     ]
     serving = serving_of(base, endpoints, rooms)

@@ -22,6 +22,7 @@ from gateway.soap.registry import Registry
 from gateway.soap.room import SoapRoom, registry_of
 from gateway.web.app import Site
 from gateway.web.catalogue import TopicCatalogue
+from gateway.web.console.room import ConsoleRoom
 from gateway.web.kept_messages import KeptMessages
 from gateway.web.metrics import Metrics
 from gateway.web.overview import Overviews
@@ -123,6 +124,9 @@ class Endpoints:
             ),
             base=base.peers.base,
         )
+        self.console: Room | None = None
+        if settings.console != "off":
+            self.console = ConsoleRoom(settings.console, settings.console_frame_ancestors)
 
     def _overviews(self, base: Foundation, sending: Sending) -> Overviews:
         return Overviews(

@@ -67,7 +67,7 @@ class Agreed:
             Refused: The consumer gave the identifier of another sequence.
         """
         keep = partial(
-            message_numbers.made,
+            message_numbers.record_created,
             subscription=self.subscription,
             create_id=self.create_id,
             response=self.response,
@@ -149,7 +149,7 @@ class SubscriberSequences:
         like = handshake(target, self._probations.gate_for(target.destination, owner, clock))
         create_id = message_urn()
         base = self._sending.base(subscription, target)
-        acks_to = message_numbers.acks_to(wire, create_id, base)
+        acks_to = message_numbers.acknowledgement_address(wire, create_id, base)
         creating = self._sending.create(wire, subscription.consumer, create_id, like, acks_to)
         try:
             async with asyncio.timeout(PATIENCE):
@@ -194,24 +194,25 @@ class SubscriberSequences:
     # The end.
 
     @staticmethod
-    def letting_go(
+    def ending_sequences(
         subscription: Subscription, outboxes: Iterable[Outbox]
     ) -> Callable[[Connection], None]:
         """Ends the sequences of a subscription, in the operation that deletes it; see `wake`.
         That has to be submitted at once: what its *outboxes* were given ahead is taken back."""
         if not subscription.policy.delivery.reliable:
             return lambda _: None
-        unnoted = {
-            outbox.ahead.key: known
+        unsaved = {
+            outbox.unsaved_numbers.key: known
             for outbox in outboxes
-            if outbox.ahead is not None and (known := outbox.ahead.let_go()) is not None
+            if outbox.unsaved_numbers is not None
+            and (known := outbox.unsaved_numbers.stop()) is not None
         }
 
         def let_go(connection: Connection) -> None:
             now = time.time()
 
             def work(storage: StorageManager) -> None:
-                endings.let_go(storage, connection, subscription.id, now, unnoted)
+                endings.end_sequences(storage, connection, subscription.id, now, unsaved)
 
             run_joined(connection, work)
 
@@ -288,7 +289,7 @@ class SubscriberSequences:
         if said is None and not 200 <= answer.status < 300:
             return
         now = time.time()
-        await self._run(key, lambda storage: endings.came_back(storage, outgoing, said, now))
+        await self._run(key, lambda storage: endings.take_answer(storage, outgoing, said, now))
 
     async def _run(self, key: str, work: Callable[[StorageManager], T]) -> T:
         locks = (f"sequence {key}",)

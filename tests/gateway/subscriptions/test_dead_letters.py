@@ -230,13 +230,13 @@ async def test_a_backlog_that_overflows_is_in_nobodys_way(
     port = server.sockets[0].getsockname()[1]
     async with server, running(tmp_path, adapter="embedded:") as run, Consumers() as consumer:
         [dispatcher] = run.gateway.dispatchers.by_partition.values()
-        dispatcher._backlog._most_octets = 300_000
+        dispatcher.backlog._most_octets = 300_000
         for number in range(60):
             url = f"http://127.0.0.1:{port}/{number}"
             await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
         url = consumer.fresh()
         await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url))
-        outboxes = dispatcher._outboxes
+        outboxes = dispatcher.outboxes
         for number in range(20):
             await run.publish(f"<a>{'x' * 100_000}</a>")
             await consumer.next(url)
@@ -244,7 +244,7 @@ async def test_a_backlog_that_overflows_is_in_nobodys_way(
                 await run.until(lambda: sum(bool(one.held) for one in outboxes.values()) == 60)
         await run.publish("<small/>")
         last = await consumer.next(url)
-        law = await dispatcher.conservation()
+        law = await run.gateway.dispatchers.conservation()
         assert b"<small" in last.body
         assert 0 < law.totals.dead < 60 * 17
         run.stop.set()

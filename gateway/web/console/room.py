@@ -1,0 +1,57 @@
+"""The room of the console."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from gateway.rooms import Room
+from gateway.routes import BoundRouter, Routes
+from gateway.security.principals import Right
+from gateway.web.console import pages
+from gateway.web.console.rendering import FOLDER, Rendering
+
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+class ConsoleRoom(Room):
+    """Pages for operators.
+
+    Args:
+        mode: ``full``, or ``read`` for a console without buttons.
+        frame_ancestors: Origins whose pages may have the console in a frame.
+    """
+
+    def __init__(self, mode: Literal["read", "full"], frame_ancestors: Sequence[str] = ()) -> None:
+        acts = mode == "full"
+        headers = headers_of_pages(frame_ancestors)
+        self._given = pages.CONSOLE.of(pages.Console(Rendering(acts=acts, headers=headers), acts))
+
+    def administration_routes(self) -> Routes:
+        yield Route("/console/static/{name}", _static_file, include_in_schema=False)
+        yield BoundRouter(pages.router, self._given, Right.OPERATE, reading=Right.READ)
+
+
+def headers_of_pages(frame_ancestors: Sequence[str]) -> dict[str, str]:
+    """The headers of every page: nothing comes from elsewhere, and no address leaks."""
+    framed = " ".join(frame_ancestors) or "'none'"
+    headers = {
+        "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+        "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+        f"frame-ancestors {framed}",
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "same-origin",
+        "cache-control": "no-store",
+    }
+    return headers if frame_ancestors else headers | {"x-frame-options": "DENY"}
+
+
+async def _static_file(request: Request) -> Response:
+    name = request.path_params["name"]
+    path = FOLDER / "static" / name
+    if "/" in name or path.suffix not in _TYPES or not path.is_file():
+        return Response("There is no such file.", 404, media_type="text/plain")
+    headers = {"x-content-type-options": "nosniff", "cache-control": "max-age=3600"}
+    return FileResponse(path, media_type=_TYPES[path.suffix], headers=headers)
