@@ -112,7 +112,7 @@ def _taken(make: Callable[[], Exchange]) -> Exchange:
 
 
 def _is_plain(message: ReliableMessage) -> bool:
-    """Whether a message of a sequence carries nothing for any other sequence."""
+    """Return whether a message of a sequence carries nothing for any other sequence."""
     if message.acknowledgements or message.refusals or isinstance(message.fault, RmFault):
         return False
     if message.body is not None or message.makes_connection:

@@ -26,7 +26,7 @@ class Turn:
     """Messages that are this gateway's to publish, in order.
 
     Attributes:
-        leased_until: What tells this lease from others.
+        leased_until: The end of this lease, which tells it from others.
         delivered: The number of the last message before them.
         publish_until: Nothing of it is begun to be published later.
     """
@@ -69,7 +69,7 @@ def lease(step: Step, identifier: str, seconds: float = LEASE) -> Turn | None:
 
 
 def is_busy(step: Step, identifier: str) -> bool:
-    """Whether something waits that could be published: nothing hinders it but time."""
+    """Return whether messages wait that could be published: nothing but time hinders it."""
     buffer = step.tx.invoker.find(identifier)
     if buffer is None or not buffer.count or buffer.held:
         return False
@@ -79,7 +79,7 @@ def is_busy(step: Step, identifier: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a sequence is.
+    """The progress of a sequence.
 
     Attributes:
         delivered: The number of the last message that is published.

@@ -44,7 +44,7 @@ class PublishInSequence(Publish):
 
 
 def parts_of(incoming: Incoming) -> ReliableMessage | None:
-    """What *incoming* says of sequences."""
+    """The header blocks of reliable messaging in *incoming*."""
     said = incoming.context.reliable
     return said if isinstance(said, ReliableMessage) else None
 
@@ -119,8 +119,8 @@ class SequenceOperations:
 
 
 def _set_aside(request: Publish, identifier: str, number: int) -> tuple[SetAside, ...]:
-    """What is set aside of message *number* of a sequence, with the same ids each time that it
-    comes."""
+    """The notifications set aside of message *number* of a sequence, with the same ids each time
+    that the message comes."""
     if not request.set_aside:
         return ()
     kept = [one.notification for one in request.set_aside]

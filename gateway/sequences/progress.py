@@ -17,10 +17,10 @@ class PublishingProgress:
 
     Attributes:
         published: The highest number that the messaging system is known to have.
-        delivered: The highest one of which that is committed, too.
-        sequence: As it was committed last.
-        work: What publishes its messages now.
-        turn: What is leased for that to publish next.
+        delivered: The highest number of which that is committed, too.
+        sequence: The sequence as it was committed last.
+        work: The task that publishes its messages now.
+        turn: The messages that are leased for that task to publish next.
     """
 
     __slots__ = ("_waiting", "delivered", "published", "sequence", "turn", "work")
@@ -38,7 +38,7 @@ class PublishingProgress:
         return self.work is not None and not self.work.done()
 
     def next_turn(self) -> Turn | None:
-        """What is leased; it is not told again."""
+        """Take the messages that are leased; they are returned once."""
         turn, self.turn = self.turn, None
         return turn
 
@@ -92,5 +92,5 @@ class ProgressBySequence:
         return self._tails.get(identifier)
 
     def working(self) -> list["asyncio.Task[None]"]:
-        """What is under way."""
+        """The tasks under way."""
         return [tail.work for tail in self._tails.values() if tail.work and not tail.work.done()]

@@ -29,7 +29,7 @@ _PASSING = frozenset({Reason.UNAVAILABLE, Reason.RATE, Reason.INTERNAL})
 
 
 def passes(reason: Reason) -> bool:
-    """Whether what was refused for *reason* may be taken when it comes again."""
+    """Return whether messages that were refused for *reason* may be taken when they come again."""
     return reason in _PASSING
 
 
@@ -40,10 +40,10 @@ class Turns:
         publish: Publishes events; they are durable when it returns.
         woken: Set when a worker has to look what is due.
         lease_seconds: For which what is next is this gateway's.
-        at_work: How many sequences are published before workers look for no more.
+        at_work: The number of sequences being published above which workers look for no more.
 
     Attributes:
-        messages: What became of messages in sequences.
+        messages: The numbers of messages in sequences, by outcome.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class Turns:
 
     @property
     def has_place(self) -> bool:
-        """Whether workers may start more."""
+        """Return whether workers may start more."""
         return len(self._tasks) < self._at_work
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         if not self.has_place:
-            self._woken.set()  # What found no place is due.
+            self._woken.set()  # A sequence that found no place is due.
         self._tasks.discard(task)
 
     async def settle(self, identifier: str, seconds: float) -> None:
@@ -157,7 +157,7 @@ class Turns:
     async def _publish_each(
         self, tail: PublishingProgress, turn: Turn, waiting: Sequence[InvokerMessage]
     ) -> int:
-        """One of them is refused for good: publish each by itself, and leave that one out."""
+        """Publish each message by itself, and leave out the one that is refused for good."""
         done = len(turn.messages) - len(waiting)
         for message in waiting:
             if self._is_late(turn):
@@ -191,7 +191,8 @@ class Turns:
             tail.published = max(tail.published, message.number)
 
     def _is_late(self, turn: Turn) -> bool:
-        """Whether so little is left of the lease that another gateway could publish the same."""
+        """Return whether so little is left of the lease that another gateway could publish the
+        same."""
         late = time.time() > turn.publish_until
         if late:
             self._woken.set()

@@ -66,7 +66,7 @@ def claim(
             notification=notification,
             kind=kind,
             at=now,
-            # What is counted by the minute is known for a minute at least.
+            # Claims are counted by the minute, so that each is known for a minute at least.
             expires=expires if most is None else max(expires, now + 60.0),
         )
     )
@@ -131,7 +131,8 @@ _THERE = text(
 
 
 def _is_full(connection: Connection, sender: str, kind: str, limits: AdvertisementLimits) -> bool:
-    """Whether as many of *kind* are remembered as may be, of *sender* or of all."""
+    """Return whether *sender*, or all senders, have as many claims of *kind* as may be
+    remembered."""
     columns = discovery_claims.c
     query = select(columns.sender, columns[_counter(kind)].label("number"))
     found = connection.execute(query.where(or_(columns.sender == sender, columns.sender == ALL)))

@@ -82,7 +82,7 @@ async def answered_in_time(
         raise
     finally:
         caller.answered()
-        del answer, task, work  # Else what is raised, and this frame, would keep one another.
+        del answer, task, work  # Else the exception and this frame would keep one another.
 
 
 async def _finish(

@@ -18,7 +18,7 @@ from mediation.packaging.records import decode
 
 
 class HeldRow(NamedTuple):
-    """One delivery that waits. Times are POSIX seconds."""
+    """One waiting delivery. Times are POSIX seconds."""
 
     subscription: str
     position: int
@@ -246,7 +246,7 @@ def last_position(connection: Connection) -> int:
 def next_due(
     connection: Connection, subscription: str, *, partition: int | None = None
 ) -> float | None:
-    """When the first of the deliveries that wait for *subscription* is due, in *partition* or in
+    """When the first of the waiting deliveries of *subscription* is due, in *partition* or in
     all."""
     return connection.execute(
         select(func.min(held.c.due)).where(
@@ -322,7 +322,7 @@ def drop(connection: Connection, subscription: str, *, expired: bool) -> bool:
         chosen += 1
     if chosen:
         positions = [str(row.position) for row in rows[:chosen]]
-        # What another replica has removed meanwhile is not counted again.
+        # Rows that another replica removed meanwhile are not counted again.
         gone = rows_for_each(connection, _DROP, positions, subscription=subscription)
         sweep(connection, (row.message for row in gone))
         change = Totals(expired=len(gone)) if expired else Totals(cancelled=len(gone))

@@ -66,11 +66,12 @@ _LOCK = text("SELECT 1 FROM messages WHERE number = ANY(:numbers) ORDER BY numbe
 
 
 def sweep(connection: Connection, numbers: Iterable[int]) -> None:
-    """Remove those messages that nobody needs any more."""
+    """Remove those of the messages with these *numbers* that nothing refers to."""
     rows = [(number,) for number in sorted(set(numbers))]
     if rows:
         if connection.dialect.name == "postgresql":
-            # Whoever is just about to need one of them does so before it is looked at.
+            # FOR UPDATE: a transaction that is about to refer to one of them commits before its
+            # references are counted.
             connection.execute(_LOCK, {"numbers": [number for (number,) in rows]})
         write_many(connection, _SWEEP, rows)
 

@@ -56,7 +56,7 @@ def note(connection: Connection, delivered: Mapping[int, int]) -> None:
 
 
 def load(connection: Connection) -> dict[int, int]:
-    """What was delivered of each block that is not done with."""
+    """Load the delivered numbers of each block that is not finished."""
     return {
         int(row.block): int.from_bytes(bytes(row.delivered), "big")
         for row in connection.execute(select(seal_blocks))

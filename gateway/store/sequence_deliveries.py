@@ -33,12 +33,12 @@ def add(connection: Connection, subscription: str, message_ids: Iterable[str]) -
 
 
 def is_known(connection: Connection, subscription: str, message_id: str) -> bool:
-    """Whether the delivery with *message_id* was acknowledged."""
+    """Return whether the delivery with *message_id* was acknowledged."""
     return bool(known(connection, subscription, (message_id,)))
 
 
 def known(connection: Connection, subscription: str, message_ids: Iterable[str]) -> set[str]:
-    """Those of *message_ids* whose deliveries were acknowledged."""
+    """The *message_ids* whose deliveries were acknowledged."""
     asked = {_short(message_id): message_id for message_id in message_ids}
     columns = sequence_deliveries.c
     query = select(columns.delivery).where(

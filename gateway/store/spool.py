@@ -47,7 +47,7 @@ class SpoolSize:
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """One message that waits. ``retried``: an operator has had it tried again."""
+    """One waiting message. ``retried``: an operator has had it tried again."""
 
     number: int
     topic: str
@@ -96,7 +96,7 @@ def put(
     """Add *notifications*, but for those that wait here already, behind what there is.
 
     Args:
-        messages: How many may lie in the spool, and how many ``octets``.
+        messages: The most messages in the spool, and the most bytes (``octets``).
 
     Returns:
         How many were added, by topic. None where there is no room for all: then none was.
@@ -124,7 +124,7 @@ def put_aside(
     stays as it is. At most half of the room is for it: the oldest make way.
 
     Args:
-        messages: How many may lie in the spool, and how many ``octets``.
+        messages: The most messages in the spool, and the most bytes (``octets``).
 
     Returns:
         How many made way.
@@ -180,7 +180,7 @@ def _make_way(connection: Connection, messages: int, octets: int) -> int:
 
 
 def waits(connection: Connection, topics: Collection[str]) -> bool:
-    """Whether a message of one of *topics* waits here."""
+    """Return whether a message of one of *topics* waits in the spool."""
     found = select(spool.c.number).where(spool.c.topic.in_(topics), spool.c.refused.is_(None))
     return connection.execute(found.limit(1)).first() is not None
 

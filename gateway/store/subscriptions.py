@@ -39,7 +39,7 @@ def insert(connection: Connection, subscription: Subscription, identity: str | N
 
 
 def identified(connection: Connection, identity: str) -> Subscription | None:
-    """The one subscription with this *identity*."""
+    """Find the one subscription with this *identity*."""
     query = select(subscriptions).where(subscriptions.c.identity == identity)
     found = connection.execute(query).first()
     return None if found is None else _read(found._mapping)
@@ -71,8 +71,8 @@ _MUTABLE = ("policy", "expires", "as_duration")
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """Whether a subscription was still ``there``; and whether something is ``left`` of what waited
-    for it, for `held.drop`."""
+    """The result of a deletion: whether the subscription was still ``there``, and whether some of
+    its waiting deliveries are ``left`` for `held.drop`."""
 
     there: bool
     left: bool = False
@@ -116,7 +116,7 @@ def learn(connection: Connection, known: int | None) -> Learnt:
             there = load(connection, changes.keys) if changes.keys else []
             gone = set(changes.keys) - {one.key for one in there}
             return Learnt(changes.version, there, sorted(gone), changes.added)
-    version = replicas.version(connection)  # Before: what changes meanwhile is learnt twice.
+    version = replicas.version(connection)  # Read first: changes during the load are learnt twice.
     return Learnt(version, load(connection), [], (), all=True)
 
 
@@ -215,8 +215,8 @@ def _read_delivery(values: Any) -> DeliveryMode:
 
 
 def _write_calling(calling: Calling | None) -> dict[str, object]:
-    """How a consumer is called as a part of the policy; nothing for one that did not ask for it by
-    a call."""
+    """The part of the policy that says how a consumer is called; empty for one that asked by no
+    call."""
     return {} if calling is None else {"calling": asdict(calling)}
 
 

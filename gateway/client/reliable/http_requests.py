@@ -1,4 +1,4 @@
-"""What comes over HTTP, without any server: octets in, a status, headers and octets out."""
+"""Take messages over HTTP without any server: bytes in; a status, headers and bytes out."""
 
 import asyncio
 import contextlib

@@ -59,7 +59,7 @@ async def listening(
 
 async def _take(request: web.Request, intake: Intake) -> HttpReply:
     content_type = request.headers.get("Content-Type", "")
-    refusal = unreadable(content_type)  # What is compressed is opened, within bounds, by aiohttp.
+    refusal = unreadable(content_type)  # aiohttp opens compressed bodies, within bounds.
     if refusal is not None:
         return refusal
     try:

@@ -155,8 +155,8 @@ class DatabaseTransaction:
 
     @property
     def connection(self) -> Any:
-        """What an application changes through it is committed together with the messages. In a
-        `savepoint` it is asked for anew: what was given before knows nothing of that."""
+        """The connection on which an application changes its own tables in this transaction. In a
+        `savepoint` it has to be asked for anew: one given before knows nothing of that."""
         self._work.will_write()
         return self._connection
 
@@ -218,7 +218,7 @@ class DatabaseTransaction:
             self._sessions = before
 
     def _begin_nested(self) -> NestedTransaction:
-        # What is not written yet may be written in it: after a rollback it is as before.
+        # Changes that are not written yet may be written within it; a rollback restores them.
         flush = self._connection.info.pop(FLUSH)
         try:
             return self._connection.begin_nested()

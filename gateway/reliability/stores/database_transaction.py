@@ -1,4 +1,4 @@
-"""One transaction of a database: its statements, what it has locked, what it would undo."""
+"""One transaction of a database: its statements, its locks, and how to undo its changes."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -41,7 +41,7 @@ class Work:
         self._undo: list[tuple[dict[Any, Any], Any, Any]] | None = None
         self._before_write: Callable[[], None] | None = None
         self._changes: list[array_statements.Change] | None = None
-        """What a flush gathers."""
+        """The changes that a flush gathers."""
 
     def execute(
         self, statement: Executable, values: Values | Sequence[Values] | None = None

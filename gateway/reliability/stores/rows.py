@@ -1,4 +1,4 @@
-"""What the managers of all kinds of a database do alike: `Manager`."""
+"""`Manager`: base of the managers of all kinds of records in a database."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -42,11 +42,11 @@ class Manager(Generic[R]):
         self._work = work
         work.flushes.append(self.flush)
         self._there: dict[str, bool] = {}
-        """Of what is locked, whether it has a row."""
+        """Whether a locked object has a row."""
         self._records: dict[str, R | None] = {}
-        """Of what is locked, what it is: nobody else changes it."""
+        """The records of locked objects, which no other transaction can change."""
         self._changed: dict[str, R] = {}
-        """What rows have that are not written yet."""
+        """Records that are not written yet."""
 
     def _find(self, key: str, *, wait: bool = True) -> R | None:
         self._work.check_open()

@@ -79,5 +79,5 @@ def _migrate(connection: Connection, revision: str) -> None:
 
 @functools.cache
 def revisions() -> tuple[str, ...]:
-    """All that there are, the newest last: a file's name begins with its revision."""
+    """All revisions, the newest last: a file's name begins with its revision."""
     return tuple(sorted(path.name[:4] for path in (_FOLDER / "versions").glob("[0-9]*_*.py")))

@@ -132,12 +132,23 @@ Named = Annotated[Entry, Depends(_named)]
 
 @router.get("")
 async def list_subscriptions(parts: Given, listing: Annotated[Listing, Query()]) -> Page:
-    """Subscriptions in the order of their ids: all, or those of a selection. A page of a selection
-    may be short, or empty, and still have a `next`."""
-    found, following = await parts.management.page(
-        listing.selection(), after=listing.after, limit=listing.limit
-    )
-    return Page(subscriptions=list(map(subscription_view, found)), next=following)
+    """Subscriptions in the order of their ids, or sorted: all, or those of a selection. A page of
+    a selection may be short, or empty, and still have a `next`."""
+    following: str | int | None
+    if listing.sort is None:
+        found, following = await parts.management.page(
+            listing.selection(), after=listing.after, limit=listing.limit
+        )
+    else:
+        found, following = await parts.management.sorted_page(
+            listing.selection(),
+            listing.sort,
+            descending=listing.descending,
+            start=listing.start,
+            limit=listing.limit,
+        )
+    views = [subscription_view(one) for one in found]
+    return Page(subscriptions=views, next=None if following is None else str(following))
 
 
 @router.post("", status_code=201, dependencies=[Depends(refuse_when_stopping)])

@@ -150,6 +150,7 @@ async def list_rows(name: str, request: Request, console: Given) -> Response:
         rows=answer.value[table.rows],
         query=query,
         address=urlencode(query, doseq=True),
+        orders=_orders(table, query),
         json=f"{ROOT}/{table.name}?{urlencode(query, doseq=True)}",
         more=None
         if following is None
@@ -309,9 +310,28 @@ def _table(name: str) -> Table:
 
 
 def _narrowed(table: Table, request: Request) -> dict[str, list[str]]:
-    """What the address says to narrow the list by."""
-    given = {one.name: request.query_params.getlist(one.name) for one in table.narrowings}
+    """What the address says to narrow the list by, and to sort it by."""
+    names = [one.name for one in table.narrowings]
+    if any(column.sort for column in table.columns):
+        names += ["sort", "descending"]
+    given = {name: request.query_params.getlist(name) for name in names}
     return {name: kept for name, all_ in given.items() if (kept := [one for one in all_ if one])}
+
+
+def _orders(table: Table, query: Mapping[str, list[str]]) -> dict[str, tuple[str, str]]:
+    """To each order the address of the list in it, and how the list is sorted by it now: that
+    again is the other way round."""
+    orders = {}
+    for name in filter(None, (column.sort for column in table.columns)):
+        now = "none"
+        if query.get("sort") == [name]:
+            now = "descending" if query.get("descending") == ["true"] else "ascending"
+        asked: dict[str, object] = {**query, "sort": name}
+        asked.pop("descending", None)
+        if now == "ascending":
+            asked["descending"] = "true"
+        orders[name] = urlencode(asked, doseq=True), now
+    return orders
 
 
 def _after(request: Request) -> dict[str, str]:

@@ -30,12 +30,14 @@ class Column:
 
     Attributes:
         page: The page that a value leads to, by the beginning of its address.
+        sort: What the administration calls the order by this column; empty where it has none.
     """
 
     title: str
     field: str
     kind: Kind = Kind.TEXT
     page: str = ""
+    sort: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +125,18 @@ SUBSCRIPTIONS = Table(
     "subscription",
     "subscriptions",
     (
-        Column("State", "state", Kind.STATE),
-        Column("Consumer", "consumer", Kind.CODE),
-        Column("Topics", "topics", Kind.CODE),
-        Column("Dialect", "spec"),
+        Column("State", "state", Kind.STATE, sort="state"),
+        Column("Consumer", "consumer", Kind.CODE, sort="consumer"),
+        Column("Topics", "topics", Kind.CODE, sort="topic"),
+        Column("Dialect", "spec", sort="spec"),
         Column("Delivered", "counts.delivered", Kind.NUMBER),
         Column("Waiting", "counts.waiting", Kind.NUMBER),
         Column("Dead", "counts.dead", Kind.NUMBER),
         Column("Last error", "delivery.last_error"),
         Column("Next attempt", "delivery.next_attempt", Kind.TIME),
-        Column("Expires", "expires", Kind.TIME),
-        Column("Owner", "owner", Kind.CODE),
+        Column("Created", "created", Kind.TIME, sort="created"),
+        Column("Expires", "expires", Kind.TIME, sort="expires"),
+        Column("Owner", "owner", Kind.CODE, sort="owner"),
     ),
     "Nobody subscribes yet. `dragoman listen` makes a subscription, and shows what arrives.",
     narrowings=(

@@ -247,6 +247,33 @@ async def test_a_list_goes_on_where_a_page_ends(tmp_path: Path) -> None:
         assert rows[0][1] == "Consumer" and len(rows) == 231
 
 
+async def test_a_list_is_sorted_by_its_columns(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        for number in (3, 1, 2, 5, 4):
+            await subscribe(run, f"{NOBODY}/{number}")
+        await subscribe(run, f"{NOBODY}/2")
+
+        async def consumers(query: str) -> list[str]:
+            page = html.fromstring((await get(run, f"/subscriptions?{query}")).body)
+            cells: Any = page.xpath("//td[@data-title='Consumer']")
+            return ["".join(cell.itertext())[-1:] for cell in cells]
+
+        assert "".join(await consumers("sort=consumer")) == "122345"
+        assert "".join(await consumers("sort=consumer&descending=true")) == "543221"
+        assert "".join(await consumers("sort=created&consumer=*[0-9]")) == ""
+        assert "".join(await consumers("sort=created")) == "312542"
+        assert "".join(await consumers("sort=consumer&after=4")) == "45"
+        await run.publish("<a/>")
+
+        async def fails() -> bool:
+            return "failing" in await text(run, "/subscriptions?state=failing&sort=state")
+
+        await until(fails)
+        page = await get(run, "/subscriptions?sort=consumer")
+        [again] = found(page, "//th[@aria-sort='ascending']/a/@href")
+        assert again == "/console/subscriptions?sort=consumer&descending=true"
+
+
 LEADS = [
     ("", "/console"),
     ("storms/coast", "/console/subscriptions?topic=storms%2Fcoast"),
@@ -275,7 +302,7 @@ async def test_a_subscription_and_a_message_are_found(tmp_path: Path) -> None:
         assert id_ in await text(run, "/messages/urn:uuid:storm")
 
 
-BAD = ["/nothing", "/subscriptions/nobody", "/subscriptions/a/b", "/subscriptions?topic=%20%20/",
+BAD = ["/subscriptions?sort=size", "/subscriptions?sort=spec&after=abc", "/nothing", "/subscriptions/nobody", "/subscriptions/a/b", "/subscriptions?topic=%20%20/",
        "/deadletters/x", "/deadletters?reason=none", "/static/../room.py", "/subscriptions.csv/x"]  # fmt: skip
 
 
