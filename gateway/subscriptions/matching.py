@@ -31,7 +31,7 @@ RETRY = 1.0
 _log = structlog.get_logger("dragoman")
 
 
-class Inside(Protocol):
+class InternalSubscriber(Protocol):
     """A part of the gateway itself that subscribes.
 
     Attributes:
@@ -71,7 +71,7 @@ class Matching:
         table: SubscriptionTable,
         dispatchers: Dispatchers,
         budgets: FilterBudgets,
-        inside: Mapping[Topic, Inside] | None = None,
+        inside: Mapping[Topic, InternalSubscriber] | None = None,
         guard: Guard | None = None,
     ) -> None:
         self._adapter = adapter
@@ -104,7 +104,7 @@ class Matching:
                 _log.exception("delivery.not-accepted")
             await self._dispatchers.wait_for_capacity()
 
-    def _hand_inside(self, matched: Matched, inside: Inside) -> Matched:
+    def _hand_inside(self, matched: Matched, inside: InternalSubscriber) -> Matched:
         """Hand a message to the part of the gateway that wants it. Returns the delivery for the
         others, with whom its settlement is shared."""
         delivery = matched.delivery

@@ -32,7 +32,7 @@ from gateway.subscriptions.lifecycle.subscription_end import SubscriptionEnds
 from gateway.subscriptions.listing import SubscriptionReports, SubscriptionSelector
 from gateway.subscriptions.mailbox_feeds import MailboxFeeds
 from gateway.subscriptions.management import ManagementOperations, SubscriptionManagement
-from gateway.subscriptions.matching import Inside, Matching
+from gateway.subscriptions.matching import InternalSubscriber, Matching
 from gateway.subscriptions.message_tracing import MessageTracing
 from gateway.subscriptions.named_subscriptions import NamedSubscriptions
 from gateway.subscriptions.operations import SubscriptionOperations
@@ -300,7 +300,7 @@ class MatchingRoom(Room):
         subscriptions: SubscriptionRoom,
         adapter: XPathFilterAdapter,
         delivery: DeliveryRoom,
-        inside: Mapping[Topic, Inside],
+        inside: Mapping[Topic, InternalSubscriber],
         rights: TopicRights | None,
     ) -> None:
         self._matching = Matching(

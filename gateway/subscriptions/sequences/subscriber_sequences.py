@@ -24,6 +24,7 @@ from gateway.delivery.sequences import endings, message_numbers
 from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import Request, SendFailed, Target, Transport
 from gateway.observing.samples import Sample, counters, gauge
+from gateway.reliability.records import Wire
 from gateway.reliability.storage import StorageManager, Taken
 from gateway.reliability.stores.joined_store import run_joined
 from gateway.reliability.values import Outgoing
@@ -131,29 +132,15 @@ class SubscriberSequences:
         if not subscription.policy.delivery.reliable:
             return None
         self._rate.take(principal)
-        if not self._durable:
-            text = "Sequences are not offered: the messaging system keeps nothing over a restart."
-            raise _refused(subscription, text)
-        if target is None or not (is_one_way(target) or target.scheme in ("http", "https")):
-            raise _refused(subscription, "Sequences are sent over HTTP(S) and SOAP.TCP alone.")
-        try:
-            wire = message_numbers.wire_of(subscription)
-        except ValueError:
-            text = "Sequences are sent with WS-Addressing 2004/08 and 2005/08 alone."
-            raise _refused(subscription, text) from None
-        clock, owner = asyncio.get_running_loop().time, principal.owner
-        if not self._probations.may_tell(target.destination, owner, clock()):
-            raise QuotaExceeded(
-                Reason.RATE, "The consumer's host was asked often enough.", retry_after=60.0
-            )
-        like = handshake(target, self._probations.gate_for(target.destination, owner, clock))
-        create_id = message_urn()
-        base = self._sending.base(subscription, target)
+        wire, target = self._check_offered(subscription, target)
+        like = self._handshake(target, principal.owner)
+        create_id, base = message_urn(), self._sending.base(subscription, target)
         acks_to = message_numbers.acknowledgement_address(wire, create_id, base)
-        creating = self._sending.create(wire, subscription.consumer, create_id, like, acks_to)
         try:
             async with asyncio.timeout(PATIENCE):
-                response = await creating
+                response = await self._sending.create(
+                    wire, subscription.consumer, create_id, like, acks_to
+                )
         except TimeoutError:
             raise Refused(
                 Reason.CONSUMER_ADDRESS, "The consumer did not answer CreateSequence in time."
@@ -161,6 +148,38 @@ class SubscriberSequences:
         if isinstance(response, CreateSequenceResponse):
             return Agreed(subscription, create_id, response, base)
         raise _unanswered(subscription, response)
+
+    def _check_offered(
+        self, subscription: Subscription, target: Target | None
+    ) -> tuple[Wire, Target]:
+        """The versions of a subscription's sequence, and its consumer's target.
+
+        Raises:
+            Refused: ``POLICY_UNSUPPORTED``: no sequence is offered for them.
+        """
+        if not self._durable:
+            text = "Sequences are not offered: the messaging system keeps nothing over a restart."
+            raise _refused(subscription, text)
+        if target is None or not (is_one_way(target) or target.scheme in ("http", "https")):
+            raise _refused(subscription, "Sequences are sent over HTTP(S) and SOAP.TCP alone.")
+        try:
+            return message_numbers.wire_of(subscription), target
+        except ValueError:
+            text = "Sequences are sent with WS-Addressing 2004/08 and 2005/08 alone."
+            raise _refused(subscription, text) from None
+
+    def _handshake(self, target: Target, owner: str) -> Request:
+        """A request that says how *target* may be asked, for *owner*.
+
+        Raises:
+            QuotaExceeded: ``RATE``: its host is on probation, and was asked often enough.
+        """
+        clock = asyncio.get_running_loop().time
+        if not self._probations.may_tell(target.destination, owner, clock()):
+            raise QuotaExceeded(
+                Reason.RATE, "The consumer's host was asked often enough.", retry_after=60.0
+            )
+        return handshake(target, self._probations.gate_for(target.destination, owner, clock))
 
     @property
     def acknowledgements(self) -> AcknowledgementAddresses:
