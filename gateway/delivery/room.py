@@ -11,6 +11,7 @@ from gateway.delivery.outbox import WINDOW
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.retry_schedule import BlackList, Schedule
 from gateway.delivery.scheduler import SendScheduler
+from gateway.delivery.send_again import SendAgain
 from gateway.delivery.sequence_attempt import SequenceSending
 from gateway.delivery.sequences.protocol import SequenceProtocol
 from gateway.delivery.work_sharing import WorkSharing
@@ -82,6 +83,7 @@ class DeliveryRoom(Room):
             probations=self.probations,
         )
         self.dispatchers = Dispatchers(store, scheduler, sharing.elsewhere)
+        self.send_again = SendAgain(attempts, self.dispatchers)
 
     def metrics(self) -> Iterable[Sample]:
         return self.dispatchers.metrics(self._entries())

@@ -26,6 +26,7 @@ from gateway.web.api import dead_letters as dead_letter_routes
 from gateway.web.api import destinations, links, messages, spool, tap
 from gateway.web.api import mailboxes as mailbox_routes
 from gateway.web.api import overview as overview_routes
+from gateway.web.api import recipients as recipient_routes
 from gateway.web.api import relays as relay_routes
 from gateway.web.api import sequences as sequence_routes
 from gateway.web.api import sources as source_routes
@@ -35,8 +36,10 @@ from gateway.web.catalogue import TopicCatalogue
 from gateway.web.dependencies import Asking
 from gateway.web.events import EventEndpoint, consents, event_routes
 from gateway.web.events import subscriptions as event_subscriptions
+from gateway.web.kept_messages import KeptMessages
 from gateway.web.mailbox_streams import Streams
 from gateway.web.overview import Overviews
+from gateway.web.recipients import Recipients
 from gateway.web.schemas import schema_routes
 
 
@@ -135,6 +138,8 @@ class AdministrationRoom(Room):
         explainer: Explainer,
         overviews: Overviews,
         rates: Rates,
+        kept: KeptMessages,
+        recipients: Recipients,
         *,
         base: str,
     ) -> None:
@@ -155,6 +160,8 @@ class AdministrationRoom(Room):
                     management,
                     explainer,
                     delivery.dispatchers.scheduler.attempts,
+                    delivery.send_again,
+                    kept,
                 )
             ),
             **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),
@@ -184,7 +191,10 @@ class AdministrationRoom(Room):
                     delivery.dispatchers.scheduler.traces,
                 )
             ),
-            **messages.TRACING.of(subscriptions.tracing),
+            **messages.PARTS.of(
+                messages.MessageParts(subscriptions.tracing, kept, recipients.mask)
+            ),
+            **recipient_routes.PARTS.of(recipient_routes.RecipientParts(kept, recipients)),
             **topic_routes.PARTS.of(topic_routes.TopicParts(base, topics)),
         }
 

@@ -10,6 +10,7 @@ dropped, and counted.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -99,8 +100,8 @@ class TapStream(Response):
 
     def _event(self, passing: PassingMessage) -> bytes:
         trace = self._traces.of(passing.notification.id)
-        view = tap_message(passing, trace, payload=self._payload)
-        return write_event(view.model_dump_json(), event="message")
+        record = tap_message(passing, trace, payload=self._payload)
+        return write_event(json.dumps(record), event="message")
 
     def _losses(self) -> bytes:
         """What was not told, where that has changed."""

@@ -7,6 +7,7 @@ from functools import partial
 from gateway.delivery.scheduler import SECONDS
 from gateway.delivery.verdicts import Verdict
 from gateway.http import ConnectionGate
+from gateway.observing.masking import Mask
 from gateway.observing.rates import Counters, Rates
 from gateway.observing.samples import Sample, gauge
 from gateway.rooms import Room
@@ -22,8 +23,10 @@ from gateway.soap.room import SoapRoom, registry_of
 from gateway.web.app import Site
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.console.room import ConsoleRoom
+from gateway.web.kept_messages import KeptMessages
 from gateway.web.metrics import Metrics
 from gateway.web.overview import Overviews
+from gateway.web.recipients import Recipients
 from gateway.web.room import AdministrationRoom, EventRoom, JsonMailboxRoom
 from gateway.web.store_counts import Counting, count
 
@@ -93,6 +96,9 @@ class Endpoints:
             base.table,
             scheme=settings.scheme,
         )
+        explainer = subscriptions.explainer(
+            base.settings, base.producer, base.peers.policy, base.sharing
+        )
         self.administration = AdministrationRoom(
             base.asking,
             service,
@@ -106,12 +112,18 @@ class Endpoints:
             sending.publishing,
             sending.delivery,
             TopicCatalogue(base.store, base.producer.topics, protected),
-            subscriptions.explainer(base.settings, base.producer, base.peers.policy, base.sharing),
+            explainer,
             self._overviews(base, sending),
             self.rates,
+            KeptMessages(base.store, sending.recent),
+            Recipients(
+                base.table,
+                explainer,
+                Mask(settings.console_mask),
+                producer=base.peers.producer,
+            ),
             base=base.peers.base,
         )
-
         self.console: Room | None = None
         if settings.console != "off":
             self.console = ConsoleRoom(settings.console, settings.console_frame_ancestors)

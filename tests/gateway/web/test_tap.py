@@ -11,6 +11,7 @@ import pytest
 
 from gateway.client import Administration, GatewayError
 from gateway.observing import taps
+from gateway.web.views.tap import TapMessage
 from tests.rigs.consumers import Consumers, status
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import Running, running
@@ -52,6 +53,8 @@ async def test_what_became_of_a_message(tmp_path: Path) -> None:
             await run.publish("<secret>1</secret>", path="/soap/topic/storms", message_id="urn:m")
             name, seen = await anext(told)
             assert name == "message"
+            described = TapMessage.model_validate(seen).model_dump(mode="json")
+            assert described | {"at": seen["at"]} == seen
             assert (seen["id"], seen["topic"], seen["matched"]) == ("urn:m", "storms", 2)
             assert (seen["delivered"], seen["payload"]) == (1, None)
             assert "secret" not in json.dumps(seen)
