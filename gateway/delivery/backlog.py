@@ -30,10 +30,10 @@ from gateway.delivery.states import State
 from gateway.delivery.verdicts import Outcome
 from gateway.model.deaths import Death, DeathReason
 from gateway.store import HeldRow, burials
-from gateway.store import held as rows
+from gateway.store import waiting_deliveries as rows
 from gateway.store.burials import Overflow
-from gateway.store.held import Backlog
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.store.waiting_deliveries import Backlog
 from mediation.eventing.management import event_octets
 from mediation.model.messages import Notification
 from mediation.rendering import delivery_id

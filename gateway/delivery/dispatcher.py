@@ -43,8 +43,8 @@ from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.model.deaths import DeathReason
 from gateway.security.keys import message_urn
 from gateway.store import Store
-from gateway.store.held import Backlog
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.store.waiting_deliveries import Backlog
 from mediation.eventing.management import event_octets
 
 HURRY = 0.05

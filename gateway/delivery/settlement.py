@@ -26,7 +26,15 @@ from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message
 from gateway.delivery.sequences.unsaved_numbers import UnsavedNumbers
 from gateway.observing.traces import MessageTraces
-from gateway.store import Operation, Store, StoreUnavailable, Totals, held, run_apart, totals
+from gateway.store import (
+    Operation,
+    Store,
+    StoreUnavailable,
+    Totals,
+    run_apart,
+    totals,
+    waiting_deliveries,
+)
 from gateway.store.replicas import Fenced
 from gateway.store.totals import ENDED
 
@@ -319,7 +327,7 @@ class Settlement:
         def operation(connection: Connection) -> None:
             totals.add(connection, changes)
             if removed:
-                held.delivered(connection, removed)
+                waiting_deliveries.delivered(connection, removed)
 
         def committed(_: None) -> None:
             for name in COUNTS:

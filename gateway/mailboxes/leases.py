@@ -186,8 +186,8 @@ class MailboxLeases:
             _log.warning("mailbox.lease-kept", mailbox=batch.mailbox.id, error=refused.text)
 
     async def arrived(self, mailbox: Mailbox, lease: str) -> None:
-        """Note that what was taken under *lease* has arrived, and nothing that was taken since,
-        which waits again. Empty: nothing has arrived."""
+        """Note that the messages under *lease* have arrived. Those taken since then have not, and
+        wait again. Empty: none has arrived."""
 
         def operation(connection: Connection) -> int:
             if lease:

@@ -116,8 +116,8 @@ class Endpoint:
         return receive(self.party, answer, now, owner=owner, content_type=content_type, back=back)
 
     def due(self, now: float, *, limit: int = PAGE) -> list[Outgoing]:
-        """Do what is due: give applications their messages, and return what is to be sent. Where
-        that fails for one sequence, it is done for the others.
+        """Do the due work: give applications their messages, and return the messages to send. Where
+        that fails for one sequence, it goes on for the others.
 
         Args:
             limit: The most sequences of each kind that are looked at.

@@ -190,7 +190,7 @@ class Invoker:
     # Failures, each noted in a transaction of its own: that of the application is rolled back.
 
     def take_failure(self, error: Exception) -> int | None:
-        """Do what follows from an exception of the application, or of the store.
+        """Handle an exception of the application, or of the store.
 
         Returns:
             How many messages are left; None: it was not consumed.

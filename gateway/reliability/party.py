@@ -172,7 +172,7 @@ class Channel:
 
 @lru_cache
 def anonymous(wsa: Wsa) -> EndpointReference:
-    """The address of whoever is at the other end of the connection."""
+    """The address of the other end of the connection."""
     return EndpointReference(wsa.anonymous, wsa)
 
 

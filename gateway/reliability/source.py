@@ -227,7 +227,8 @@ class Source:
         return sequence is not None
 
     def end_sequence(self, sequence: OutgoingSequence) -> None:
-        """Let no message more come; what waits is sent. Nothing changes where it has ended."""
+        """Let the sequence take no message more; those that wait are sent. Nothing changes where it
+        has ended."""
         if not takes_messages(sequence):
             return
         if not is_callable(sequence.target) and is_anonymous(sequence.target.address):

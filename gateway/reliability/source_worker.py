@@ -393,7 +393,7 @@ class _Look:
         )
 
     def _poll(self) -> None:
-        """Ask for what waits at our address, for as long as the sequence and its replies last."""
+        """Fetch messages from our address, for as long as the sequence and its replies last."""
         sequence, now = self.sequence, self.step.now
         acks_to = sequence.acks_to
         if acks_to is None or not is_fetched(acks_to) or not is_callable(sequence.target):

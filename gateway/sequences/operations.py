@@ -38,7 +38,7 @@ from mediation.reliable_messaging import (
 
 @dataclass(frozen=True, slots=True)
 class PublishInSequence(Publish):
-    """Events that came in a sequence. ``told`` gets what is to be acknowledged."""
+    """Events that came in a sequence. ``told`` gets the acknowledgements to send."""
 
     told: list[Told] = field(default_factory=list, compare=False)
 
@@ -50,7 +50,7 @@ def parts_of(incoming: Incoming) -> ReliableMessage | None:
 
 
 class SequenceOperations:
-    """Carries out what is asked for about sequences."""
+    """Carries out requests about sequences."""
 
     def __init__(self, sequences: Sequences, publishing: PublishingOperations) -> None:
         self._sequences = sequences
@@ -62,8 +62,8 @@ class SequenceOperations:
     async def publish(
         self, request: PublishInSequence, incoming: Incoming, inbound: Inbound
     ) -> Published | Acknowledged | None:
-        """Publish events that came in a sequence, in their turn. They are checked now: what waits
-        for its turn is not refused any more.
+        """Publish events that came in a sequence, in their turn. They are checked now: events that
+        wait for their turn are not refused any more.
 
         Raises:
             RmRefused: The sequence cannot take them.

@@ -1,5 +1,5 @@
-"""The progress of sequences while messages of them come: how far each is published, and who waits
-for that."""
+"""The progress of sequences while their messages come: how far each is published, and the tasks
+that wait for that."""
 
 import asyncio
 from collections import OrderedDict
@@ -51,7 +51,7 @@ class PublishingProgress:
         await future
 
     def advance(self, progress: Progress) -> None:
-        """Note how far it is, and tell who waits for that."""
+        """Note the progress, and tell the tasks that wait for it."""
         self.delivered = max(self.delivered, progress.delivered)
         self.sequence = progress.sequence or self.sequence
         self._tell(self.delivered)

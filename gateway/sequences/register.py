@@ -52,7 +52,7 @@ def grow(connection: Connection, identifier: str, octets: int) -> None:
 
 
 def count_again(connection: Connection, identifier: str) -> None:
-    """Count what waits in a sequence, of which something may have been discarded."""
+    """Count the bytes that wait in a sequence, some of which may have been discarded."""
     connection.execute(_COUNT, {"own": identifier})
 
 

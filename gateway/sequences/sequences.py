@@ -1,5 +1,5 @@
-"""The sequences that publishers made, `Sequences`: what comes in them is kept in the store, is
-published in order, and is acknowledged once the messaging system holds it.
+"""`Sequences`, made by publishers: their messages are kept in the store, published in order, and
+acknowledged once the messaging system holds them.
 
     a message comes   it is stored with its number            one operation of the store
                       what is next in order is leased         the same one
@@ -196,7 +196,7 @@ class Sequences:
         self, said: ReliableMessage, content: bytes, principal: Principal
     ) -> Acknowledged:
         """Take a message of a sequence, and return once it is published, unless others have to come
-        before it, or the messaging system is away; what is returned says so.
+        before it, or the messaging system is away: the acknowledgement says so.
 
         Args:
             content: The output of `write_content` for its events; empty, where there is nothing to
@@ -265,7 +265,7 @@ class Sequences:
     def _acknowledgement(
         self, tail: PublishingProgress, sequence: IncomingSequence
     ) -> Acknowledged:
-        """Acknowledge on the connection what is published."""
+        """Acknowledge the published messages on the connection."""
         newest = tail.sequence
         if newest is None or len(newest.received) <= len(sequence.received):
             newest = sequence
@@ -351,7 +351,7 @@ class Sequences:
                 pass
 
     async def _look(self) -> float | None:
-        """Do what is due; when there is more to do."""
+        """Do the due work; return when there is more to do."""
         now = time.time()
 
         counts = now >= self._counted + COUNTED
@@ -425,8 +425,8 @@ class Sequences:
         return await self._store.submit(lambda connection: find(connection, id))
 
     async def terminate(self, state: SequenceState) -> None:
-        """End a sequence for its maker, who may be sending without a pause: it takes nothing more
-        while what it has is published.
+        """End a sequence for its maker, who may be sending without a pause: it takes no message
+        more while those that it has are published.
 
         Raises:
             Refused: ``UNAVAILABLE``: something of it waits for the messaging system. It takes
@@ -459,7 +459,7 @@ class Sequences:
         )
 
     async def close(self) -> None:
-        """Wait for what is being published."""
+        """Wait for messages that are being published."""
         working = self._turns.tails.working()
         if working:
             await asyncio.wait(working, timeout=5.0)

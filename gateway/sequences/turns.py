@@ -1,5 +1,4 @@
-"""The turns of messages: what is next in a sequence is published, as long as there is something:
-`Turns`."""
+"""`Turns`: publish the next messages of sequences, for as long as there are some."""
 
 import asyncio
 import time
@@ -34,7 +33,7 @@ def passes(reason: Reason) -> bool:
 
 
 class Turns:
-    """Publishes what is next.
+    """Publishes the next messages of sequences.
 
     Args:
         publish: Publishes events; they are durable when it returns.
@@ -103,11 +102,11 @@ class Turns:
         return await run_in(self._store, work, identifier)
 
     def lease_in(self, step: Step, identifier: str) -> Turn | None:
-        """Lease what is next, as a part of *step*."""
+        """Lease the next messages, as a part of *step*."""
         return lease(step, identifier, self._lease_seconds)
 
     async def _deliver(self, tail: PublishingProgress) -> None:
-        """Publish what is leased, and what then is next, for as long as there is something."""
+        """Publish the leased messages, then the next ones, for as long as there are some."""
         try:
             turn = tail.next_turn()
             while turn is not None:
@@ -127,7 +126,7 @@ class Turns:
             tail.rest()
 
     async def _note(self, turn: Turn, count: int) -> tuple[Progress, Turn | None]:
-        """Note that *count* messages of *turn* are published, and lease what is next."""
+        """Note that *count* messages of *turn* are published, and lease the next ones."""
 
         def work(storage: StorageManager) -> tuple[Progress, Turn | None]:
             with begin(self._make_party(storage), time.time()) as step:

@@ -111,7 +111,7 @@ class _Keeping:
         return living + 1
 
     def write(self) -> None:
-        """Write what has changed."""
+        """Write the changes."""
         new: list[tuple[Any, ...]] = []
         newer: list[tuple[Any, ...]] = []
         for row, revision in self._rows.values():
@@ -148,8 +148,8 @@ _UPDATE_COUNT = "UPDATE advertisers SET living = ?, gone = ? WHERE creator = ?"
 
 
 def withdraw(connection: Connection, topic_id: str, creator: str) -> AdvertisementRow | None:
-    """Keep of an advertisement by *creator* only which topic it was of, and that it is withdrawn,
-    until it would have expired. Returns what is left of it; None where there was none."""
+    """Reduce an advertisement by *creator* to its topic, and that it is withdrawn, until it would
+    have expired. Returns this rest; None where there was no advertisement."""
     table = advertisements.c
     changed = (
         advertisements.update()
@@ -174,7 +174,7 @@ def changed_since(
 
 
 def purge(connection: Connection, now: float) -> bool:
-    """Delete what has expired by *now*: advertisements, and as many claims as one transaction may
+    """Delete advertisements that have expired by *now*, and as many claims as one transaction may
     take. Returns whether there may be more of them."""
     table = advertisements.c
     over = table.expires <= now

@@ -77,8 +77,8 @@ def claim(
 def forget_expired(
     connection: Connection, now: float, *, besides: tuple[str, str] | None = None
 ) -> bool:
-    """Forget some of what has expired by *now*, and with it the message *besides*, by its sender
-    and its own id. Returns whether more may be left."""
+    """Forget some of the claims that have expired by *now*, and the message *besides*, by its
+    sender and its own id. Returns whether more may be left."""
     columns = discovery_messages.c
     query = select(columns.sender, columns.message, columns.kind).where(columns.expires < now)
     found = connection.execute(query.order_by(columns.expires).limit(AT_ONCE)).all()
@@ -100,7 +100,7 @@ def forget_expired(
 
 
 def recount(connection: Connection) -> bool:
-    """Count anew what is remembered. Returns whether the counts were wrong.
+    """Count the claims anew. Returns whether the counts were wrong.
 
     It reads every row: it is for whoever keeps house, now and then.
     """

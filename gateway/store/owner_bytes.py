@@ -122,7 +122,7 @@ class OwnerBytes:
         return (_free(folder) + self._store.free_inside + self._sum) // 2
 
     def over(self, owner: str) -> int:
-        """The bytes that *owner* has beyond what he may have; 0 if there are none."""
+        """The bytes that *owner* keeps beyond the limit; 0 if there are none."""
         if not self._counted or owner not in self._kept or self._trusts(owner):
             return 0
         return max(0, self._kept[owner] - self._share())

@@ -12,7 +12,7 @@ KEPT = 16_384
 """The deliveries of one subscription that are remembered: more than a messaging system hands out
 before the first of them is settled."""
 PRUNED = 256
-"""Of so many, one is the occasion to forget what is older."""
+"""One delivery in so many is the occasion to forget older ones."""
 
 _ADD = text(
     "INSERT INTO sequence_deliveries (subscription, delivery, ordinal) "

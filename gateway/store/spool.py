@@ -120,8 +120,8 @@ def put_aside(
     messages: int,
     octets: int,
 ) -> int:
-    """Set aside what the system refuses for good, each with the reason; what is set aside already
-    stays as it is. At most half of the room is for it: the oldest make way.
+    """Set aside messages that the system refuses for good, each with the reason; those set aside
+    before stay as they are. At most half of the room is for them: the oldest make way.
 
     Args:
         messages: The most messages in the spool, and the most bytes (``octets``).
@@ -243,7 +243,7 @@ def set_aside(connection: Connection, number: int, why: str, *, now: float) -> N
 
 
 def purge(connection: Connection, *, before: float) -> None:
-    """Forget what was set aside before a time."""
+    """Forget messages that were set aside before a time."""
     connection.execute(_LOCK)
     _delete(connection, spool.c.refused.is_not(None) & (spool.c.refused_at < before))
 
@@ -289,7 +289,7 @@ def _aside(numbers: Collection[int] | None) -> ColumnElement[bool]:
 
 
 def _delete(connection: Connection, which: ColumnElement[bool]) -> int:
-    """Forget *which*, and count what is left; how many they were."""
+    """Forget the messages *which*, and count the rest; how many they were."""
     query = spool.delete().where(which).returning(spool.c.octets)
     gone = connection.execute(query).scalars().all()
     connection.execute(_GROW, {"messages": -len(gone), "octets": -sum(gone)})

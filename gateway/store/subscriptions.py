@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from filters import Expression, Filter, View
 from gateway.interning import shared
 from gateway.model.moments import moment_of
-from gateway.store import held, replicas
+from gateway.store import replicas, waiting_deliveries
 from gateway.store.references import (
     read_reference,
     read_spec,
@@ -72,22 +72,22 @@ _MUTABLE = ("policy", "expires", "as_duration")
 @dataclass(frozen=True, slots=True)
 class Deleted:
     """The result of a deletion: whether the subscription was still ``there``, and whether some of
-    its waiting deliveries are ``left`` for `held.drop`."""
+    its waiting deliveries are ``left`` for `waiting_deliveries.drop`."""
 
     there: bool
     left: bool = False
 
 
 def delete(connection: Connection, subscription: Subscription, *, expired: bool) -> Deleted:
-    """Forget a subscription, with what waits for it if that is not much, as expired or as
-    cancelled."""
+    """Forget a subscription; also its waiting deliveries, as expired or as cancelled, if they are
+    few."""
     found = connection.execute(
         subscriptions.delete().where(subscriptions.c.key == subscription.key)
     )
     if not found.rowcount:
         return Deleted(there=False)
     _tell(connection, subscription.key)
-    return Deleted(True, not held.drop(connection, subscription.id, expired=expired))
+    return Deleted(True, not waiting_deliveries.drop(connection, subscription.id, expired=expired))
 
 
 def _tell(connection: Connection, key: str) -> None:

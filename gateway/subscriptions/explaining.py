@@ -23,7 +23,7 @@ from gateway.publishing.topics import TopicsSeen
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import shown
 from gateway.store import Store, totals
-from gateway.store import held as rows
+from gateway.store import waiting_deliveries as rows
 from mediation.filtering import of_producer
 from mediation.model.messages import Notification
 from mediation.rendering import event

@@ -25,7 +25,7 @@ from gateway.delivery.conservation import add_up
 from gateway.egress import AddressPolicy, Dialer, HttpTransport, TransportByScheme, parse_target
 from gateway.model.deaths import DeadLetter
 from gateway.security.keys import new_key, public_id
-from gateway.store import Store, dead_letters, held, totals
+from gateway.store import Store, dead_letters, totals, waiting_deliveries
 from gateway.store import subscriptions as rows
 from gateway.store.replicas import HOUSE
 from mediation.model.messages import EndpointReference, Lease, Notification, Policy, Subscription
@@ -192,7 +192,7 @@ async def engine(
     for subscription in await store.submit(rows.load):
         target = parse_target(subscription.consumer.address)
         one.entries.append(Entry(subscription, prepare(subscription), target))
-    while not await store.submit(held.drop_leftovers):
+    while not await store.submit(waiting_deliveries.drop_leftovers):
         pass
     await dispatcher.start(one.entries)
     try:

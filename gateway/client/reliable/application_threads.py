@@ -49,8 +49,8 @@ class Pace:
 
 
 class ApplicationThreads:
-    """Gives what waits in buffers, several at a time on one thread, and on others where that is
-    slow. To be used in one event loop.
+    """Delivers the messages that wait in buffers, of several on one thread, and on more threads
+    where that is slow. To be used in one event loop.
 
     Args:
         most: The number of threads.
@@ -82,7 +82,7 @@ class ApplicationThreads:
         self._waiting.append(identifier)
 
     def begin(self) -> None:
-        """Begin, unless a thread gives what waits."""
+        """Begin to deliver, unless a thread is at it."""
         if not self._busy:
             self._give_on_thread()
 

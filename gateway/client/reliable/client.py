@@ -236,7 +236,7 @@ class ReliableClient(EndpointBase):
         super().start()
 
     def close(self) -> None:
-        """Stop; what is not acknowledged stays in the store."""
+        """Stop; messages that are not acknowledged stay in the store."""
         self._workers.stop()
         if self._threads is not None:
             self._threads.close()
@@ -248,9 +248,9 @@ class ReliableClient(EndpointBase):
         super().close()
 
     def transaction(self) -> OpenTransaction:
-        """A transaction for ``with`` or ``async with``: what is changed through its connection or
-        session and what is sent in it are committed together. The store waits for it, so it should
-        be short."""
+        """A transaction for ``with`` or ``async with``: changes through its connection or session,
+        and messages sent in it, are committed together. The store waits for it, so it should be
+        short."""
         return OpenTransaction(
             self.store.transaction,
             lambda transaction: ClientTransaction(transaction, self._messages),
@@ -424,7 +424,7 @@ class ReliableClient(EndpointBase):
         own.at_once = self._store_in(own.transaction, own.pending)
 
     def _go_on(self, stored: Sequence[Pending], at_once: Sequence[Outgoing]) -> None:
-        """Have the workers send what is committed; *at_once* counts as sent."""
+        """Have the workers send the committed messages; those *at_once* count as sent."""
         self._workers.post_soon(at_once)
         if len(at_once) < len(stored):
             self._workers.wake()
@@ -447,8 +447,8 @@ class ReliableClient(EndpointBase):
         return at_once
 
     def _lock_all(self, transaction: Transaction, pending: Sequence[Pending]) -> None:
-        """Lock the sequences of several messages with one statement, where each is known to be
-        there: what is not there has to be locked in its turn."""
+        """Lock the sequences of several messages with one statement, if all of them are known to
+        exist: a missing one has to be locked in its turn."""
         find_all = getattr(transaction.outgoing, "find_all", None)
         firsts = {each.place: each for each in pending}
         known = [

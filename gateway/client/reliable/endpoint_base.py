@@ -129,7 +129,7 @@ class EndpointBase:
             self._workers.start()
 
     def close(self) -> None:
-        """Stop; what is being delivered ends first."""
+        """Stop; deliveries under way end first."""
         with self._lock:  # Nothing that comes from now on starts it again.
             self._closed = True
         self._workers.stop()

@@ -134,8 +134,8 @@ def _answered(answer: Outgoing) -> HttpReply:
 
 
 def _refused(octets: bytes, refused: Refused) -> HttpReply:
-    """The fault for what is no message, or none that can be taken, in the versions that it speaks,
-    as far as that can be told."""
+    """The fault for a body that is not a message, or not one to be taken, in its own versions as
+    far as they can be told."""
     soap = Soap.V1_1 if Soap.V1_1.value.encode() in octets[:4096] else Soap.V1_2
     headers = NO_HEADERS
     with contextlib.suppress(Refused):  # It may be no envelope.

@@ -231,7 +231,7 @@ class Posts:
         return found
 
     def _take_all(self, answers: Sequence[AcknowledgementAnswer]) -> list[Outgoing]:
-        """Take acknowledgements; what another one says is done with that one."""
+        """Take acknowledgements, without those that another one contains."""
         began = time.thread_time()
         found: list[Outgoing] = []
         kept = largest_of_each(answers)

@@ -51,7 +51,7 @@ class Pool:
         return await future
 
     def close(self, seconds: float) -> None:
-        """Do what waits, and end. What no thread has begun within *seconds* fails."""
+        """Do the waiting work, and end. Work that no thread has begun within *seconds* fails."""
         with self._lock:
             if not self._closed:
                 self._closed = True

@@ -1,4 +1,4 @@
-"""The workers of one end: they look at the store for what is due, give applications their messages,
+"""The workers of one end: they look at the store for due work, give applications their messages,
 and send. Transactions run on threads, HTTP in an event loop on a thread of its own, so that
 programs with and without an event loop use the same.
 
@@ -109,7 +109,8 @@ class Workers:
         return self._loop
 
     def start(self) -> None:
-        """Start, unless they run: end what a former process left open, then look at what is due.
+        """Start, unless they run: end sequences that a former process left open, then look for due
+        work.
 
         Raises:
             StorageUnavailable: The store does not answer.

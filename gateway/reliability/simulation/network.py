@@ -1,5 +1,5 @@
-"""The network of a run: what is sent may be lost, come twice, late, in another order, or not at all
-for a while; so may the answers on its connections."""
+"""The network of a run: a message, or the answer to it, may be lost, come twice, late, or in
+another order; for some time none comes through."""
 
 from random import Random
 

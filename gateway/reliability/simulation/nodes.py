@@ -84,7 +84,7 @@ class Node:
             self.disk.add(tx, ("lost", sequence.key, message.number, content))
 
     def crash(self) -> None:
-        """End the process: what is not on disk is gone."""
+        """End the process: only the disk is left."""
         self.up = False
         self.life += 1
         self.wakes_at = None
@@ -124,7 +124,7 @@ class Service:
 
 
 class Client:
-    """The application of the client: it sends what is on its list, one after the other."""
+    """The application of the client: it sends the messages of its list, one after the other."""
 
     def __init__(self, node: Node, scenario: Scenario, say: Callable[[str, str], None]) -> None:
         self._node = node

@@ -480,7 +480,7 @@ class World:
         said: Outgoing | None,
         delivered: bool,
     ) -> None:
-        """Tell who opened a connection what came of it."""
+        """Tell the opener of a connection the outcome."""
         if sender.life != life or not sender.up:
             return
         if self.scenario.together > 1 and said is not None and delivered:

@@ -183,8 +183,8 @@ class DatabaseTransaction:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """A part of the transaction, of which nothing is left where it raises; what was done before
-        stays. Sessions that are made in it end with it.
+        """A part of the transaction, which is undone where it raises; changes before it stay.
+        Sessions that are made in it end with it.
 
         The database is told of it when there is something that it would have to undo: the first
         statement that changes something, or the first look of an application at `connection`.
@@ -269,7 +269,7 @@ class DatabaseTransaction:
         return self._work.execute(statement, None if values is None else dict(values))
 
     def flush(self) -> None:
-        """Let sessions commit what they have not, to the transaction, and write what is changed.
+        """Commit the changes of sessions to the transaction, and write all changed records.
 
         Raises:
             RuntimeError: A statement failed, so that the transaction cannot be committed.

@@ -79,7 +79,7 @@ def check_engine(engine: Engine) -> None:
     if engine.dialect.name not in ("sqlite", "postgresql"):
         raise StorageUnavailable(f"no store is made for {engine.dialect.name}")
     if engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:"):
-        raise StorageUnavailable("a database in memory is none for a store: see memory:")
+        raise StorageUnavailable("sqlite:// in memory cannot be a store; use memory:")
 
 
 def let_readers_read(engine: Engine) -> None:

@@ -65,7 +65,7 @@ class LockOrder:
         return self._last, len(self._held)
 
     def back_to(self, mark: "tuple[Place | None, int]") -> list[Place]:
-        """Forget what was locked since *mark*; that is what comes back."""
+        """Forget the places that were locked since *mark*, and return them."""
         self._last, count = mark
         return [self._held.popitem()[0] for _ in range(len(self._held) - count)]
 
@@ -95,7 +95,7 @@ def check_key(key: str) -> None:
 
 
 def check_sequence(sequence: IncomingSequence | OutgoingSequence) -> None:
-    """Check what is bounded in a sequence.
+    """Check the bounds of a sequence.
 
     Raises:
         ValueError: It has a key that stores do not take, or too many ranges.

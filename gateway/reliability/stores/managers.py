@@ -368,7 +368,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
 
     def next_due(self, key: str, highest: int, after: float) -> float | None:
         """The earliest time after *after* at which one of the messages up to number *highest* is
-        due; None: there is none."""
+        due; None: never."""
         self._hold(key)
         known = self._due.get(key)
         if known is not None and (known.highest, known.now) == (highest, after):

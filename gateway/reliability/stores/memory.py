@@ -1,4 +1,4 @@
-"""The store in memory: what is not committed is gone, and so is everything when the process ends.
+"""The store in memory: uncommitted changes are lost, and all is when the process ends.
 
 A transaction locks an object when it first looks at it, and has it until its end (two-phase
 locking). It changes drafts, which take the place of what is there at its commit, so that it can be
@@ -78,7 +78,7 @@ class MemoryStore:
         self.commits = 0
 
     def surviving(self) -> "MemoryStore":
-        """A store that has what is committed, as after a crash; it shares nothing with this one."""
+        """A store with the committed records, as after a crash; it shares nothing with this one."""
         store = MemoryStore(lock_wait=self._lock_wait, step=self._step)
         with self._changed:
             store._committed = self._committed.copy()

@@ -67,7 +67,7 @@ class Branch(Protocol):
         ...
 
     def commit(self) -> None:
-        """Commit what is prepared; of a participant that cannot prepare, what was done."""
+        """Commit the prepared part; of a participant that cannot prepare, its changes."""
         ...
 
     def rollback(self) -> None:
@@ -111,11 +111,13 @@ class ConnectionManager(Protocol):
         ...
 
     def commit(self, gtrid: str) -> None:
-        """Commit what was prepared on another connection; nothing, if somebody has ended it."""
+        """Commit a transaction that was prepared on another connection; do nothing if it has
+        ended."""
         ...
 
     def rollback(self, gtrid: str) -> None:
-        """Undo what was prepared on another connection; nothing, if somebody has ended it."""
+        """Undo a transaction that was prepared on another connection; do nothing if it has
+        ended."""
         ...
 
     def close(self) -> None: ...

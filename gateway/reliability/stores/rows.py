@@ -138,8 +138,8 @@ class Manager(Generic[R]):
         work.set(self._records, key, record)
 
     def flush(self) -> None:
-        """Write what was changed, all of it together: on SQLite of each row the columns that are
-        others than before, on PostgreSQL of all rows the columns that are others in one of them."""
+        """Write all changed records together: on SQLite the changed columns of each row, on
+        PostgreSQL of all rows the columns that changed in one of them."""
         if not self._changed:
             return
         rows: list[tuple[R, Values]] = []

@@ -1,4 +1,4 @@
-"""The messages of one sequence in memory: what is committed, and what a transaction changes."""
+"""The messages of one sequence in memory: the committed ones, and the changes of a transaction."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
@@ -169,7 +169,7 @@ class SequenceMessagesDraft(Generic[M]):
         self._put = {}
 
     def commit(self) -> SequenceMessages[M]:
-        """Change the base; it is what comes back."""
+        """Change the base, and return it."""
         base, put = self._base, self._put
         for number in self._gone:
             if number not in put:

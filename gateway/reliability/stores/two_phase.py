@@ -143,7 +143,7 @@ class TwoPhaseStore:
 
     @contextmanager
     def look(self) -> Iterator[DatabaseLook]:
-        """See what is due."""
+        """Look at due work."""
         with self._store.look() as look:
             yield look
 
@@ -226,8 +226,8 @@ class TwoPhaseStore:
         raise StorageUnavailable("the log of decisions cannot be read")
 
     def _decided(self) -> dict[str, set[str]]:
-        """Of this node, what may go from the log if no participant has it prepared: to each the
-        names of those who took part."""
+        """The decisions of this node that may leave the log if no participant has them prepared,
+        with the names of their participants."""
         columns = decisions.c
         old = columns.decided_at < time.time() - KEPT
         rows = (
@@ -390,7 +390,7 @@ class TwoPhaseTransaction:
                 store._done.append(gtrid)
 
     def _end(self) -> None:
-        """Undo what is not committed."""
+        """Undo the parts that are not committed."""
         for branch in self._branches.values():
             try:
                 branch.rollback()
@@ -420,7 +420,7 @@ def _changed_nothing(cause: BaseException | None) -> bool:
 
 
 def _leave(branches: dict[str, Branch]) -> None:
-    """Leave what is prepared as it is: recovery will know."""
+    """Leave prepared parts as they are: recovery will know."""
     for branch in branches.values():
         branch.close()
 

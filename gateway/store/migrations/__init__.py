@@ -50,8 +50,7 @@ def _upgrade(connection: Connection, revision: str) -> None:
 
 
 def why_unusable(revision: str) -> str | None:
-    """Why a database of *revision* cannot be brought up to date, as what is said of it; None where
-    it can."""
+    """The reason why a database of *revision* cannot be brought up to date; None where it can."""
     known = revisions()
     if revision in known:
         return None

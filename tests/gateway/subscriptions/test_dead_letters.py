@@ -15,11 +15,11 @@ from sqlalchemy import Connection, event
 from gateway.delivery import backlog as module
 from gateway.model.deaths import Death, DeathReason
 from gateway.store import Store, Totals, burials, dead_letter_counts, dead_letters, totals
-from gateway.store import held as rows
+from gateway.store import waiting_deliveries as rows
 from gateway.store.burials import CHARGED, Overflow
 from gateway.store.dead_letter_counts import Buried
 from gateway.store.dead_letters import ALL, Selection
-from gateway.store.held import HeldRow
+from gateway.store.waiting_deliveries import HeldRow
 from mediation.rendering import delivery_id
 from tests.gateway.web.test_api import SPEAKER, metrics
 from tests.rigs.consumers import Consumers

@@ -216,8 +216,8 @@ def oldest(connection: Connection) -> float | None:
 
 
 def drop_leftovers(connection: Connection) -> bool:
-    """Remove some of what waits for subscriptions that are no more: a crash fell between their end
-    and that of their last deliveries. Whether that was all."""
+    """Remove some of the deliveries of subscriptions that are gone: a crash fell between their end
+    and that of their last deliveries. Returns whether those were all."""
     alive = select(subscriptions.c.id)
     waiting = select(held.c.subscription).where(held.c.subscription.not_in(alive)).limit(1)
     left = connection.execute(waiting).scalar()
@@ -305,8 +305,9 @@ messages, about."""
 
 
 def drop(connection: Connection, subscription: str, *, expired: bool) -> bool:
-    """Remove some of what waits for *subscription*, as expired or as cancelled: a large backlog
-    takes the store's time in slices. Whether that was all; then its totals are retired, too."""
+    """Remove some of the waiting deliveries of *subscription*, as expired or as cancelled: a large
+    backlog takes the store's time in slices. Returns whether those were all; then its totals are
+    retired, too."""
     query = (
         select(held.c.position, held.c.octets)
         .where(held.c.subscription == subscription)
