@@ -30,6 +30,7 @@ from gateway.web.metrics import Metrics
 from gateway.web.overview import Overviews
 from gateway.web.recipients import Recipients
 from gateway.web.room import AdministrationRoom, EventRoom, JsonMailboxRoom
+from gateway.web.shared_rates import SharedRates
 from gateway.web.store_counts import Counting, count
 
 
@@ -86,6 +87,9 @@ class Endpoints:
         protected = base.protection.topics if base.protection else None
         self.started = time.time()
         self.rates = Rates(partial(self._counters, sending), SECONDS, clock=time.time)
+        self.shared_rates = SharedRates(
+            base.store, self.rates, base.sharing.replica, shared=base.sharing.shared
+        )
         self.counting = Counting(
             partial(count, base.store, sending.delivery.dispatchers, sending.publishing.spool),
             subscriptions=base.table.__len__,
@@ -117,6 +121,7 @@ class Endpoints:
             explainer,
             self._overviews(base, sending),
             self.rates,
+            self.shared_rates,
             KeptMessages(base.store, sending.recent),
             Recipients(
                 base.table,
@@ -147,7 +152,7 @@ class Endpoints:
             base.table,
             sending.delivery.dispatchers,
             sending.sources.sources,
-            self.rates,
+            self.shared_rates,
             self.counting,
             self.readiness,
             started=self.started,
