@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from filters import parse_clark
-from gateway.cli.output import line, pretty, styled, table
+from gateway.cli.output import line, styled, table
 from gateway.client import Answer, Client, Exchange
 from gateway.client.messaging import fresh_id
+from gateway.observing.indentation import pretty
 from mediation import names
 from mediation.client import read_made, write_fetching, write_subscribe
 from mediation.cloudevents import notification_of, read_message

@@ -17,12 +17,14 @@ from gateway.server.composition.requests import Requests
 from gateway.server.composition.sending import Sending
 from gateway.server.composition.subscribing import Subscribing
 from gateway.server.readiness import Readiness
+from gateway.server.transports import transport_to_self
 from gateway.settings.settings import Settings
 from gateway.soap.registry import Registry
 from gateway.soap.room import SoapRoom, registry_of
 from gateway.web.app import Site
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.console.room import ConsoleRoom
+from gateway.web.console.viewer.calls import Reach
 from gateway.web.kept_messages import KeptMessages
 from gateway.web.metrics import Metrics
 from gateway.web.overview import Overviews
@@ -131,7 +133,17 @@ class Endpoints:
         )
         self.console: Room | None = None
         if settings.console != "off":
-            self.console = ConsoleRoom(settings.console, settings.console_frame_ancestors)
+            self.console = ConsoleRoom(
+                settings.console,
+                settings.console_frame_ancestors,
+                reach=Reach(
+                    base.peers.bases,
+                    transport_to_self(settings, base.peers),
+                    sending.transports.by_scheme,
+                    base.peers.policy,
+                ),
+                base=base.peers.base,
+            )
 
     def _overviews(self, base: Foundation, sending: Sending) -> Overviews:
         return Overviews(
