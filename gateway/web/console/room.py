@@ -30,7 +30,9 @@ class ConsoleRoom(Room):
         frame_ancestors: Origins whose pages may have the console in a frame.
         reach: Of the Message Viewer and of what is tried, which a console without buttons does not
             have.
-        base: The URL of this gateway.
+        base: A URL at which this gateway reaches itself.
+        pulls: Whether a viewer usually fetches: the gateway sends to no address of its own network
+            where it listens to others.
     """
 
     def __init__(
@@ -40,18 +42,19 @@ class ConsoleRoom(Room):
         *,
         reach: Reach,
         base: str,
+        pulls: bool,
     ) -> None:
         acts = mode == "full"
         headers = headers_of_pages(frame_ancestors)
         self._given = pages.CONSOLE.of(pages.Console(Rendering(acts=acts, headers=headers), acts))
-        self._acts, self._base = acts, base
+        self._acts, self._base, self._pulls = acts, base, pulls
         self._viewers = Viewers(reach)
         self._trials = Trials(reach, base)
 
     def administration_routes(self) -> Routes:
         yield Route("/console/static/{name}", _static_file, include_in_schema=False)
         if self._acts:  # Before the tables, whose routes take any name.
-            given = VIEWERS.of(ViewerPages(self._viewers, self._base))
+            given = VIEWERS.of(ViewerPages(self._viewers, self._base, self._pulls))
             yield BoundRouter(viewer_router, {**self._given, **given}, Right.OPERATE)
             trials = TRIALS.of(self._trials)
             yield BoundRouter(trial_router, {**self._given, **trials}, Right.OPERATE)

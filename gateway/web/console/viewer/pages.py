@@ -48,11 +48,13 @@ class ViewerPages:
     """What the pages work with.
 
     Attributes:
-        here: The URL of this gateway, which a form without another one means.
+        here: The URL of this gateway, which a form has at first.
+        pulls: Whether it says at first that messages are fetched.
     """
 
     viewers: Viewers
     here: str
+    pulls: bool
 
 
 router = APIRouter(prefix="/console/viewer", include_in_schema=False, route_class=PageRoute)
@@ -67,7 +69,11 @@ async def list_viewers(console: Given, pages: Pages) -> Response:
         "viewers.html",
         viewers=pages.viewers.all,
         versions=[one.value for one in SPOKEN],
-        given={"url": pages.here, "spec": Version.WSN_1_3.value},
+        given={
+            "url": pages.here,
+            "spec": Version.WSN_1_3.value,
+            "way": "pull" if pages.pulls else "push",
+        },
         said="",
         here="viewer",
     )
