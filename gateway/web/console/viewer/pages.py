@@ -170,7 +170,7 @@ def read_wanted(form: Mapping[str, Sequence[str]]) -> Wanted:
     spec = first(form, "spec")
     if spec not in [one.value for one in SPOKEN]:
         raise GatewayError(f"{spec!r} is no specification that a viewer speaks")
-    namespaces = _read_namespaces(first(form, "ns"))
+    namespaces = read_namespaces(first(form, "ns"))
     if xpath:
         _check_xpath(xpath, namespaces)
     return Wanted(
@@ -190,7 +190,12 @@ def _check_xpath(xpath: str, namespaces: Mapping[str, str]) -> None:
         raise GatewayError(f"XPath: {error.text}") from error
 
 
-def _read_namespaces(text: str) -> dict[str, str]:
+def read_namespaces(text: str) -> dict[str, str]:
+    """Read prefixes with their URIs, ``w=urn:w v=urn:v``.
+
+    Raises:
+        GatewayError: They are written otherwise.
+    """
     pairs = [one.partition("=") for one in text.split()]
     if any(not prefix.isidentifier() or not uri for prefix, _, uri in pairs):
         raise GatewayError("prefixes are written w=http://example.org/weather, with blanks between")
