@@ -3,7 +3,7 @@ the subscription ends, the sequence is ended at the consumer."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -13,9 +13,8 @@ from sqlalchemy import Connection
 
 from filters import Reason, Refused
 from gateway.delivery import (
-    AcknowledgementAddresses,
     Probations,
-    SequenceSending,
+    SequenceProtocol,
     handshake,
     is_one_way,
 )
@@ -87,6 +86,7 @@ class SubscriberSequences:
     """Asks consumers for sequences, and ends them.
 
     Args:
+        messages: Counts of messages in sequences, by what became of them.
         durable: The messaging system keeps what it has: without that a number that was given, and
             whose delivery a crash took, would be a gap for ever.
         keeps_house: Whether this gateway ends sequences, of several that share a store.
@@ -96,7 +96,8 @@ class SubscriberSequences:
     def __init__(
         self,
         store: Store,
-        sending: SequenceSending,
+        protocol: SequenceProtocol,
+        messages: Mapping[str, int],
         transport: Transport,
         consumers: Consumers,
         probations: Probations,
@@ -106,7 +107,8 @@ class SubscriberSequences:
         shared: bool,
     ) -> None:
         self._store = store
-        self._sending = sending
+        self._protocol = protocol
+        self._messages = messages
         self._transport = transport
         self._consumers = consumers
         self._probations = probations
@@ -134,11 +136,11 @@ class SubscriberSequences:
         self._rate.take(principal)
         wire, target = self._check_offered(subscription, target)
         like = self._handshake(target, principal.owner)
-        create_id, base = message_urn(), self._sending.base(subscription, target)
+        create_id, base = message_urn(), self._protocol.base(subscription, target)
         acks_to = message_numbers.acknowledgement_address(wire, create_id, base)
         try:
             async with asyncio.timeout(PATIENCE):
-                response = await self._sending.create(
+                response = await self._protocol.create(
                     wire, subscription.consumer, create_id, like, acks_to
                 )
         except TimeoutError:
@@ -181,11 +183,6 @@ class SubscriberSequences:
             )
         return handshake(target, self._probations.gate_for(target.destination, owner, clock))
 
-    @property
-    def acknowledgements(self) -> AcknowledgementAddresses:
-        """The attempts that wait for acknowledgements at addresses of the gateway."""
-        return self._sending.acknowledgements
-
     # What operators ask for.
 
     async def listed(self, after: str = "", limit: int = 100) -> list[SubscriberSequence]:
@@ -207,7 +204,7 @@ class SubscriberSequences:
             "sequence_deliveries",
             "Deliveries in sequences, by outcome of the attempt.",
             "outcome",
-            self._sending.messages,
+            self._messages,
         )
 
     # The end.
@@ -304,7 +301,7 @@ class SubscriberSequences:
             answer = await self._transport.send(request)
         except (Refused, SendFailed):
             return  # It is sent again when it is time.
-        said = await self._sending.read(answer.document)
+        said = await self._protocol.read(answer.document)
         if said is None and not 200 <= answer.status < 300:
             return
         now = time.time()
