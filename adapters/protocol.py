@@ -98,7 +98,7 @@ class AdapterState:
     there was none, and ``last_error_at`` its time. ``reconnects`` counts connections that were
     opened again; ``wrapped`` native bodies that were not XML and were wrapped in an element;
     ``unreadable`` messages that could not be read. ``stopped_by`` names the message that ends one
-    connection after the other, by queue and id, "" while there is none.
+    connection after the other, by queue and id; "" before the first one.
     ``gone`` are queues of the gateway that somebody deleted in the system and that were made again:
     what they held is lost, and what was published meanwhile.
     """

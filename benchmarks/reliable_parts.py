@@ -22,10 +22,19 @@ from typing import Any, TypeVar
 from benchmarks.machine import describe, pin
 from benchmarks.reliable import ACTION, BODY, POLICY, stores
 from gateway.client.reliable import Receiver, ReliableClient
-from gateway.reliability.batches import Acknowledging, Arrived
-from gateway.reliability.connection_answers import Came, acknowledging, together
+from gateway.reliability.batch_delivery import deliver_some
+from gateway.reliability.batches import (
+    AcknowledgementAnswer,
+    ReceivedMessage,
+    acknowledge_all,
+    send_all_due,
+)
+from gateway.reliability.connection_answers import (
+    ConnectionAnswer,
+    acknowledgement_in,
+    largest_of_each,
+)
 from gateway.reliability.endpoint import Endpoint
-from gateway.reliability.invoker import deliver_some
 from gateway.reliability.source_worker import Work
 from gateway.reliability.values import Outgoing, Reply
 
@@ -58,12 +67,14 @@ class Sides:
             self.part("store", self._store)
         keys = self.part("look (client)", partial(self._look, self.source))[1]
         limits = dict.fromkeys(keys, 64)
-        works = self.part("decide", partial(self.source.act_all, limits, time.time()))
+        works = self.part("decide", partial(send_all_due, self.source.party, limits, time.time()))
         sent = [one for work in works.values() if isinstance(work, Work) for one in work.outgoing]
         replies: list[Reply | Exception] = []
         for start in range(0, len(sent), TAKEN):
-            arrived = [Arrived(one.envelope, None, one.http_headers[0][1], "/orders") for one in
-                       sent[start : start + TAKEN]]  # fmt: skip
+            arrived = [
+                ReceivedMessage(one.envelope, None, one.http_headers[0][1], "/orders")
+                for one in sent[start : start + TAKEN]
+            ]
             take = partial(self.destination.received_all, arrived, time.time())
             replies += self.part("take", take)
         waiting = deque(self.part("look (receiver)", partial(self._look, self.destination))[0])
@@ -75,7 +86,9 @@ class Sides:
 
     def _store(self) -> None:
         pending = [
-            self.client._pending(URL, BODY, None, ACTION, str(key), None, False)
+            self.client._messages.make(
+                URL, BODY, action=ACTION, key=str(key), envelope=None, last=False
+            )
             for key in range(SEQUENCES)
         ]
         assert not any(self.client._store_shared(pending))
@@ -90,19 +103,19 @@ class Sides:
             return look.invoker_due(now, 256), look.outgoing_due(now, 256)
 
     def _answer(self, sent: list[Outgoing], replies: list[Reply | Exception]) -> None:
-        answers: list[Acknowledging] = []
+        answers: list[AcknowledgementAnswer] = []
         for outgoing, reply in zip(sent, replies, strict=True):
             assert isinstance(reply, Reply)
             if reply.answer is None:
                 continue
             envelope = reply.answer.envelope
-            came = Came(outgoing, envelope, "application/soap+xml")
-            answer = self.part("read answers", partial(acknowledging, came))
+            came = ConnectionAnswer(outgoing, envelope, "application/soap+xml")
+            answer = self.part("read answers", partial(acknowledgement_in, came))
             if answer is None:
                 self.source.sent(outgoing, time.time(), delivered=True, answer=envelope)
             else:
                 answers.append(answer)
-        take = partial(self.source.acknowledged_all, together(answers), time.time())
+        take = partial(acknowledge_all, self.source.party, largest_of_each(answers), time.time())
         self.part("acknowledge", take)
 
     def close(self) -> None:

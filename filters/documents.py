@@ -48,15 +48,17 @@ class DocumentLimits:
     part: int = field(init=False, repr=False, compare=False)
     """Nor does a part of one: a name, a value, a URI."""
 
-    def covers(self, other: "DocumentLimits") -> bool:
-        """Return whether each of these limits is at least as wide as *other*'s."""
-        return all(getattr(self, each.name) >= getattr(other, each.name) for each in fields(self))
+    covers_usual: bool = field(init=False, repr=False, compare=False)
+    """Whether each of these limits is at least as wide as the usual one. Asked for each message, it
+    took 5 us to find out."""
 
     def __post_init__(self) -> None:
         few = min(self.attributes, self.namespaces_in_scope, self.namespaces_declared)
         wide = self.attributes * _SHORTEST_ATTRIBUTE
         part = min(self.name, self.uri, self.attribute_value)
+        usual = all(getattr(self, one.name) >= one.default for one in fields(self) if one.init)
         object.__setattr__(self, "few", few)
+        object.__setattr__(self, "covers_usual", usual)
         object.__setattr__(self, "short", min(wide, part))
         object.__setattr__(self, "part", part)
 

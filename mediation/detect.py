@@ -168,7 +168,7 @@ def read(
     Raises:
         Rejected: with the reason, and with all that is known of how to answer.
     """
-    usual = limits is DEFAULT_LIMITS or limits.covers(DEFAULT_LIMITS)
+    usual = limits.covers_usual
     if usual:
         known = _moulds.read(octets, arrival, learnt)
         if known is not None:

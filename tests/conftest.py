@@ -12,13 +12,14 @@ sample: that the schemas handed out are still the official files, whose digests
 
 import gc
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.rigs import fork_server, samples, servers, workers
+from tests.rigs import fork_server, open_streams, samples, servers, workers
 from tests.rigs.durations import Recorder
 from tests.rigs.event_loops import take_held
 
@@ -74,6 +75,13 @@ def _start_gateways_by_forking() -> Iterator[None]:
         yield
 
 
+def pytest_configure() -> None:
+    open_streams.watch()
+    # Who starts the tests in a shell's background has them ignore it, and all that they start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Have Python's collector leave alone what collecting tests makes.
@@ -124,6 +132,15 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if skipped := terminalreporter.stats.get(WITHOUT_REFERENCE):
         terminalreporter.write_line(f"{len(skipped)} tests were skipped: {NO_REFERENCE}")
+
+
+@pytest.fixture(autouse=True)
+def _streams_are_closed() -> Iterator[None]:
+    """Fail a test that leaves one of asyncio's streams open."""
+    open_streams.take_open()
+    yield
+    left = open_streams.take_open()
+    assert not left, f"left open: {', '.join(left)}"
 
 
 @pytest.fixture(autouse=True)

@@ -36,8 +36,8 @@ def event_in(
     media_type: str | None,
     typed: Mapping[str, object] = NO_ATTRIBUTES,
 ) -> CloudEvent | None:
-    """The CloudEvent that a message is; None where it is none, or breaks the rules. *typed* are
-    those of its properties that are no texts."""
+    """Read a message as a CloudEvent; None if it is not one, or breaks the rules. *typed* are the
+    properties that are not text."""
     try:
         if media_type is not None and media_type.lower().startswith(STRUCTURED):
             return read_event(body)
@@ -65,8 +65,8 @@ def notification_in(
     topic: Topic | None,
     typed: Mapping[str, object] = NO_ATTRIBUTES,
 ) -> Notification | None:
-    """The notification that a CloudEvent stands for; None where a message is none, or one that
-    cannot be read. Its source is the event's own: whoever may write to the broker is believed."""
+    """Read a CloudEvent as a notification; None if the message is not a CloudEvent, or cannot be
+    read. Its source is the event's own: whoever may write to the broker is believed."""
     event = event_in(body, properties, media_type, typed)
     if event is None:
         return None

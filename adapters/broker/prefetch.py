@@ -170,7 +170,7 @@ class Prefetch(Generic[KeyT, MessageT]):
         self.changed()
 
     def _next(self) -> Arrival[KeyT, MessageT] | None:
-        """Return the next message that some interest covers, None if there is none or the window is
+        """Return the next message that some interest covers, None if nothing waits or the window is
         full."""
         waiting = self._waiting
         while waiting and waiting[0].session.unsettled < self._window:

@@ -106,11 +106,6 @@ class Reconnector(Generic[ConnectionT]):
         """Set when the first attempt has succeeded or failed."""
 
     @property
-    def link(self) -> ConnectionState:
-        """The former name of ``state``."""
-        return self.state
-
-    @property
     def retry_after(self) -> float:
         """Seconds until the connection may be there again, at least one."""
         if self._task is None:

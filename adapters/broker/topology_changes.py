@@ -23,7 +23,7 @@ class TopologyChanges(Generic[ThroughT]):
     Args:
         adapter: Its name in the log.
         retry_after: Seconds until there may be a connection again.
-        told: Why there is none, as far as a subscriber may be told: `ConnectionState.told`.
+        told: Why there is no connection, in words for a subscriber (`ConnectionState.told`).
     """
 
     def __init__(
@@ -73,5 +73,5 @@ class TopologyChanges(Generic[ThroughT]):
 
 
 def unavailable(text: str, told: str, retry_after: float) -> AdapterUnavailable:
-    """What a subscriber is told: *text*, and why that is, where it may be *told*."""
+    """The refusal of a subscriber: *text*, with the reason where it may be *told*."""
     return AdapterUnavailable(f"{text}: {told}" if told else text, retry_after=retry_after)

@@ -115,7 +115,7 @@ class Stoppages:
     """Tells the message that ends one connection after the other, by what the broker sends.
 
     Attributes:
-        text: What is told of it, "" while there is none.
+        text: The message for operators; "" before the first one.
     """
 
     def __init__(self, adapter: str) -> None:

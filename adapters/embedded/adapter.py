@@ -265,7 +265,7 @@ class EmbeddedAdapter:
             self._handing = []
 
     def _take(self) -> EmbeddedDelivery | None:
-        """Return the next message that some interest covers, None if there is none or the window is
+        """Return the next message that some interest covers, None if nothing waits or the window is
         full."""
         while self._ready and len(self._unsettled) < self.capabilities.prefetch:
             number, notification, octets = self._ready.popleft()

@@ -42,7 +42,7 @@ class Publication:
 
     @property
     def refused(self) -> bool:
-        """Whether its publisher was told that it is not taken: then it is left out."""
+        """True if its publisher was told that it is not taken: then it is left out."""
         return self.done.done() and not self.done.cancelled()
 
 

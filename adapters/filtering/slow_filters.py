@@ -200,7 +200,7 @@ class SlowFilters:
 
     def queue_slow(self, delivery: Delivery, matching: Matching[str]) -> Matched | None:
         """Queue the part of a message that has to wait, and return the part that goes on at once,
-        None if there is none. A message that matches no key is settled."""
+        None if nothing waits. A message that matches no key is settled."""
         if not (matching.deferred or self._under_way):
             return _unless_nobody(Matched(delivery, matching.keys))
         over_budget: list[str] = []

@@ -1,11 +1,11 @@
 """Headers whose values pika cannot read, or reads as others.
 
 pika raises where a header is a timestamp beyond the year 9999 (programs that write milliseconds
-where AMQP has seconds send one), a number of floating point that is none or infinite, or a table
+where AMQP has seconds send one), a floating-point number that is NaN or infinite, or a table
 within a table within another, too deep for Python. That ends the connection, the message comes
 again over the next one, and nothing behind it is ever delivered. So `read_all_values` has pika read
 each of these as None. Of other numbers of floating point pika drops what stands behind the point:
-they are read here. (RabbitMQ itself refuses values of kinds that are none.)
+they are read here. (RabbitMQ itself refuses values of unknown kinds.)
 """
 
 import math

@@ -2,24 +2,22 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+from adapters.broker.adapter import BrokerAdapter
 from adapters.broker.connection_state import state_of
 from adapters.broker.outages import Outages
-from adapters.broker.prefetch import Arrival, PrefetchedDelivery, fault_of
-from adapters.broker.reconnecting import Lost, Reconnector, because_of_name, start_all
-from adapters.deduplication import Repeats
+from adapters.broker.prefetch import Arrival, fault_of
+from adapters.broker.reconnecting import Lost, Reconnector, because_of_name
 from adapters.protocol import (
     AdapterState,
-    AdapterUnavailable,
     Capabilities,
     Delivery,
     Interest,
-    PublicationRefused,
 )
 from adapters.stomp.address import Setup, read_setup
 from adapters.stomp.connection import Connection
@@ -33,18 +31,15 @@ from mediation.model.messages import Notification
 __all__ = ["StompAdapter"]
 
 
-class StompAdapter:
+class StompAdapter(BrokerAdapter[Message]):
     """The adapter of STOMP. `docs/activemq.md` has the settings.
-
-    The adapter starts and goes on when the broker cannot be reached: publishers are refused
-    meanwhile, and the connections are opened again until they hold.
-
-    The ids of publishers are remembered once the broker has confirmed them, as long as the
-    process lives.
 
     Args:
         folder: Keeps the file of `adapters.stomp.topology`.
     """
+
+    _consuming: Consuming
+    _publishing: Publishing
 
     def __init__(self, setup: Setup, folder: Path) -> None:
         self._setup = setup
@@ -59,59 +54,30 @@ class StompAdapter:
             unreadable=fault_of,
             refusals=self,
         )
-        self._consuming = Consuming(
+        consuming = Consuming(
             setup,
             folder,
             lambda: self._consumer.retry_after,
             lambda: self._consumer.state.told,
         )
-        self._publishing = Publishing(setup.system, lambda: self._publisher.retry_after)
+        publishing = Publishing(setup.system, lambda: self._publisher.retry_after)
         outages = Outages("stomp")
-        self._consumer = Reconnector(
-            outages, "consuming", self._open_consumer, self._consuming.serve
-        )
-        self._publisher = Reconnector(
-            outages, "publishing", self._open_publisher, self._publishing.serve
-        )
         self._partition_consumers = PartitionConsumers(
-            self._consuming, self._open_as, setup.name, outages
+            consuming, self._open_as, setup.name, outages
         )
-        self._repeats = Repeats()
-        self._open = False
+        super().__init__(
+            consuming,
+            publishing,
+            self._partition_consumers,
+            Reconnector(outages, "consuming", self._open_consumer, consuming.serve),
+            Reconnector(outages, "publishing", self._open_publisher, publishing.serve),
+        )
         self._java = False
         """True if the broker needs the text of text messages in Java's UTF-8."""
 
     @classmethod
     def from_url(cls, url: str, *, data: Path, settings: Mapping[str, str]) -> Self:
         return cls(read_setup(url, settings), data)
-
-    async def start(self, interests: Collection[Interest]) -> None:
-        """As `Adapter.start`, but does not fail when the broker cannot be reached."""
-        self._consuming.begin(interests)
-        self._open = True
-        await start_all((self._consumer, self._publisher))
-
-    async def publish(self, notifications: Sequence[Notification]) -> None:
-        if not self._open:
-            raise AdapterUnavailable("the adapter is closed")
-        fresh = self._repeats.unknown(notifications)
-        if not fresh:
-            return
-        if not self._consuming.established and any(map(self._consuming.cover, fresh.values())):
-            raise self._consuming.without_queue()
-        try:
-            await self._publishing.publish([self._message(each) for each in fresh.values()])
-        except PublicationRefused as refused:
-            self._repeats.remember(refused.taken_of(fresh), time.time())
-            raise
-        self._repeats.remember(fresh, time.time())
-
-    def refusal_of(self, notification: Notification) -> str | None:
-        publications = self._publishing.publications
-        return publications.refusal_of(self._message(notification)) if publications.known else None
-
-    def forget(self, notification: Notification) -> None:
-        self._publishing.publications.forget(self._message(notification))
 
     @property
     def state(self) -> AdapterState:
@@ -130,35 +96,12 @@ class StompAdapter:
         self._consuming.shared = True
         self.capabilities = replace(self.capabilities, dialects=())
 
-    async def adopt(self, interest: Interest) -> None:
-        self._consuming.adopt(interest)
-
-    def take(self, partition: int) -> None:
-        self._partition_consumers.take(partition)
-
-    async def release(self, partition: int) -> None:
-        await self._partition_consumers.release(partition)
-
-    async def want(self, interest: Interest) -> None:
-        await self._consuming.want(interest)
-
-    async def unwant(self, interest: Interest) -> None:
-        await self._consuming.unwant(interest)
-
-    def arrived(self, delivery: Delivery) -> float:
-        assert isinstance(delivery, Arrival)
-        return delivery.arrived
-
-    def deliveries(self) -> AsyncIterator[PrefetchedDelivery]:
-        return self._consuming.deliveries()
-
     async def close(self) -> None:
-        self._open = False
-        self._consuming.close()
-        self._publishing.give_up()
-        await asyncio.gather(
-            self._consumer.close(), self._publisher.close(), self._partition_consumers.close()
-        )
+        await asyncio.gather(super().close(), self._partition_consumers.close())
+
+    def _check_queues(self, notifications: Collection[Notification]) -> None:
+        if not self._consuming.established and any(map(self._consuming.cover, notifications)):
+            raise self._consuming.without_queue()
 
     async def _open_consumer(self) -> Connection:
         """Connect with the gateway's name as client id, so that a second gateway of that name is
@@ -177,7 +120,7 @@ class StompAdapter:
         try:
             connection = await self._checked(await Connection.open(self._setup.address))
         except Lost:
-            self._publishing.give_up()
+            self._publishing.publications.give_up()
             raise
         self._java = self._setup.system.java and reads_java(connection.server)
         return connection

@@ -188,7 +188,7 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------------- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by birth.
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's has another base.
 
     def data_received(self, data: bytes) -> None:
         self._heard = True

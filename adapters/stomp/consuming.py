@@ -69,7 +69,7 @@ class Consuming:
     Args:
         folder: Keeps the file of `adapters.stomp.topology`.
         retry_after: Seconds until there may be a connection again.
-        told: Why there is none, as far as a peer may be told.
+        told: Why there is no connection, as far as a peer may be told.
     """
 
     def __init__(
@@ -126,11 +126,11 @@ class Consuming:
         self._interests.add(interest)
 
     def without_queue(self) -> AdapterUnavailable:
-        """What a peer is told while there is no queue that would keep what it wants."""
+        """The refusal of a peer while no queue would keep the messages that it wants."""
         text = "the gateway's queue is not there yet"
         return unavailable(text, self._told(), self._retry_after())
 
-    def adopt(self, interest: Interest) -> None:
+    async def adopt(self, interest: Interest) -> None:
         """As `Sharing.adopt`."""
         self._interests.add(interest)
 

@@ -156,7 +156,7 @@ class FrameTransport(BaseTransport):  # type: ignore[misc]  # stomp.py has no ty
 
     @property
     def unfinished(self) -> Mapping[str, str]:
-        """The headers of a frame whose body is being read; none if there is none."""
+        """The headers of a frame whose body is being read; empty if no body is being read."""
         return self._headers() if self.in_body else {}
 
     def _headers(self) -> Mapping[str, str]:

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cryptography import x509
-
 from gateway.checks.findings import Finding, fail, ok, warn
 from gateway.egress import ConsumerOptions
+from gateway.security.certificates import validity_of
 from gateway.security.tls import TlsError, client_context, server_context
 from gateway.settings.settings import Settings
 
@@ -50,10 +49,8 @@ def check_egress(settings: Settings) -> Iterator[Finding]:
 
 def judge(what: str, begin: str, path: Path, renew: str) -> Finding:
     """Check how long the certificate in *path*, which can be used, is valid."""
-    certificate = x509.load_pem_x509_certificates(path.read_bytes())[0]
-    now = datetime.now(UTC)
-    since, until = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    days = (until - now).days
+    validity, now = validity_of(path), datetime.now(UTC)
+    since, until, days = validity.since, validity.until, validity.days_left(now)
     if now < since:
         return fail(what, f"{begin}{path} is valid from {since:%Y-%m-%d} only; see the clock")
     if until <= now:

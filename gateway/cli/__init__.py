@@ -23,8 +23,12 @@ COMMANDS = {
         "gateway.cli.listen:listen", "Subscribe, and print each notification as it comes."
     ),
     "publish": Deferred("gateway.cli.publish:publish", "Publish XML documents, each as one event."),
+    "overview": Deferred(
+        "gateway.cli.overview:overview", "Show the state of a gateway on one page."
+    ),
     "subscriptions": Deferred(
-        "gateway.cli.subscriptions:subscriptions", "List, show and end subscriptions."
+        "gateway.cli.subscriptions:subscriptions",
+        "List, show, pause, renew and end subscriptions.",
     ),
     "mailboxes": Deferred("gateway.cli.mailboxes:mailboxes", "List, show and delete mailboxes."),
     "sources": Deferred(
@@ -55,7 +59,11 @@ COMMANDS = {
         "Look at, try again or discard what the messaging system does not take.",
     ),
     "explain": Deferred("gateway.cli.explain:explain", "Say why something happens, or does not."),
+    "attempts": Deferred(
+        "gateway.cli.attempts:attempts", "List the last attempts to deliver to a subscription."
+    ),
     "trace": Deferred("gateway.cli.trace:trace", "Say what became of a message."),
+    "tail": Deferred("gateway.cli.tail:tail", "Watch what passes a gateway, as it passes."),
     "match": Deferred(
         "gateway.cli.match:match",
         "Print the names of the XML documents that a content filter matches.",

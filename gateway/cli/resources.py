@@ -355,33 +355,48 @@ def delete_each(
     resource: Resource,
     ids: list[str],
 ) -> None:
-    """Delete each of *ids* and say so.
+    """Delete each of *ids* and say so; raises as `change_each` does."""
+    change_each(context, gateway, output, ids, resource.deleted, resource.done)
+
+
+def change_each(
+    context: typer.Context,
+    gateway: str,
+    output: Form,
+    ids: list[str],
+    change: Callable[[Administration, str], Awaitable[object]],
+    done: str,
+) -> None:
+    """Change each of *ids*, and say that this is *done*: "paused".
 
     Raises:
-        CommandFailed: Some are not there; the others are deleted.
+        CommandFailed: Some are not there; the others are changed.
     """
-    deleted, missed = asyncio.run(_delete(context, gateway, resource, ids))
+    changed, missed = asyncio.run(_change(context, gateway, change, ids))
     if output is Form.JSON:
-        json_line({resource.done: deleted})
+        json_line({done: changed})
     else:
-        for id_ in deleted:
-            line(f"{resource.done} {id_}")
+        for id_ in changed:
+            line(f"{done} {id_}")
     if missed:
         raise CommandFailed("; ".join(missed))
 
 
-async def _delete(
-    context: typer.Context, gateway: str, resource: Resource, ids: list[str]
+async def _change(
+    context: typer.Context,
+    gateway: str,
+    change: Callable[[Administration, str], Awaitable[object]],
+    ids: list[str],
 ) -> tuple[list[str], list[str]]:
-    """The ids that are gone now, and the errors of the others."""
-    deleted, missed = [], []
+    """The ids of what is changed now, and the errors of the others."""
+    changed, missed = [], []
     async with Administration(gateway, **connecting(context)) as administration:
         for id_ in dict.fromkeys(ids):
             try:
-                await resource.deleted(administration, id_)
-                deleted.append(id_)
+                await change(administration, id_)
+                changed.append(id_)
             except GatewayError as error:
                 if error.status != 404:
                     raise
                 missed.append(str(error).rstrip("."))
-    return deleted, missed
+    return changed, missed

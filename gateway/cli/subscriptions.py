@@ -14,14 +14,14 @@ from gateway.cli.errors import CommandFailed
 from gateway.cli.option_groups import OptionGroup
 from gateway.cli.options import GATEWAY, Form, GatewayOption, IdArguments, OutputOption, connecting
 from gateway.cli.output import json_line, line, note
-from gateway.cli.resources import SUBSCRIPTIONS, delete_each, list_all, show_each
+from gateway.cli.resources import SUBSCRIPTIONS, change_each, delete_each, list_all, show_each
 from gateway.client import Administration, GatewayError, Record
 from gateway.client.administration import ELSEWHERE
 
 if TYPE_CHECKING:
     from gateway.client.management import Management
 
-subscriptions = group("subscriptions", "List, show and end subscriptions.")
+subscriptions = group("subscriptions", "List, show, pause, renew and end subscriptions.")
 subscriptions.callback()(help_alone)
 
 TopicOption = Annotated[
@@ -195,6 +195,104 @@ def show(
     show_each(context, gateway, output, replace(SUBSCRIPTIONS, found=found), ids)
 
 
+def pause(
+    context: typer.Context,
+    ids: IdArguments,
+    hold: Annotated[
+        bool | None,
+        typer.Option(
+            "--hold/--no-hold",
+            help="What is published meanwhile waits for it; without it as the setting says.",
+        ),
+    ] = None,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Pause subscriptions: nothing is sent to them until they are resumed.
+
+    What waits already is kept. What is published meanwhile passes them by, or waits for them with
+    --hold, within the bounds of any backlog.
+
+    \b
+    Examples:
+      dragoman subscriptions pause 5b1f0c9a3e77
+      dragoman subscriptions pause 5b1f0c9a3e77 90cc41d2ab05 --hold
+    """
+    change_each(context, gateway, output, ids, lambda one, id_: one.pause(id_, hold), "paused")
+
+
+def resume(
+    context: typer.Context,
+    ids: IdArguments,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Resume subscriptions: what waits for them is sent, in its order.
+
+    \b
+    Example:
+      dragoman subscriptions resume 5b1f0c9a3e77
+    """
+    change_each(context, gateway, output, ids, lambda one, id_: one.resume(id_), "resumed")
+
+
+def renew(
+    context: typer.Context,
+    ids: IdArguments,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN", help="A duration, PT2H, or an instant; by default the gateway's."
+        ),
+    ] = None,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Move the end of subscriptions' leases.
+
+    \b
+    Examples:
+      dragoman subscriptions renew 5b1f0c9a3e77
+      dragoman subscriptions renew 5b1f0c9a3e77 --expires PT12H
+    """
+    change_each(context, gateway, output, ids, lambda one, id_: one.renew(id_, expires), "renewed")
+
+
+def send_again(
+    context: typer.Context,
+    id_: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")],
+    message: Annotated[
+        str, typer.Argument(metavar="MESSAGE", help="As `dragoman attempts` shows it.")
+    ],
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Make one delivery once more, as it was, and say how that ended.
+
+    It has the same message id, is one attempt, and has no consequence for the subscription: what
+    waits still waits. The message must wait for it, have died, or be one of the last that the
+    gateway keeps (the setting console_messages).
+
+    \b
+    Example:
+      dragoman subscriptions send-again 5b1f0c9a3e77 urn:uuid:11111111-2222-3333-4444-555555555555
+    """
+
+    async def run() -> Record:
+        async with Administration(gateway, **connecting(context)) as administration:
+            return await administration.send_again(id_, message)
+
+    attempt = asyncio.run(run())
+    if output is Form.JSON:
+        json_line(attempt)
+        return
+    status = f" ({attempt['status']})" if attempt["status"] else ""
+    line(f"{attempt['verdict']}{status} in {attempt['seconds']:.3f} s")
+    for text in (attempt["error"], attempt["answer"]):
+        if text:
+            line(text)
+
+
 def delete(
     *,
     context: typer.Context,
@@ -251,4 +349,8 @@ def delete(
 
 add(subscriptions, list_, "list")
 add(subscriptions, show)
+add(subscriptions, pause)
+add(subscriptions, resume)
+add(subscriptions, renew)
+add(subscriptions, send_again, "send-again")
 add(subscriptions, delete)

@@ -3,7 +3,7 @@
 import json
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
@@ -11,8 +11,9 @@ from urllib.parse import quote, urlencode
 from lxml import etree
 
 from filters import parse_document
-from gateway.client.calling import TIMEOUT, Answer, Speaker, shown, stranger
+from gateway.client.calling import TIMEOUT, Answer, NotStreamed, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
+from gateway.client.server_sent_events import read_events
 
 Record: TypeAlias = dict[str, Any]
 """A JSON object, as the gateway's ``/docs`` describes it."""
@@ -27,6 +28,8 @@ AT_A_TIME = 10_000
 SHOWN = 16 * 2**10
 WHOLE = 2**31 - 1
 """Bytes of a payload and of an envelope that are shown, and that are shown of it whole."""
+RECIPIENTS = 50
+"""Subscriptions that one request asks about of a message."""
 STEP = 5000
 """Dead letters that one request changes, about."""
 Progress: TypeAlias = Callable[[int], None]
@@ -99,13 +102,17 @@ class Administration(Speaker):
         super().__init__(url, timeout=timeout, tls=tls, proxy=proxy)
         self._page = page
 
-    async def subscriptions(self, **selected: str | None) -> AsyncIterator[Record]:
-        """Subscriptions in the order of their ids, page after page: all, or those for which all
-        that is *selected* holds: ``topic``, ``consumer``, ``spec``, ``state``, ``owner``.
+    async def overview(self) -> Record:
+        """The state of the gateway as a whole.
 
         Raises:
             GatewayError: here as in every other method.
         """
+        return await self._ask("GET", "overview")
+
+    async def subscriptions(self, **selected: str | None) -> AsyncIterator[Record]:
+        """Subscriptions in the order of their ids, page after page: all, or those for which all
+        that is *selected* holds: ``topic``, ``consumer``, ``spec``, ``state``, ``owner``."""
         query = {name: value for name, value in selected.items() if value is not None}
         async for record in self._pages("subscriptions", "subscriptions", query):
             yield record
@@ -159,6 +166,31 @@ class Administration(Speaker):
         if not isinstance(steps, list):
             raise stranger(self._url, answer)
         return steps
+
+    async def pause(self, id_: str, hold: bool | None = None) -> Record:
+        """Pause a subscription; with *hold* what is published meanwhile waits for it."""
+        return await self._change_subscription(id_, "pause", {"hold": hold})
+
+    async def resume(self, id_: str) -> Record:
+        """Resume a subscription."""
+        return await self._change_subscription(id_, "resume", {})
+
+    async def renew(self, id_: str, expires: str | None = None) -> Record:
+        """Move the end of a subscription's lease; None leaves it to the gateway."""
+        return await self._change_subscription(id_, "renew", {"expires": expires})
+
+    async def _change_subscription(self, id_: str, verb: str, said: Record) -> Record:
+        path = f"subscriptions/{_checked(id_, 'subscription')}/{verb}"
+        return await self._ask("POST", path, json.dumps(said).encode(), of=id_)
+
+    async def attempts(self, id_: str) -> list[Record]:
+        """The last attempts to deliver to a subscription, the latest first."""
+        path = f"subscriptions/{_checked(id_, 'subscription')}/attempts"
+        return list(_listed(await self._ask("GET", path, of=id_), "attempts", self._url))
+
+    async def send_again(self, id_: str, message: str) -> Record:
+        """Make one delivery once more, in one attempt, and say how that ended."""
+        return await self._change_subscription(id_, "send-again", {"message": message})
 
     async def delete_subscription(self, id_: str) -> None:
         """End a subscription; its subscriber is told, where it asked for that."""
@@ -244,10 +276,39 @@ class Administration(Speaker):
         """One topic, and whose it is."""
         return await self._ask("GET", f"topics/{_checked(id_, 'topic')}", of=id_)
 
-    async def trace(self, message: str) -> list[Record]:
-        """What became of a message, by an id of it."""
-        answer = await self._ask("GET", f"messages/{quote(message, safe='')}", of=message)
+    async def trace(self, message: str, *, content: bool = False) -> list[Record]:
+        """What became of a message, by an id of it; with *content* what is in it, too, where it is
+        kept."""
+        query = "?content=true" if content else ""
+        answer = await self._ask("GET", f"messages/{quote(message, safe='')}{query}", of=message)
         return list(_listed(answer, "messages", self._url))
+
+    async def recipients(self, message: str, matched: bool | None = None) -> AsyncIterator[Record]:
+        """What each subscription makes of a message that is kept, in the order of their ids: all,
+        those that get it, or those that do not."""
+        query: Record = {"message": message}
+        if matched is not None:
+            query["matched"] = "true" if matched else "false"
+        async for record in self._pages("recipients", "recipients", query, RECIPIENTS):
+            yield record
+
+    async def tap(self, **wanted: Any) -> AsyncGenerator[tuple[str, Record], None]:
+        """What passes, as it passes: pairs of ``message`` or ``lost``, and what it says.
+
+        Args:
+            wanted: The parameters of ``GET /api/v1/tap``.
+        """
+        query = urlencode({name: value for name, value in wanted.items() if value}, doseq=True)
+        lines = self._caller.lines(
+            f"{self._url}/api/v1/tap?{query}", {"Accept": "text/event-stream"}
+        )
+        try:
+            async for event, data in read_events(lines):
+                record = _json(data)
+                if isinstance(record, dict):
+                    yield event, record
+        except NotStreamed as error:
+            raise self._refusal(error.answer) from error
 
     async def dead_letters(
         self, subscription: str | None = None, *, letters: Letters | None = None
@@ -331,11 +392,12 @@ class Administration(Speaker):
                 request["after"] = answer["next"]
         return Changed(reasons.total(), dict(sorted(reasons.items())))
 
-    async def _pages(self, path: str, name: str, query: Record) -> AsyncIterator[Record]:
+    async def _pages(
+        self, path: str, name: str, query: Record, limit: int | None = None
+    ) -> AsyncIterator[Record]:
+        query = {**query, "limit": limit or self._page}
         while True:
-            page = await self._ask(
-                "GET", f"{path}?{urlencode({**query, 'limit': self._page}, doseq=True)}"
-            )
+            page = await self._ask("GET", f"{path}?{urlencode(query, doseq=True)}")
             for record in _listed(page, name, self._url):
                 yield record
             if not page.get("next") or page["next"] == query.get("after"):
@@ -362,9 +424,13 @@ class Administration(Speaker):
         )
         if 200 <= answer.status < 300:
             return answer
+        raise self._refusal(answer, of)
+
+    def _refusal(self, answer: Answer, of: str = "") -> GatewayError:
+        """The error for an *answer* that is one; *of* names what was asked for."""
         detail = _detail(answer)
         if detail is None:
-            raise stranger(self._url, answer)
+            return stranger(self._url, answer)
         text = f"{of}: {detail}" if of else f"{shown(self._url)} refused: {detail}"
         code = str(_json(answer.body).get("reason") or "")
         if code == ELSEWHERE:
@@ -372,7 +438,7 @@ class Administration(Speaker):
                 f"{shown(self._url)} has no administration: it is on a listener of its own, see "
                 "admin_host and admin_port; without them it is on loopback, ten ports behind"
             )
-        raise GatewayError(text, status=answer.status, code=code)
+        return GatewayError(text, status=answer.status, code=code)
 
 
 def _json(octets: bytes) -> Any:

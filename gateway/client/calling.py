@@ -1,7 +1,9 @@
 """HTTP requests to a gateway, and errors in words for whatever goes wrong."""
 
+import socket
 import ssl
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from io import BytesIO
@@ -21,6 +23,8 @@ SCHEMES = ("http", "https", *SOAP_TCP)
 """Schemes of URLs that a gateway can be called at to publish and to subscribe."""
 SOAP = "/soap"
 """The path of a gateway's SOAP endpoint."""
+QUIET = 60.0
+"""Seconds without a byte after which a stream has broken off: a heartbeat comes every 15."""
 LARGE = 2**20
 """Bytes of a body from which on it is sent piece by piece."""
 
@@ -85,6 +89,21 @@ def _no_url(text: str) -> GatewayError:
     return GatewayError(f"{text!r} is not the URL of a gateway, such as http://127.0.0.1:8080")
 
 
+def address_towards(url: str) -> str:
+    """Our address as the host of *url* sees it; nothing is sent to find out, but a name is looked
+    up, which may take its time."""
+    parts = urlsplit(base_url(url.partition("?")[0], SCHEMES))
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            parts.hostname, parts.port or 80, type=socket.SOCK_DGRAM
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(address)
+            return str(probe.getsockname()[0])
+    except OSError:  # Subscribing will say what is wrong with it.
+        return "127.0.0.1"
+
+
 def proxy_url(text: str) -> str:
     """The URL of an HTTP proxy.
 
@@ -99,6 +118,14 @@ def proxy_url(text: str) -> str:
     if not usable or parts.path.strip("/") or parts.query or not text.isprintable():
         raise GatewayError("the proxy must be http://host:port, with user:password@ if it asks")
     return text
+
+
+class NotStreamed(Exception):
+    """The answer to a request for a stream is an error."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.words)
+        self.answer = answer
 
 
 class Caller:
@@ -150,26 +177,59 @@ class Caller:
         Raises:
             GatewayError: There was no answer, or a longer one than is read.
         """
-        if self._session is None:
-            raise RuntimeError("enter the context manager first")
-        try:
-            async with self._session.request(
-                method,
-                url,
-                data=_sent(body),
-                headers=headers,
-                allow_redirects=False,
-                ssl=self._tls,
-                proxy=self._proxy,
-            ) as response:
+        with _said_of(url, self._timeout):
+            async with self._request(method, url, body, headers) as response:
                 octets = await _read(response, self._max_answer)
                 return Answer(response.status, _read_text(octets, response), response.content_type)
-        except TimeoutError as error:
-            raise GatewayError(
-                f"no answer from {shown(url)} within {self._timeout:g} seconds"
-            ) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise GatewayError(f"cannot reach {shown(url)}: {_why(error)}") from error
+
+    async def lines(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """Get *url*, and yield the lines of the answer as they come, without a time limit but for
+        `QUIET` seconds in which none does.
+
+        Raises:
+            NotStreamed: The answer is an error.
+            GatewayError: There was no answer, or it broke off.
+        """
+        with _said_of(url, QUIET):
+            waits = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=QUIET)
+            async with self._request("GET", url, None, headers, waits) as response:
+                if response.status != 200:
+                    octets = await _read(response, self._max_answer)
+                    raise NotStreamed(Answer(response.status, octets, response.content_type))
+                async for line in response.content:
+                    yield line
+
+    def _request(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        if self._session is None:
+            raise RuntimeError("enter the context manager first")
+        return self._session.request(
+            method,
+            url,
+            data=_sent(body),
+            headers=headers,
+            allow_redirects=False,
+            ssl=self._tls,
+            proxy=self._proxy,
+            timeout=timeout or self._session.timeout,
+        )
+
+
+@contextmanager
+def _said_of(url: str, seconds: float) -> Iterator[None]:
+    """Say in words what goes wrong in an exchange with *url*, which may take so many *seconds*."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise GatewayError(f"no answer from {shown(url)} within {seconds:g} seconds") from error
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise GatewayError(f"cannot reach {shown(url)}: {_why(error)}") from error
 
 
 def _read_text(octets: bytes, response: aiohttp.ClientResponse) -> bytes:
@@ -191,6 +251,7 @@ class Speaker:
         timeout: Seconds for one exchange.
         tls: For a gateway with TLS; what the system trusts, when None.
         proxy: The HTTP proxy that requests go through; None: none.
+        caller: Sends the requests, instead of one with *timeout*, *tls* and *proxy*.
 
     Raises:
         GatewayError: *url* or *proxy* is none.
@@ -207,11 +268,12 @@ class Speaker:
         timeout: float = TIMEOUT,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        caller: Caller | None = None,
     ) -> None:
         self._address = endpoint_url(url, schemes, self._path)
         """Of the endpoint."""
         self._url = base_url(url.partition("?")[0], schemes)
-        self._caller = Caller(timeout=timeout, tls=tls, proxy=proxy)
+        self._caller = caller or Caller(timeout=timeout, tls=tls, proxy=proxy)
 
     async def __aenter__(self) -> Self:
         await self._caller.__aenter__()

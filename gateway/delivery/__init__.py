@@ -1,7 +1,8 @@
-"""Delivery: one ordered, bounded outbox a subscription; what waits lies in the store."""
+"""Delivery: one ordered, bounded outbox a subscription; the backlog lies in the store."""
 
-from gateway.delivery.acknowledgement_addresses import AcknowledgementAddresses
 from gateway.delivery.attempt import Attempts
+from gateway.delivery.conservation import Conservation
+from gateway.delivery.destinations.probation import ProbationLimits, Probations
 from gateway.delivery.dispatcher import NEVER_AGREED, Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.entry import Entry
@@ -13,14 +14,11 @@ from gateway.delivery.partition_share import (
     everything,
     next_position,
 )
-from gateway.delivery.probation import ProbationLimits
-from gateway.delivery.probations import Probations
-from gateway.delivery.resend import resend
-from gateway.delivery.schedule import BlackList, Schedule
+from gateway.delivery.retry_schedule import BlackList, Schedule
 from gateway.delivery.scheduler import SendScheduler
-from gateway.delivery.sequence_attempt import SequenceSending, handshake, is_one_way
-from gateway.delivery.settlement import Conservation
-from gateway.delivery.sharing import KnownSubscriptions, ReplicaStatus, WorkSharing
+from gateway.delivery.sequences.acknowledgement_addresses import AcknowledgementAddresses
+from gateway.delivery.sequences.protocol import SequenceProtocol, handshake, is_one_way
+from gateway.delivery.work_sharing import KnownSubscriptions, ReplicaStatus, WorkSharing
 
 __all__ = [
     "AUTHORS",
@@ -40,12 +38,11 @@ __all__ = [
     "ReplicaStatus",
     "Schedule",
     "SendScheduler",
-    "SequenceSending",
+    "SequenceProtocol",
     "WorkSharing",
     "author",
     "everything",
     "handshake",
     "is_one_way",
     "next_position",
-    "resend",
 ]

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import structlog
 
 from gateway.delivery.contents import Contents
+from gateway.delivery.destinations.probation import Probations
 from gateway.delivery.outbox import Outbox, PendingDelivery
-from gateway.delivery.probations import Probations
 from gateway.delivery.sequence_attempt import SequenceSending
 from gateway.delivery.verdicts import Outcome, Verdict, failed, judge, judge_acknowledged
 from gateway.egress import (
@@ -40,8 +40,8 @@ class Attempts:
         producer: The gateway's own address, for events without a producer reference.
         parsing: Where consumers' answers are parsed.
         origins: Says which event a message is.
-        probations: What is known of hosts that have not agreed.
-        sequences: Sends what goes in sequences.
+        probations: The hosts that have not agreed.
+        sequences: Sends deliveries in sequences.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class Attempts:
         self._reading: set[asyncio.Task[None]] = set()
         """Answers to what was posted that have a body."""
         self.attachments_dropped = 0
-        """Left out of what was delivered, for want of a packaging that the consumer reads."""
+        """Left out of deliveries, for want of a packaging that the consumer reads."""
 
     def may_follow(self, outbox: Outbox) -> bool:
-        """Whether an attempt of *outbox* would go the way of those that are in flight, behind
+        """True if an attempt of *outbox* would go the way of those that are in flight, behind
         them: on any other way it might overtake them."""
         if outbox.lane is None or self._posting is None:
             return False
@@ -173,7 +173,7 @@ class Attempts:
         )
 
     def _gate(self, outbox: Outbox) -> Callable[[str], bool] | None:
-        """The question asked before anything is written to an address; None where there is none."""
+        """The question asked before anything is written to an address; None: nothing is asked."""
         destination = outbox.destination
         if destination.probation is None or self._probations is None:
             return None

@@ -49,7 +49,7 @@ def room_for_events(delivery: DeliveryMode, around: int) -> int:
 
 
 def number_beside(first: Waiting, others: Iterable[Waiting], most: int, room: int) -> int:
-    """How many of *others*, in their order, go into one message with *first*: so many that there
+    """Count those of *others* that go, in order, into one message with *first*: so many that there
     are *most* in all at most, and no more octets than *room*. One that is too large even by itself
     goes by itself."""
     left = room - first.size
@@ -65,12 +65,12 @@ def number_beside(first: Waiting, others: Iterable[Waiting], most: int, room: in
 
 
 def _may_go_together(one: Waiting, other: Waiting) -> bool:
-    """Whether nothing but room keeps both out of one message."""
+    """True if nothing but room keeps both out of one message."""
     return (one.attempts, one.due) == (other.attempts, other.due)
 
 
 def goes_alone(waiting: Sequence[Waiting]) -> bool:
-    """Whether the first of *waiting* goes by itself, whatever comes behind them."""
+    """True if the first of *waiting* goes by itself, whatever comes behind them."""
     return len(waiting) > 1 and not _may_go_together(waiting[0], waiting[1])
 
 

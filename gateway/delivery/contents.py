@@ -39,7 +39,7 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(slots=True)  # Not frozen: that makes it dearer, for every delivery.
 class Content:
-    """What an attempt sends: the attributes of `gateway.egress.Request` that depend on it."""
+    """The content of an attempt: the attributes of `gateway.egress.Request` that depend on it."""
 
     body: bytes
     headers: Headers
@@ -63,7 +63,7 @@ class Contents:
         self._origins = origins
 
     def are_ready(self, pending: PendingDelivery) -> bool:
-        """Whether the content of an attempt of *pending* may be made on the event loop: it is
+        """True if the content of an attempt of *pending* may be made on the event loop: it is
         small, it was made already, or to write it takes no work for each of its elements."""
         recipient, batch = pending.outbox.entry.recipient, pending.batch
         if isinstance(recipient.shape, SoapShape) and not recipient.minimal:
@@ -71,7 +71,7 @@ class Contents:
         if pending.heartbeat or pending.prepared is not None:
             return True
         octets = sum([len(one.message.notification.payload) for one in batch or (pending,)])
-        # On a lane that keeps the order nothing may be overtaken by what is made meanwhile.
+        # On a lane, nothing that is made meanwhile may overtake.
         if octets <= SMALL or pending.outbox.lane is not None:
             return True
         seen = pending.message.minimal if recipient.minimal else pending.message
@@ -185,7 +185,7 @@ class Contents:
 
 
 def room_in(entry: Entry) -> int:
-    """The octets that the events of a batch for *entry* may have."""
+    """The bytes that the events of a batch for *entry* may have."""
     return room_for_events(entry.delivery, AROUND_EVENTS + len(entry.recipient.headers))
 
 

@@ -7,19 +7,35 @@ connections and its breaker count for all.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from adapters import Delivery
+from gateway.delivery.conservation import Conservation, add_up
 from gateway.delivery.dispatcher import Dispatcher
 from gateway.delivery.entry import Entry
 from gateway.delivery.heartbeats import Heartbeats
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.scheduler import SendScheduler
-from gateway.delivery.settlement import Conservation, add_up
-from gateway.delivery.status import DeliveryStatus, is_held_up, is_troubled, status_of
+from gateway.delivery.status import DeliveryStatus, failing_among, status_of
 from gateway.model.deaths import NOBODY, Death, DeathReason
+from gateway.observing.samples import Sample, counter, counters, gauge, histograms
+from gateway.security.keys import message_urn
 from gateway.store import Store, burials, totals
+from mediation.model.messages import Notification
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """A `Delivery` that no messaging system waits for."""
+
+    notification: Notification
+    partition: int = 0
+    redelivered: bool = False
+
+    def settle(self) -> None:
+        """Nobody waits."""
 
 
 class Dispatchers:
@@ -60,12 +76,12 @@ class Dispatchers:
         self._of[partition] = dispatcher
 
     def remove(self, partition: int) -> Dispatcher | None:
-        """Leave what comes of *partition* from now on to the messaging system."""
+        """Leave further messages of *partition* to the messaging system."""
         return self._of.pop(partition, None)
 
     async def wait_for_capacity(self) -> None:
         for dispatcher in list(self._of.values()):
-            await dispatcher.wait_for_capacity()
+            await dispatcher.settlement.wait_for_capacity()
 
     def accept(
         self, delivery: Delivery, entries: Iterable[Entry], unfiltered: Iterable[Entry] = ()
@@ -79,6 +95,13 @@ class Dispatchers:
         dispatcher = next(iter(self._of.values()), None)
         if dispatcher is not None:
             dispatcher.accept(delivery, entries)
+
+    def resend(self, entry: Entry, notifications: Sequence[Notification]) -> None:
+        """Deliver *notifications* to *entry* once more, with message ids of their own: a consumer
+        that leaves out repeats has seen those that they repeat."""
+        for notification in notifications:
+            fresh = replace(notification, id=f"{notification.id}#{message_urn()}")
+            self.accept_here(Resend(fresh), [entry])
 
     def bury_unreadable(self, delivery: Delivery, why: str) -> None:
         """Lay a message that could not be read to the dead letters, and settle it then."""
@@ -118,21 +141,22 @@ class Dispatchers:
 
     def outboxes(self, entry: Entry) -> list[Outbox]:
         """The outboxes of *entry*, one for each partition."""
-        return [one for dispatcher in self._of.values() for one in dispatcher.outboxes(entry)]
+        found = (dispatcher.outboxes.get(entry) for dispatcher in self._of.values())
+        return [outbox for outbox in found if outbox is not None]
 
     def shrink(self, entries: Iterable[Entry], octets: int) -> None:
-        """Bury so many bytes of what waits for *entries*, the largest backlogs first: their owner
-        keeps too much."""
+        """Bury so many bytes of the backlogs of *entries*, the largest first: their owner keeps too
+        much."""
         backlogs = [
             (outbox.octets, dispatcher, outbox)
             for entry in entries
             for dispatcher in self._of.values()
-            for outbox in dispatcher.outboxes(entry)
+            if (outbox := dispatcher.outboxes.get(entry)) is not None
         ]
         for size, dispatcher, outbox in sorted(backlogs, key=lambda one: one[0], reverse=True):
             if octets <= 0:
                 break
-            dispatcher.bound(outbox)
+            dispatcher.backlog.bound(outbox)
             octets -= size
 
     def status(self, entry: Entry) -> DeliveryStatus:
@@ -140,34 +164,60 @@ class Dispatchers:
         return status_of(entry, self.outboxes(entry), self._elsewhere())
 
     def failing(self, entries: Iterable[Entry]) -> int:
-        """How many of *entries* are failing, as `status` says."""
-        now = asyncio.get_running_loop().time()
-        held_up = {
-            outbox.entry
-            for dispatcher in self._of.values()
-            for outbox in dispatcher.all_outboxes()
-            if is_held_up(outbox)
-        }
-        return sum(
-            not (entry.halted or entry.subscription.policy.paused)
-            for entry in entries
-            if entry in held_up or is_troubled(entry, now)
-        )
+        """Count those of *entries* that are failing, as `status` says."""
+        return len(failing_among(entries, self.all_outboxes(), asyncio.get_running_loop().time()))
+
+    def all_outboxes(self) -> list[Outbox]:
+        """The outboxes that there are, of all partitions."""
+        return [one for dispatcher in self._of.values() for one in dispatcher.outboxes.values()]
 
     @property
     def open_breakers(self) -> int:
-        """As `Dispatcher.open_breakers`."""
-        return sum(dispatcher.open_breakers for dispatcher in self._of.values())
+        """Subscriptions whose own breaker is open: their consumers answer with failures."""
+        return sum(dispatcher.outboxes.open_breakers for dispatcher in self._of.values())
 
     async def counted(self) -> None:
-        """As `Dispatcher.counted`."""
-        await asyncio.gather(*(dispatcher.counted() for dispatcher in self._of.values()))
+        """Have the store know the counts of this moment, if it can in one."""
+        await asyncio.gather(*(dispatcher.settlement.counted() for dispatcher in self._of.values()))
 
     async def conservation(self) -> Conservation:
-        """The conservation law over the store and what is in this gateway's memory."""
+        """The conservation law over the store and this gateway's memory."""
         durable, held, letters = await self._store.submit(totals.overall)
         settlements = [dispatcher.settlement for dispatcher in self._of.values()]
         return add_up(settlements, durable, held, letters, self.scheduler.in_flight)
+
+    def metrics(self, entries: Iterable[Entry]) -> Iterator[Sample]:
+        """The counts of the dispatchers and their scheduler, in memory, and of *entries*, all that
+        they deliver for."""
+        scheduler = self.scheduler
+        yield gauge("unsettled", "Messages unsettled in the messaging system.", self.unsettled)
+        yield gauge(
+            "failing_subscriptions",
+            "Subscriptions that this gateway delivers for, and whose state is failing.",
+            self.failing(entries),
+        )
+        yield gauge(
+            "open_breakers",
+            "Destinations and subscriptions to which only a probe is sent now and then.",
+            scheduler.open_breakers + self.open_breakers,
+        )
+        yield counters(
+            "attempts",
+            "Delivery attempts, by verdict.",
+            "verdict",
+            {verdict.value: number for verdict, number in scheduler.verdicts.items()},
+        )
+        yield histograms(
+            "attempt_seconds",
+            "Seconds that delivery attempts took, by verdict.",
+            "verdict",
+            {verdict.value: seconds for verdict, seconds in scheduler.seconds.items()},
+        )
+        yield counter(
+            "attachments_dropped",
+            "Attachments left out for want of a packaging that the consumer reads.",
+            scheduler.attachments_dropped,
+        )
 
     async def stop(self, seconds: float) -> None:
         self.heartbeats.close()

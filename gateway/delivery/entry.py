@@ -1,6 +1,6 @@
 """A subscription as delivery sees it (`Entry`), and what delivery keeps of it."""
 
-from gateway.delivery.destination import Trouble
+from gateway.delivery.destinations.failures import Trouble
 from gateway.egress import Target
 from mediation.model.delivery_modes import DeliveryMode
 from mediation.model.messages import Subscription
@@ -8,7 +8,7 @@ from mediation.rendering import Recipient
 
 
 class DeliveryState:
-    """What delivery keeps of one subscription: its failures, its pace, its counts.
+    """The state of deliveries to one subscription: failures, pace, counts.
 
     Written by delivery alone. The waits are by the event loop's clock.
     """
@@ -86,3 +86,11 @@ class Entry:
     def silent(self) -> bool:
         """Nothing may be sent now."""
         return self.halted or self.ended or self.subscription.policy.paused
+
+    @property
+    def holds(self) -> bool:
+        """True if new deliveries wait in the store: it is paused, and wants that."""
+        policy = self.subscription.policy
+        if self.halted or self.ended or self.delivery.at_most_once:
+            return False
+        return policy.paused and policy.hold_while_paused

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
-from gateway.delivery.destination import AGAIN
+from gateway.delivery.destinations.destination import AGAIN
 from gateway.delivery.entry import Entry
 
 EARLY = 0.9
@@ -27,7 +27,7 @@ FEW = 64
 
 
 class Beating(Protocol):
-    """Who sends heartbeats."""
+    """A sender of heartbeats."""
 
     def beat(self, entry: Entry) -> float:
         """Send a heartbeat to the sink of *entry* in its turn, unless an event is on its way there.
@@ -86,7 +86,7 @@ class Heartbeats:
 
     def _sweep(self) -> None:
         """Let go of the subscriptions that have ended. To do so when as many have come as were left
-        costs each of them a constant, and half of what is kept has not ended."""
+        costs each of them a constant, and half of those that are kept have not ended."""
         self._next = [one for one in self._next if not one[2].ended]
         heapq.heapify(self._next)
         self._kept, self._swept = len(self._next), self._loop.time()

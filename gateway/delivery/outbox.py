@@ -17,14 +17,15 @@ from itertools import islice
 from typing import Protocol
 
 from gateway.delivery.batching import goes_alone, most_elements, number_beside
-from gateway.delivery.breaker import FIRST_PROBE, Breaker
-from gateway.delivery.destination import Destination, Timed
+from gateway.delivery.destinations.breaker import FIRST_PROBE, Breaker
+from gateway.delivery.destinations.destination import Destination
 from gateway.delivery.entry import Entry
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message, Pending
 from gateway.delivery.policy import UNTIL_ENDED
+from gateway.delivery.sequences.unsaved_numbers import UnsavedNumbers
 from gateway.delivery.states import TRANSITIONS, Event, State
-from gateway.delivery.unsaved_numbers import UnsavedNumbers
+from gateway.delivery.timers import Timed
 from gateway.delivery.verdicts import Outcome
 from gateway.egress import FailureKind, Lane
 from mediation.model.delivery_modes import Oversize
@@ -35,12 +36,12 @@ WINDOW = 32
 UNORDERED_WIDTH = 8
 LANE_WIDTH = 8
 SOON = 1.0
-"""Seconds within which what waits in the store can be sent."""
+"""Seconds within which the backlog can be sent."""
 PACE_WEIGHT = 0.2
 """Of the last attempt in the moving average of an outbox's pace."""
 
 _NOTHING = Notification("", "", b"", datetime.min.replace(tzinfo=UTC))
-"""The event of a heartbeat, which is none."""
+"""The event of a heartbeat, which carries no event."""
 
 
 class PendingDelivery(Pending["Outbox"]):
@@ -77,9 +78,9 @@ class Outbox(Timed):
     """
 
     __slots__ = (
-        "ahead", "batched", "beats", "breaker", "destination", "entry", "gathers_until", "held",
+        "batched", "beats", "breaker", "destination", "entry", "gathers_until", "held",
         "holding", "in_flight", "lane", "live", "loaded", "loading", "octets", "one_by_one",
-        "owner", "pace", "queued", "smooth", "until", "width",
+        "owner", "pace", "queued", "smooth", "unsaved_numbers", "until", "width",
     )  # fmt: skip
 
     def __init__(
@@ -114,18 +115,18 @@ class Outbox(Timed):
         self.held = 0
         self.holding = 0
         self.octets = 0
-        """Of what is held."""
+        """Bytes of the held deliveries."""
         self.until = 0.0
         """Before this time of the event loop's clock nothing of the store is sent."""
         self.gathers_until: float | None = None
-        """Before this time of the loop's clock a batch waits for more; None: there is none."""
+        """Before this time of the loop's clock a batch waits for more; None: no batch waits."""
         self.breaker = Breaker(probe)
-        self.ahead: UnsavedNumbers | None = None
-        """What is in memory of its sequence, where it has one."""
+        self.unsaved_numbers: UnsavedNumbers | None = None
+        """Numbers of its sequence in memory, where it has one."""
         self.lane: Lane | None = None
         """On which the last of what is in flight was posted, where it keeps the order."""
         self.loading = False
-        """The beginning of what it has in the store is being read, or cut off."""
+        """The first of its rows are being read, or cut off."""
         self.queued = False
         """The outbox stands in the queue of its destination."""
         self.beats = False
@@ -135,22 +136,22 @@ class Outbox(Timed):
         self.pace = 0.0
         """Seconds that an attempt takes, on a moving average."""
 
-    # What it has.
+    # Its state.
 
     @property
     def stored(self) -> bool:
-        """Whether something of it waits in the store, or is about to."""
+        """True if a delivery of it waits in the store, or is about to."""
         return bool(self.held or self.holding)
 
     @property
     def waiting(self) -> int:
-        """How many deliveries wait, in the store or in memory alone."""
+        """Count the deliveries that wait, in the store or in memory alone."""
         return self.held + self.holding + len(self.live)
 
     @property
     def catches_up(self) -> bool:
-        """Whether what waits in the store will be gone within `SOON`, so that new deliveries may
-        stay in memory behind it.
+        """True if the deliveries in the store will be gone within `SOON`, so that new ones may
+        stay in memory behind them.
 
         Without this a consumer that was late once would never be in time again: each new message
         stands behind rows, so it becomes a row, and all of a broker's queue moves into the store,
@@ -161,7 +162,7 @@ class Outbox(Timed):
 
     @property
     def ready(self) -> bool:
-        """Whether nothing waits to be sent: a new delivery has its turn at once."""
+        """True if nothing waits to be sent: a new delivery has its turn at once."""
         return not (
             self.live or self.loaded or self.held or self.holding or self.loading or self.queued
             or self.breaker.until is not None
@@ -169,7 +170,7 @@ class Outbox(Timed):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way, and nothing waits."""
+        """True if nothing is under way, and nothing waits."""
         return not (
             self.live or self.loaded or self.in_flight or self.held or self.holding
             or self.loading or self.beats
@@ -177,7 +178,7 @@ class Outbox(Timed):
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the first of what is in memory alone stands behind nothing of this outbox."""
+        """True if the first delivery in memory alone stands behind no other of this outbox."""
         return not (
             not self.live or self.held or self.holding or self.loaded or self.loading
             or self.queued or self.batched or self.breaker.until is not None or self.entry.silent
@@ -185,12 +186,12 @@ class Outbox(Timed):
 
     @property
     def must_load(self) -> bool:
-        """Whether the next delivery is a row that is not in memory."""
+        """True if the next delivery is a row that is not in memory."""
         return self.stored and not self.loaded
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may be in flight: beside others, or in order behind others on a lane."""
+        """True if one more may be in flight: beside others, or in order behind others on a lane."""
         in_flight = len(self.in_flight)
         if in_flight < self.width:
             return True
@@ -199,7 +200,7 @@ class Outbox(Timed):
             and not self.loaded and not self.one_by_one
         )  # fmt: skip
 
-    # What comes.
+    # New deliveries.
 
     def append(self, pending: PendingDelivery) -> None:
         """Keep a new delivery in memory, behind the others."""
@@ -352,7 +353,7 @@ class Outbox(Timed):
     # An attempt.
 
     def take_next(self, now: float, wall: float) -> PendingDelivery | None:
-        """Take the delivery that is sent next: a row before what is in memory alone."""
+        """Take the delivery that is sent next: a row before a delivery in memory alone."""
         if self.loaded:
             pending = self.loaded.popleft()
             self.breaker.probing(now)
@@ -361,15 +362,15 @@ class Outbox(Timed):
         return self.live.popleft() if self.live else None
 
     def upcoming(self, most: int, wall: float) -> list[PendingDelivery]:
-        """What is in memory and is sent next, in order, each by itself, but for what has expired by
-        POSIX time *wall*."""
+        """Deliveries in memory that are sent next, in order, each by itself; without those that are
+        expired at the POSIX time *wall*."""
         if self.batched:
             return []
         waiting = islice(self.live if not self.stored else self.loaded, most)
         return [one for one in waiting if one.message.expires_at > wall]
 
     def take_live(self) -> PendingDelivery:
-        """Take the first of what is in memory alone."""
+        """Take the first delivery in memory alone."""
         return self.live.popleft()
 
     def put_back(self, pending: PendingDelivery) -> None:
@@ -517,8 +518,8 @@ class Outbox(Timed):
     # The end of its subscription, or of its partition.
 
     def end(self) -> list[PendingDelivery]:
-        """Drop what waits for the subscription, which has ended and left the store with its rows.
-        Returns what was in memory alone; attempts under way go on."""
+        """Drop the deliveries to the subscription, which has ended; its rows have left the store.
+        Returns those in memory alone; attempts under way go on."""
         dropped = self.drop_waiting()
         for pending in self.in_flight:
             if pending.state is State.HELD:
@@ -529,7 +530,7 @@ class Outbox(Timed):
         return dropped
 
     def drop_waiting(self) -> list[PendingDelivery]:
-        """Drop what waits in memory alone. Returns it."""
+        """Drop the deliveries that wait in memory alone. Returns them."""
         dropped = list(self.live)
         self.live.clear()
         for pending in dropped:

@@ -17,7 +17,7 @@ nothing delivered for `HOPELESS` seconds -----------> GiveUp, besides
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gateway.delivery.schedule import Schedule
+from gateway.delivery.retry_schedule import Schedule
 from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import FailureKind
 from gateway.model.deaths import DeathReason
@@ -93,8 +93,8 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What one message carried is tried once more from a POSIX time *at* on, each delivery by
-    itself: one event that its consumer refuses must not take the others with it."""
+    """Deliveries that one message carried are tried once more, each by itself, from a POSIX time
+    *at* on: one event that its consumer refuses must not take the others with it."""
 
     at: float
 
@@ -116,8 +116,8 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The subscription is black-listed for so many *seconds*: nothing is sent, and what comes is a
-    dead letter."""
+    """The subscription is black-listed for so many *seconds*: nothing is sent, and every message
+    is a dead letter."""
 
     seconds: float
 

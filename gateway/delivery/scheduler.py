@@ -7,20 +7,23 @@ that stall takes the slots of the others.
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 
 import structlog
 
 from gateway.delivery.attempt import Attempts
-from gateway.delivery.breaker import FIRST_PROBE
+from gateway.delivery.destinations.breaker import FIRST_PROBE
+from gateway.delivery.destinations.probation import Name, Probations
 from gateway.delivery.outbox import Outbox, OutboxDestination, Owner, PendingDelivery
-from gateway.delivery.probations import Probations
-from gateway.delivery.stall_timer import TICK, StallTimer
 from gateway.delivery.states import State
 from gateway.delivery.status import Troubles
+from gateway.delivery.timers import TICK, StallTimer
 from gateway.delivery.verdicts import Outcome, Verdict, failed
 from gateway.egress import FailureKind, Posted, SendFailed, Target
+from gateway.observing.attempts import AttemptLog
 from gateway.observing.samples import Histogram
+from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
 
 SLOTS = 512
@@ -37,6 +40,8 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """The upper bounds of the buckets of attempts' seconds."""
 
 GAVE_WAY = f"no answer within {CUT_AFTER:.0f} s, and given up: too much was under way"
+_WORDS = {verdict: verdict.value for verdict in Verdict}
+"""Looked up for each attempt, in a fourth of the time that `value` takes."""
 _NOT_POSTED = failed(SendFailed(FailureKind.RESET, "the connection was closed before it was sent"))
 _log = structlog.get_logger("dragoman.delivery")
 
@@ -46,7 +51,7 @@ class SendScheduler:
 
     Args:
         attempts: Makes the attempts.
-        probations: What is known of hosts that have not agreed; all have, where it is None.
+        probations: The hosts that have not agreed; None: all have.
     """
 
     def __init__(
@@ -68,7 +73,7 @@ class SendScheduler:
         self._destinations: dict[tuple[str, str, int], OutboxDestination] = {}
         self._in_flight: dict[PendingDelivery, asyncio.Task[None] | Posted] = {}
         self._stopping: asyncio.Event | None = None
-        """While a stop waits for what was posted: set when an attempt has ended."""
+        """Set when an attempt has ended, while a stop waits for attempts."""
         self._octets = 0
         self._cut: set[PendingDelivery] = set()
         self._stall_timer = StallTimer(self._tick)
@@ -77,10 +82,12 @@ class SendScheduler:
         self._pumping = False
         self.troubles = Troubles()
         self.traces = MessageTraces()
+        self.attempts = AttemptLog()
+        self.taps = Taps()
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         """Numbers of attempts that ended so."""
         self.seconds = {verdict: Histogram(SECONDS) for verdict in Verdict}
-        """What they took."""
+        """The seconds that they took, by verdict."""
         self.answer_time = 0.0
         """Seconds that successful attempts take, on a moving average."""
 
@@ -93,7 +100,7 @@ class SendScheduler:
 
     @property
     def attachments_dropped(self) -> int:
-        """Attachments left out of what was delivered, for want of a packaging that the consumer
+        """Attachments left out of deliveries, for want of a packaging that the consumer
         reads."""
         return self._attempts.attachments_dropped
 
@@ -239,6 +246,8 @@ class SendScheduler:
             destination.note_answer(now)
         self.verdicts[outcome.verdict] += 1
         self.seconds[outcome.verdict].observe(now - pending.started)
+        if outcome.verdict is not Verdict.EXPIRED:
+            self._note(pending, outcome, now - pending.started)
         if outcome.verdict is Verdict.DELIVERED:
             self.answer_time += 0.05 * (now - pending.started - self.answer_time)
             if not destination.agreed:
@@ -251,6 +260,22 @@ class SendScheduler:
         if self._turns:
             self._pump()
 
+    def _note(self, pending: PendingDelivery, outcome: Outcome, seconds: float) -> None:
+        """Keep how an attempt ended that took so many *seconds*."""
+        verdict = outcome.verdict
+        error = None if verdict is Verdict.DELIVERED else outcome.failure_text
+        message = pending.message.notification.id
+        number = len(pending.batch) or 1
+        subscription = pending.outbox.entry.subscription.id
+        attempt = (
+            time.time(), seconds, _WORDS[verdict], outcome.status, error, outcome.detail, message,
+            number, False,
+        )  # fmt: skip
+        self.attempts.note(subscription, attempt)
+        if self.taps.watchers and not pending.heartbeat:
+            for one in pending.carried:
+                self.taps.attempted(one.message.notification, subscription, attempt)
+
     def may_follow(self, outbox: Outbox) -> bool:
         """See `Attempts.may_follow`."""
         return self._attempts.may_follow(outbox)
@@ -258,10 +283,18 @@ class SendScheduler:
     def _agree(self, destination: OutboxDestination) -> None:
         """Note that the host of *destination* has accepted its first message."""
         destination.agree()
-        if self._probations is not None:
-            for free in self._probations.agree(destination.name, destination.address):
-                self._turn(free)
-            self._pump()
+        self.agree(destination.name, destination.address)
+
+    def agree(self, name: Name, address: str = "") -> None:
+        """Note that the host at *name*, which led to *address*, accepted a message, and send what
+        waits for it."""
+        if self._probations is None:
+            return
+        for free in self._probations.agree(name, address):
+            destination = self._destinations.get(free.name)
+            if destination is not None:
+                self._turn(destination)
+        self._pump()
 
     def _release(self, pending: PendingDelivery) -> None:
         del self._in_flight[pending]

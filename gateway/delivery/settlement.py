@@ -14,7 +14,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -24,11 +24,19 @@ from sqlalchemy import Connection
 from gateway.delivery.entry import Entry
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message
-from gateway.delivery.unsaved_numbers import UnsavedNumbers
+from gateway.delivery.sequences.unsaved_numbers import UnsavedNumbers
 from gateway.observing.traces import MessageTraces
-from gateway.store import Operation, Store, StoreUnavailable, Totals, held, run_apart, totals
+from gateway.store import (
+    Operation,
+    Store,
+    StoreUnavailable,
+    Totals,
+    run_apart,
+    totals,
+    waiting_deliveries,
+)
 from gateway.store.replicas import Fenced
-from gateway.store.totals import ENDED, Letters
+from gateway.store.totals import ENDED
 
 RETRY = 1.0
 """Seconds after which a failed transaction is tried again."""
@@ -42,6 +50,8 @@ NOTED = 64
 """Deliveries in sequences whose acknowledgements are noted together, at most."""
 CROWD = 2048
 """Deliveries in memory beyond which no further message is taken from the adapter."""
+COUNTS = tuple(field.name for field in fields(Totals))
+"""The names of the counts."""
 
 T = TypeVar("T")
 _Work: TypeAlias = tuple[Operation, Callable[[Any], None], str]
@@ -49,30 +59,8 @@ _Work: TypeAlias = tuple[Operation, Callable[[Any], None], str]
 _log = structlog.get_logger("dragoman.delivery")
 
 
-@dataclass(frozen=True, slots=True)
-class Conservation:
-    """The conservation law, read at one moment. All are numbers of deliveries."""
-
-    totals: Totals
-    waiting: int
-    in_flight: int
-    letters: Letters
-
-    @property
-    def dead_letters(self) -> int:
-        """Dead letters that are kept."""
-        return self.letters.kept
-
-    @property
-    def error(self) -> int:
-        """Matched - (delivered + waiting + in flight + dead + expired + cancelled); where that is
-        0, buried - (kept + purged)."""
-        left = self.totals.matched - self.totals.settled() - self.waiting - self.in_flight
-        return left or self.letters.error
-
-
 class Settlement:
-    """Settles messages, removes delivered rows, and keeps the counts of what is in memory."""
+    """Settles messages, removes delivered rows, and keeps the counts in memory."""
 
     def __init__(
         self,
@@ -194,12 +182,12 @@ class Settlement:
         self._removing.append((entry.id, position))
         self._next()
 
-    def note(self, ahead: UnsavedNumbers, messages: Iterable[Message], *, hurry: bool) -> None:
+    def note(self, numbers: UnsavedNumbers, messages: Iterable[Message], *, hurry: bool) -> None:
         """Have what a consumer acknowledged in its sequence noted, with the next counts, or at once
         where others wait for it (*hurry*) or it is much. Then *messages* are released."""
         if self._abandoned:
             return
-        self._noting.setdefault(ahead, []).extend(messages)
+        self._noting.setdefault(numbers, []).extend(messages)
         self._noted += 1
         if hurry or self._noted >= NOTED:
             self._note_now = True
@@ -292,7 +280,7 @@ class Settlement:
         """Go on after a transaction: one of the four ends that it can have.
 
         The partition may be lost: nothing more is committed. The store may be unavailable: the same
-        operations are tried again, and what came later waits, so that the store sees everything in
+        operations are tried again, and later ones wait, so that the store sees everything in
         the order in which it happened. One operation may spoil the others of its transaction: then
         each runs by itself, again in order, so that one bad row does not stop deliveries for ever.
         Else each operation hears its result.
@@ -325,11 +313,11 @@ class Settlement:
         self._next()
 
     def _collect(self) -> None:
-        """Queue what was acknowledged, and as one operation what was counted and removed."""
+        """Queue the acknowledgements, and, as one operation, counts and removed rows."""
         noting, self._noting, self._noted, self._note_now = self._noting, {}, 0, False
-        for ahead, messages in noting.items():
+        for numbers, messages in noting.items():
             released = partial(self._release_all, messages)
-            self._queue.append((ahead.noting(time.time()), released, ahead.lock))
+            self._queue.append((numbers.saving(time.time()), released, numbers.lock))
         if not self._changes and not self._removing:
             return
         changes, self._changes = self._changes, {}
@@ -339,17 +327,17 @@ class Settlement:
         def operation(connection: Connection) -> None:
             totals.add(connection, changes)
             if removed:
-                held.delivered(connection, removed)
+                waiting_deliveries.delivered(connection, removed)
 
         def committed(_: None) -> None:
-            for name in _COUNTED:
+            for name in COUNTS:
                 left = getattr(self.uncommitted, name) - getattr(changed, name)
                 setattr(self.uncommitted, name, left)
 
         self._queue.append((operation, committed, ""))
 
     async def counted(self, seconds: float = COUNTED) -> None:
-        """Wait until what is counted by now is committed, or for *seconds*."""
+        """Wait until the counts of now are committed, or for *seconds*."""
         done = asyncio.Event()
         self.submit(lambda _: None, lambda _: done.set())
         if not self._abandoned:
@@ -375,27 +363,6 @@ class Settlement:
                 async with asyncio.timeout(self._retry / 4):
                     await self._quiet.wait()
         return True
-
-    def conservation(
-        self, durable: Totals, held: int, letters: Letters, in_flight: int
-    ) -> Conservation:
-        """The law, given the sums in the store, its rows and the attempts under way."""
-        return add_up([self], durable, held, letters, in_flight)
-
-
-def add_up(
-    settlements: Iterable[Settlement], durable: Totals, held: int, letters: Letters, in_flight: int
-) -> Conservation:
-    """The law of all *settlements* together, over one store."""
-    sums, live = replace(durable), 0
-    for settlement in settlements:
-        live += settlement.live
-        for name in _COUNTED:
-            setattr(sums, name, getattr(sums, name) + getattr(settlement.uncommitted, name))
-    return Conservation(sums, held + live - in_flight, in_flight, letters)
-
-
-_COUNTED = tuple(field.name for field in fields(Totals))
 
 
 def _run(operations: Sequence[Operation], connection: Connection) -> list[Any]:

@@ -7,16 +7,15 @@ oldest delivery had failed counts as failing, with an error that is not known an
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 import structlog
 
-from gateway.delivery.breaker import Breaker
-from gateway.delivery.destination import Trouble
+from gateway.delivery.destinations.breaker import Breaker
+from gateway.delivery.destinations.failures import FailureCounts, Trouble
 from gateway.delivery.entry import Entry
-from gateway.delivery.failures import FailureCounts
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.verdicts import Outcome
 from gateway.token_bucket import TokenBucket
@@ -47,7 +46,7 @@ class Condition(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryStatus:
-    """One moment of a subscription. Times are POSIX seconds, None where there is nothing to say.
+    """The status of a subscription at one moment. Times are POSIX seconds; None: not known.
 
     ``next_attempt`` is when the first of what waits may be sent; ``breaker_until`` when the probe
     of an open breaker is due. ``elsewhere`` says which other replicas deliver for it.
@@ -64,7 +63,7 @@ class DeliveryStatus:
     on_probation: bool = False
     """Its host never accepted a message: it gets few."""
     black_listed_until: float | None = None
-    """Until then nothing is sent after time-outs, and what comes is a dead letter."""
+    """Until then nothing is sent after time-outs, and each message is a dead letter."""
 
 
 def status_of(
@@ -120,15 +119,27 @@ def status_of(
 
 
 def is_troubled(entry: Entry, now: float) -> bool:
-    """Whether the last attempt of *entry* failed, or it is left alone after such; *now* is the
+    """True if the last attempt of *entry* failed, or it is left alone after such; *now* is the
     event loop's time."""
     return (
         entry.state.trouble is not None and entry.state.trouble.failures > 0
     ) or entry.state.rests_until > now
 
 
+def failing_among(entries: Iterable[Entry], outboxes: Iterable[Outbox], now: float) -> list[Entry]:
+    """Select the failing ones of *entries*, as `status_of` says; *outboxes* are all outboxes.
+    It may run in a thread, on copies of both."""
+    held_up = {outbox.entry for outbox in outboxes if is_held_up(outbox)}
+    return [
+        entry
+        for entry in entries
+        if (entry in held_up or is_troubled(entry, now))
+        and not (entry.halted or entry.subscription.policy.paused)
+    ]
+
+
 def is_held_up(outbox: Outbox) -> bool:
-    """Whether a breaker holds *outbox* up."""
+    """True if a breaker holds *outbox* up."""
     return any(breaker.until is not None for breaker in _breakers(outbox))
 
 
@@ -199,6 +210,10 @@ class Troubles:
 
 
 def _host(outbox: Outbox) -> str:
-    """Where it is sent, without what may be secret in the path; a mailbox's host is its key."""
-    scheme, host, port = outbox.destination.name
+    return host_shown(outbox.destination.name)
+
+
+def host_shown(destination: tuple[str, str, int]) -> str:
+    """The address without its path, which may have a secret; a mailbox's host is its key."""
+    scheme, host, port = destination
     return f"{scheme}://{host}:{port}" if port else scheme

@@ -43,7 +43,7 @@ class Outcome:
 
     @property
     def failure_text(self) -> str | None:
-        """The failure in a few words; None where there is none."""
+        """The failure in a few words; None after a success."""
         if self.why:
             return self.why
         if self.failure is not None:
@@ -56,6 +56,8 @@ class Outcome:
 
 
 DELIVERED = Outcome(Verdict.DELIVERED, answered=True)
+_WITHOUT_BODY = {one: Outcome(Verdict.DELIVERED, one, answered=True) for one in (200, 202, 204)}
+"""The outcomes of almost all attempts, by status: made once."""
 
 _REJECTING = frozenset({400, 401, 402, 403, 405, 406, 407, 411, 412, 413, 414, 415, 416, 417, 422})
 _RETRYING = frozenset({404, 408, 409, 421, 423, 424, 425, 426, 428, 429, 431})
@@ -68,20 +70,20 @@ def judge(answer: Answer, fault: PeerFault | None, *, now: float) -> Outcome:
     """
     status = answer.status
     if 200 <= status < 300 and not answer.body:
-        return (
-            DELIVERED if status in (200, 202) else Outcome(Verdict.DELIVERED, status, answered=True)
-        )
+        outcome = _WITHOUT_BODY.get(status)
+        return outcome or Outcome(Verdict.DELIVERED, status, answered=True)
     verdict = _by_status(status)
     if fault is not None and (200 <= status < 300 or status == 500):
         verdict = Verdict.REJECTED if fault.permanent else Verdict.RETRY
+    detail = answer.body[:1024].decode(errors="replace")
     if verdict is Verdict.DELIVERED:
-        return Outcome(verdict, status, answered=True)
+        return Outcome(verdict, status, answered=True, detail=detail)
     return Outcome(
         verdict,
         status,
         answered=True,
         retry_after=answer.retry_after(now),
-        detail=answer.body[:1024].decode(errors="replace"),
+        detail=detail,
         why="" if fault is None or status >= 300 else f"{status_words(status)} with a fault",
     )
 
@@ -95,7 +97,8 @@ def judge_acknowledged(
     """The outcome of an attempt whose message, with *message_id*, is to be acknowledged (DSP0226
     1.2, section 10.2.9.3), as `judge`. Whatever the status: wseventsink's is 0 or 20."""
     if acknowledges(reply, message_id):
-        return Outcome(Verdict.DELIVERED, answer.status, answered=True)
+        detail = answer.body[:1024].decode(errors="replace")
+        return Outcome(Verdict.DELIVERED, answer.status, answered=True, detail=detail)
     outcome = judge(answer, reply.fault if reply is not None else None, now=now)
     if refuses_delivery(reply):
         return replace(outcome, verdict=Verdict.UNWANTED, why="the consumer refuses deliveries")

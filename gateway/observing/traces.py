@@ -123,6 +123,10 @@ class MessageTraces:
                 self._traces.popitem(last=False)
         return trace
 
+    def of(self, notification: str) -> Trace | None:
+        """The trace of the notification with this id."""
+        return self._traces.get(notification)
+
     def find(self, message: str) -> list[Trace]:
         """The traces of what was published with this id: one, or one of each notification that it
         held."""

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable
 from filters import Topic
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers
+from gateway.observing.recent_messages import RecentMessages
 from gateway.observing.samples import Sample
+from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
@@ -124,6 +126,8 @@ class PublishingRoom(Room):
         intake: Intake,
         origins: Origins,
         traces: MessageTraces,
+        taps: Taps,
+        recent: RecentMessages | None,
         reading: TopicReading,
         checks: PublicationChecks,
         copies: Copies | None,
@@ -143,6 +147,8 @@ class PublishingRoom(Room):
             longest_lease=settings.longest_lease,
             endpoint=endpoint,
             traces=traces,
+            taps=taps,
+            recent=recent,
             copies=copies,
             checks=checks,
         )

@@ -1,14 +1,14 @@
-"""What goes back on connections that others opened: the reply to a request, and messages that are
-fetched by WS-MakeConnection."""
+"""Send on connections that peers opened: the reply to a request, and messages that are fetched by
+WS-MakeConnection."""
 
 from dataclasses import replace
 
-from gateway.reliability import acknowledging
-from gateway.reliability.destination import find
+from gateway.reliability import acknowledgements
+from gateway.reliability.destination import Destination
 from gateway.reliability.party import Party, is_callable, reply_key
 from gateway.reliability.records import IncomingSequence
 from gateway.reliability.source import is_peer
-from gateway.reliability.source_worker import act, message_with_blocks
+from gateway.reliability.source_worker import message_with_blocks, send_due
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.values import Awaited, Outgoing
 from mediation.model.messages import EndpointReference
@@ -19,14 +19,14 @@ PAGE = 64
 
 
 def reply_to(party: Party, awaited: Awaited, now: float) -> Outgoing | None:
-    """The reply of the application, where it is there, with an acknowledgement of the requests, if
-    those go back on connections, too; it is given as often as it is asked for."""
+    """The reply of the application, if there is one, with an acknowledgement of the requests if
+    those go back on connections, too. It is given as often as it is asked for."""
     with begin(party, now) as step:
         incoming = step.tx.incoming.find(awaited.identifier)
         if incoming is None:
             return None
         elsewhere = is_callable(incoming.acks_to)
-        block = b"" if elsewhere else acknowledging.block_of(step, incoming)
+        block = b"" if elsewhere else acknowledgements.block_of(step, incoming)
         key = reply_key(awaited.identifier)
         sequence = step.tx.outgoing.find(key)
         message = step.tx.outgoing.message_relating(key, id_to_keep(awaited.message_id))
@@ -34,7 +34,7 @@ def reply_to(party: Party, awaited: Awaited, now: float) -> Outgoing | None:
             return None
         step.tx.outgoing.put_message(key, replace(message, tries=message.tries + 1))
         if not elsewhere:
-            _told(step, incoming)
+            _note_acknowledged(step, incoming)
         envelope = message_with_blocks(
             sequence, message, acknowledgement=block, asking=message.tries > 0
         )
@@ -43,15 +43,15 @@ def reply_to(party: Party, awaited: Awaited, now: float) -> Outgoing | None:
 
 
 def may_answer(party: Party, awaited: Awaited, now: float) -> bool:
-    """Whether the application has not taken the message yet. After that, what `reply_to` does not
-    find does not come."""
+    """Return whether the application may still give a reply: it has not taken the message yet. To
+    be asked before `reply_to`, whose None is final after that."""
     with begin(party, now) as step:
         buffer = step.tx.invoker.find(awaited.identifier)
         return buffer is not None and buffer.delivered < awaited.number
 
 
-def _told(step: Step, incoming: IncomingSequence) -> None:
-    after = acknowledging.told(step, incoming)
+def _note_acknowledged(step: Step, incoming: IncomingSequence) -> None:
+    after = acknowledgements.on_its_way(step, incoming)
     if after is not incoming:
         step.tx.incoming.put(after)
 
@@ -72,9 +72,9 @@ def fetch(
         if not _may_fetch(party, key, now, owner):
             continue
         if found is not None:
-            # Whether this one has something is seen when it is its turn.
+            # It may have no message that is due: that is seen when it is fetched.
             return found, True
-        work = act(party, key, now, limit=1, fetching=True)
+        work = send_due(party, key, now, limit=1, fetching=True)
         if work.outgoing:
             found = work.outgoing[0]
             if work.more:
@@ -99,17 +99,17 @@ def _acknowledgement(
     party: Party, identifier: str, now: float, owner: str | None, *, take: bool
 ) -> Outgoing | None:
     with begin(party, now) as step:
-        incoming = find(step, identifier, owner)
+        incoming = Destination(step, owner).find(identifier)
         if incoming is None or not incoming.unacknowledged:
             return None
         if take:
-            _told(step, incoming)
+            _note_acknowledged(step, incoming)
         return acknowledgement_alone(step, incoming)
 
 
 def acknowledgement_alone(step: Step, incoming: IncomingSequence) -> Outgoing:
     """A message that is only there to acknowledge."""
-    return alone(incoming, acknowledging.block_of(step, incoming))
+    return alone(incoming, acknowledgements.block_of(step, incoming))
 
 
 def alone(incoming: IncomingSequence, block: bytes, label: str = "Acknowledgement") -> Outgoing:

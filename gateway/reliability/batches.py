@@ -7,25 +7,23 @@ from typing import Any
 
 from filters import Refused
 from gateway.reliability.exchange import Exchange
-from gateway.reliability.group_commit import Part, find_all, outcome, together
-from gateway.reliability.party import Manners, Party, requests_of
-from gateway.reliability.reading import read_again
-from gateway.reliability.receiving import hushed, receive
-from gateway.reliability.source_input import acknowledged_all
-from gateway.reliability.source_worker import Work, act, act_beside, sends_messages
+from gateway.reliability.group_commit import Part, find_all, result_or_error, run_together
+from gateway.reliability.party import Party, PeerLimits, requests_of
+from gateway.reliability.receiving import receive, without_repeated_fault
+from gateway.reliability.source_input import acknowledge_all_plain
+from gateway.reliability.source_worker import Work, send_due, send_due_beside, sends_messages
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import Transaction, in_key_order
-from gateway.reliability.values import Reply
+from gateway.reliability.values import Reply, read_again
 from mediation.model.values import checked_dataclass
 from mediation.reliable_messaging import ReliableMessage, RmFault
-from mediation.reliable_messaging.application import MAKE_CONNECTION_ACTION
 
 
 @checked_dataclass(frozen=True, slots=True)
-class Arrived:
-    """A message that came, with the arguments of `receive`."""
+class ReceivedMessage:
+    """A message to receive, with the arguments of `receive`."""
 
-    octets: bytes
+    envelope: bytes
     owner: str | None = None
     content_type: str = ""
     service: str = ""
@@ -33,26 +31,29 @@ class Arrived:
 
 
 @checked_dataclass(frozen=True, slots=True)
-class Acknowledging:
-    """An answer that does nothing but acknowledge.
+class AcknowledgementAnswer:
+    """An answer on a connection that does nothing but acknowledge.
 
     Attributes:
-        key: The sequence whose message it answers.
+        key: The sequence that sent the message which it answers.
     """
 
     key: str
     message: ReliableMessage
-    octets: bytes
+    envelope: bytes
 
 
 def receive_all(
-    party: Party, arrived: Sequence[Arrived], now: float, manners: Manners | None = None
+    party: Party,
+    arrived: Sequence[ReceivedMessage],
+    now: float,
+    peer_limits: PeerLimits | None = None,
 ) -> list[Reply | Exception]:
-    """Take messages that came at the same time: those that only have a place in a sequence, in one
-    transaction; others as `receive` does.
+    """Take messages that came at the same time: plain messages of sequences in one transaction,
+    others as `receive` does.
 
     Args:
-        manners: How often those who say where they are hear that nobody knows their sequence.
+        peer_limits: How often a peer with an address hears of UnknownSequence.
 
     Returns:
         The reply to each, or what `receive` raises.
@@ -61,38 +62,39 @@ def receive_all(
     plain: list[tuple[str, int, Callable[[], Exchange]]] = []
     for at, each in enumerate(arrived):
         try:
-            message = read_again(each.octets)
+            message = read_again(each.envelope)
         except Refused:
             continue
         if message.sequence is not None and _is_plain(message):
             way = (each.owner, each.content_type, each.service, None)
-            exchange = partial(Exchange, party, message, each.octets, now, *way)
+            exchange = partial(Exchange, party, message, each.envelope, now, *way)
             plain.append((message.sequence.identifier, at, exchange))
-    plain.sort(
-        key=itemgetter(0)
-    )  # As sequences are locked; of one in the order in which they came.
+    # In the lock order; the messages of one sequence stay in the order in which they came.
+    plain.sort(key=itemgetter(0))
     parts: list[Part[Any]] = [
         Part(partial(_taken, exchange), incoming=(key,), invoker=(key,))
         for key, _, exchange in plain
     ]
-    done = together(party, now, parts)
-    _say_once([(key, taken) for (key, _, _), taken in zip(plain, done, strict=True)])
+    done = run_together(party, now, parts)
+    _acknowledge_once([(key, taken) for (key, _, _), taken in zip(plain, done, strict=True)])
     for (_, at, _), taken in zip(plain, done, strict=True):
-        replies[at] = taken if isinstance(taken, Exception) else outcome(party, taken.finish)
+        replies[at] = (
+            taken if isinstance(taken, Exception) else result_or_error(party, taken.finish)
+        )
         peer, reply = arrived[at].peer, replies[at]
         if peer and isinstance(taken, Exchange) and isinstance(reply, Reply):
-            replies[at] = hushed(taken, reply, manners, peer, now)
+            replies[at] = without_repeated_fault(taken, reply, peer_limits, peer, now)
     for at, each in enumerate(arrived):
         if at not in replies:
-            take = partial(receive, party, each.octets, now, owner=each.owner, peer=each.peer)
-            replies[at] = outcome(
+            take = partial(receive, party, each.envelope, now, owner=each.owner, peer=each.peer)
+            replies[at] = result_or_error(
                 party, partial(take, content_type=each.content_type, service=each.service)
             )
     return [replies[at] for at in range(len(arrived))]
 
 
-def _say_once(taken: Sequence[tuple[str, Exchange | Exception]]) -> None:
-    """Acknowledge with one answer what was taken of a sequence: the last one says it of all."""
+def _acknowledge_once(taken: Sequence[tuple[str, Exchange | Exception]]) -> None:
+    """Keep the acknowledgement of the last message of each sequence: it covers the others."""
     said: set[str] = set()
     for key, exchange in reversed(taken):
         if isinstance(exchange, Exception) or not exchange.only_acknowledges:
@@ -110,22 +112,22 @@ def _taken(make: Callable[[], Exchange]) -> Exchange:
 
 
 def _is_plain(message: ReliableMessage) -> bool:
-    """Whether a message of a sequence has nothing else to say."""
+    """Return whether a message of a sequence carries nothing for any other sequence."""
     if message.acknowledgements or message.refusals or isinstance(message.fault, RmFault):
         return False
-    if message.body is not None or message.headers.action == MAKE_CONNECTION_ACTION:
+    if message.body is not None or message.makes_connection:
         return False
     own = message.sequence
     return all(own and asked.identifier == own.identifier for asked in message.ack_requested)
 
 
 def acknowledge_all(
-    party: Party, answers: Sequence[Acknowledging], now: float
+    party: Party, answers: Sequence[AcknowledgementAnswer], now: float
 ) -> list[Reply | Exception]:
     """Take acknowledgements that came at the same time, in one transaction.
 
     Returns:
-        The reply to each, or the exception.
+        The reply to each, or the exception that it raised.
     """
     done = _acknowledge_plain(party, answers, now) if len(answers) > 1 else frozenset()
     ordered = sorted(set(range(len(answers))) - done, key=lambda at: answers[at].key)
@@ -133,77 +135,77 @@ def acknowledge_all(
     for at in ordered:
         each = answers[at]
         way = (None, "", "", each.key)
-        exchange = partial(Exchange, party, each.message, each.octets, now, *way)
+        exchange = partial(Exchange, party, each.message, each.envelope, now, *way)
         parts.append(Part(partial(_taken, exchange), outgoing=(each.key,)))
     taken: dict[int, Exchange | Exception]
-    taken = dict(zip(ordered, together(party, now, parts), strict=True))
+    taken = dict(zip(ordered, run_together(party, now, parts), strict=True))
     replies: list[Reply | Exception] = [Reply()] * len(answers)
     for at, found in taken.items():
-        replies[at] = found if isinstance(found, Exception) else outcome(party, found.finish)
+        replies[at] = (
+            found if isinstance(found, Exception) else result_or_error(party, found.finish)
+        )
     return replies
 
 
 def _acknowledge_plain(
-    party: Party, answers: Sequence[Acknowledging], now: float
+    party: Party, answers: Sequence[AcknowledgementAnswer], now: float
 ) -> frozenset[int]:
-    """Take what only says that messages arrived, of several sequences at once.
+    """Take acknowledgements that only list messages, of several sequences at once.
 
     Returns:
-        The places of those that are taken; nothing of the others is, whatever happened.
+        The places of those that are taken; of the others nothing is, whatever happened.
     """
     said = {each.key: (at, each.message.acknowledgements[0]) for at, each in enumerate(answers)}
     try:
         with begin(party, now) as step:
             keys = in_key_order(find_all(step.tx.outgoing, said))
-            taken = acknowledged_all(step, [(key, said[key][1]) for key in keys])
-    except Exception:  # Whoever takes each for itself finds out.
+            taken = acknowledge_all_plain(step, [(key, said[key][1]) for key in keys])
+    except Exception:  # Taken one by one, as they are next, the one at fault shows.
         return frozenset()
     return frozenset(said[key][0] for key, was in zip(keys, taken, strict=True) if was)
 
 
-def act_all(party: Party, limits: Mapping[str, int], now: float) -> dict[str, Work | Exception]:
-    """Look at outgoing sequences, as `source_worker.act` does, those that have not ended in one
+def send_all_due(
+    party: Party, limits: Mapping[str, int], now: float
+) -> dict[str, Work | Exception]:
+    """Look at outgoing sequences as `send_due` does, at those that have not ended in one
     transaction.
 
     Args:
         limits: The most messages to send, by the key of each sequence.
     """
-    if len(limits) == 1:
-        return {
-            key: outcome(party, partial(act, party, key, now, limit=limits[key])) for key in limits
-        }
     opposites = {key: requests_of(key) for key in limits}
     first = [key for key in in_key_order(limits) if opposites[key] is None]
     looks: list[Part[Any]] = [
         Part(
-            partial(_act_unless_beside, party, key, now, limits[key]),
+            partial(_send_unless_beside, party, key, now, limits[key]),
             outgoing=(key,),
-            alone=partial(act, party, key, now, limit=limits[key]),
+            alone=partial(send_due, party, key, now, limit=limits[key]),
         )
         for key in first
     ]
     read = partial(_read_due, party, now, limits, first)
-    done: dict[str, Any] = dict(zip(first, together(party, now, looks, read), strict=True))
-    # What goes the other way is locked before them, and has to be known for that.
+    done: dict[str, Any] = dict(zip(first, run_together(party, now, looks, read), strict=True))
+    # Sequences the other way are locked before these, so that they have to be known first.
     opposites |= {key: found for key, found in done.items() if isinstance(found, str)}
     beside = [key for key in in_key_order(limits) if opposites[key] is not None]
     parts: list[Part[Any]] = [
         Part(
-            partial(_act_beside, party, key, opposites[key], now, limits[key]),
+            partial(_send_beside, party, key, opposites[key], now, limits[key]),
             incoming=(opposite,),
             invoker=(opposite,),
             outgoing=(key,),
-            alone=partial(act, party, key, now, limit=limits[key]),
+            alone=partial(send_due, party, key, now, limit=limits[key]),
         )
         for key in beside
         if (opposite := opposites[key]) is not None
     ]
     read = partial(_read_due, party, now, limits, beside)
-    done |= dict(zip(beside, together(party, now, parts, read), strict=True))
+    done |= dict(zip(beside, run_together(party, now, parts, read), strict=True))
     return {
         key: done[key]
         if done[key] is not None
-        else outcome(party, partial(act, party, key, now, limit=limits[key]))
+        else result_or_error(party, partial(send_due, party, key, now, limit=limits[key]))
         for key in limits
     }
 
@@ -216,7 +218,7 @@ def _read_due(
     tx: Transaction,
     places: Sequence[int],
 ) -> None:
-    """Read what is due of several sequences with one statement, where the store can do that."""
+    """Read the due messages of several sequences with one statement, where the store can."""
     read = getattr(tx.outgoing, "read_due", None)
     if read is None:
         return
@@ -229,19 +231,19 @@ def _read_due(
     read(wanted, now)
 
 
-def _act_unless_beside(party: Party, key: str, now: float, limit: int) -> Work | str | None:
-    """Act as `act` does; or return the sequence that goes the other way, or None where it has
-    ended, for whoever can look at those."""
+def _send_unless_beside(party: Party, key: str, now: float, limit: int) -> Work | str | None:
+    """Send as `send_due` does, if that needs no other sequence. Otherwise return the identifier of
+    the one that goes the other way, or None where *key* has ended: the caller goes on."""
     with begin(party, now) as step:
         sequence = step.tx.outgoing.find(key)
     if sequence is None:
         return Work()
     if sequence.ended_at is not None:
         return None
-    return sequence.offered or _act_beside(party, key, None, now, limit)
+    return sequence.offered or _send_beside(party, key, None, now, limit)
 
 
-def _act_beside(party: Party, key: str, opposite: str | None, now: float, limit: int) -> Work:
+def _send_beside(party: Party, key: str, opposite: str | None, now: float, limit: int) -> Work:
     work = Work()
-    act_beside(party, key, opposite, now, work, limit)
+    send_due_beside(party, key, opposite, now, work, limit)
     return work

@@ -3,7 +3,7 @@ that nobody ends, tombstones."""
 
 from dataclasses import replace
 
-from gateway.reliability import acknowledging, sequence_end
+from gateway.reliability import acknowledgements, sequence_end
 from gateway.reliability.back_channel import acknowledgement_alone
 from gateway.reliability.party import Party, is_callable
 from gateway.reliability.records import IncomingSequence
@@ -30,7 +30,7 @@ def watch(party: Party, identifier: str, now: float) -> list[Outgoing]:
             if is_callable(sequence.acks_to):
                 outgoing.append(acknowledgement_alone(step, sequence))
             sequence = replace(sequence, unacknowledged=0, ack_at=None)
-        step.tx.incoming.put(acknowledging.planned(step, sequence))
+        step.tx.incoming.put(acknowledgements.with_due_time(step, sequence))
         return outgoing
 
 
@@ -60,5 +60,5 @@ def _bury(step: Step, sequence: IncomingSequence, ended_at: float) -> None:
         return
     step.tx.incoming.remove(sequence.identifier)
     step.tx.invoker.remove(sequence.identifier)
-    # What was delivered after the end may have been answered.
+    # Messages that were delivered after the end may have been answered.
     sequence_end.end_anonymous_replies(step, sequence)

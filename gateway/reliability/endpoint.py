@@ -1,46 +1,40 @@
-"""One end of reliable messaging, as programs use it: `Endpoint`. Everything is synchronous, and the
-time is an argument; a transport sends what it returns, and tells what came of it."""
+"""One end of reliable messaging, as programs use it: `Endpoint`. It is synchronous, and the time is
+an argument. A transport sends the messages that it returns, and hands it the answers."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gateway.reliability import source
-from gateway.reliability.back_channel import fetch, may_answer, reply_to
 from gateway.reliability.batches import (
-    Acknowledging,
-    Arrived,
-    acknowledge_all,
-    act_all,
+    ReceivedMessage,
     receive_all,
 )
 from gateway.reliability.destination_worker import watch
-from gateway.reliability.immediate_sending import send_at_once
-from gateway.reliability.invoker import deliver
-from gateway.reliability.party import Channel, Manners, Party, requests_of
+from gateway.reliability.invoker import Invoker
+from gateway.reliability.party import Channel, Party, PeerLimits, requests_of
 from gateway.reliability.receiving import receive
 from gateway.reliability.records import OutgoingSequence
-from gateway.reliability.source import Message, Sent
-from gateway.reliability.source_worker import Work, act, handed_over
+from gateway.reliability.source import Message, Sent, Source, takes_messages
+from gateway.reliability.source_worker import note_handed_over, send_due
 from gateway.reliability.steps import Step, begin
-from gateway.reliability.storage import Conflict, StorageUnavailable, Transaction
-from gateway.reliability.values import Awaited, Notice, NoticeKind, Outgoing, Reply
+from gateway.reliability.storage import StorageUnavailable, Transaction, retried
+from gateway.reliability.values import Notice, NoticeKind, Outgoing, Reply
 
 PAGE = 256
 ATTEMPTS = 3
-"""How often a message is taken that comes in the way of other transactions."""
+"""Attempts to take a message whose transaction is in the way of others."""
 
 
 class Endpoint:
-    """One end of sequences, client or service or both.
+    """One end of sequences: client, service or both.
 
     Args:
-        party: All that it is made with.
+        party: Store, address, policy and applications of this side.
     """
 
     def __init__(self, party: Party) -> None:
         self.party = party
-        self._manners = Manners(party.policy)
+        self._peer_limits = PeerLimits(party.policy)
 
     def send(
         self, tx: Transaction, now: float, name: str, channel: Channel, message: Message
@@ -54,18 +48,7 @@ class Endpoint:
         Raises:
             SourceFull: Too much waits already; nothing was changed.
         """
-        return source.send(Step(self.party, tx, now), name, channel, message)
-
-    def send_at_once(
-        self, tx: Transaction, now: float, name: str, channel: Channel, message: Message
-    ) -> tuple[Sent, Outgoing | None]:
-        """As `send`; the caller sends what comes back, if anything does, after the commit: see
-        `at_once.send_at_once`.
-
-        Raises:
-            SourceFull: Too much waits already; nothing was changed.
-        """
-        return send_at_once(Step(self.party, tx, now), name, channel, message)
+        return Source(Step(self.party, tx, now)).send(name, channel, message)
 
     def end(self, tx: Transaction, now: float, name: str, channel: Channel) -> bool:
         """Let no message more come in the sequence *name*. It ends when all are acknowledged.
@@ -73,11 +56,11 @@ class Endpoint:
         Returns:
             Whether there was one that took messages.
         """
-        return source.end(Step(self.party, tx, now), name, channel)
+        return Source(Step(self.party, tx, now)).end(name, channel)
 
     def received(
         self,
-        octets: bytes,
+        envelope: bytes,
         now: float,
         *,
         owner: str | None = None,
@@ -91,51 +74,21 @@ class Endpoint:
             peer: The network address of who sent it: nobody makes many sequences a second, has
                 many without an owner, or many faults about sequences that nobody knows.
         """
-        manners = self._manners if peer else None
-        return self._retried(
-            lambda: receive(
-                self.party,
-                octets,
-                now,
-                owner=owner,
-                content_type=content_type,
-                service=service,
-                manners=manners,
-                peer=peer,
-            )
-        )
+        peer_limits = self._peer_limits if peer else None
+        take = partial(receive, self.party, envelope, now, owner=owner, content_type=content_type)
+        take = partial(take, service=service, peer_limits=peer_limits, peer=peer)
+        # Parts that were committed before a conflict are known at the next attempt, and taken once.
+        return retried(take, ATTEMPTS, lambda _: None)
 
-    def received_all(self, arrived: Sequence[Arrived], now: float) -> list[Reply | Exception]:
+    def received_all(
+        self, arrived: Sequence[ReceivedMessage], now: float
+    ) -> list[Reply | Exception]:
         """Take messages that came at the same time, in as few transactions as can be.
 
         Returns:
             The reply to each, or the exception that `received` raises.
         """
-        return receive_all(self.party, arrived, now, self._manners)
-
-    def acknowledged_all(
-        self, answers: Sequence[Acknowledging], now: float
-    ) -> list[Reply | Exception]:
-        """Take answers that do nothing but acknowledge, in as few transactions as can be."""
-        return acknowledge_all(self.party, answers, now)
-
-    def act_all(self, limits: Mapping[str, int], now: float) -> dict[str, Work | Exception]:
-        """Look at outgoing sequences, and decide what is sent now: see `source_worker.act`.
-
-        Args:
-            limits: The most messages to send, by the key of each sequence.
-        """
-        return act_all(self.party, limits, now)
-
-    def _retried(self, take: Callable[[], Reply]) -> Reply:
-        """Take a message again where two transactions were in each other's way: what was taken of
-        it is found to be known then."""
-        for _ in range(ATTEMPTS - 1):
-            try:
-                return take()
-            except Conflict:
-                pass
-        return take()
+        return receive_all(self.party, arrived, now, self._peer_limits)
 
     def sent(
         self,
@@ -147,38 +100,24 @@ class Endpoint:
         content_type: str = "",
         owner: str | None = None,
     ) -> Reply:
-        """Take what came of something that was sent.
+        """Take the outcome of sending *outgoing*.
 
         Args:
             delivered: The other side took it (2xx, or a fault). A failure changes nothing: it is
                 sent again when it is time.
-            answer: What came back on the connection.
+            answer: The body that came back on the connection.
             owner: The identity of the other side, where it is known.
         """
         if delivered and outgoing.ends and outgoing.key is not None:
-            handed_over(self.party, outgoing.key, now)
+            note_handed_over(self.party, outgoing.key, now)
         if not answer:
             return Reply()
         back = outgoing.key or ""
         return receive(self.party, answer, now, owner=owner, content_type=content_type, back=back)
 
-    def reply_to(self, awaited: Awaited, now: float) -> Outgoing | None:
-        """The reply that a connection is held open for, once the application gave it."""
-        return reply_to(self.party, awaited, now)
-
-    def may_answer(self, awaited: Awaited, now: float) -> bool:
-        """Whether the application may still give that reply: see `reply_to`, to be asked after."""
-        return may_answer(self.party, awaited, now)
-
-    def fetch(
-        self, address: str, now: float, *, owner: str | None = None
-    ) -> tuple[Outgoing | None, bool]:
-        """Take one message that waits for *address* (WS-MakeConnection), and whether more wait."""
-        return fetch(self.party, address, now, owner=owner)
-
     def due(self, now: float, *, limit: int = PAGE) -> list[Outgoing]:
-        """Do what is due: give applications their messages, and return what is to be sent. Where
-        that fails for one sequence, it is done for the others.
+        """Do the due work: give applications their messages, and return the messages to send. Where
+        that fails for one sequence, it goes on for the others.
 
         Args:
             limit: The most sequences of each kind that are looked at.
@@ -198,7 +137,7 @@ class Endpoint:
                     failure = failure or error.with_traceback(None)
         except StorageUnavailable as error:
             failure = failure or error.with_traceback(None)
-        # What was decided is sent; what was not comes the next time.
+        # Messages that were decided on are sent all the same: their transactions are committed.
         if failure is not None and not done:
             try:
                 raise failure
@@ -207,7 +146,7 @@ class Endpoint:
         return sent
 
     def _work(self, now: float, limit: int) -> Iterator[tuple[str, Callable[[], list[Outgoing]]]]:
-        """What is to be done, one sequence after the other, with its name."""
+        """The work that is due, one sequence after the other, with its name."""
         party = self.party
         with party.storage.look() as look:
             invoker = look.invoker_due(now, limit)
@@ -218,19 +157,19 @@ class Endpoint:
             outgoing = look.outgoing_due(now, limit)
         # Messages first: an acknowledgement travels on one where it can.
         for key in outgoing:
-            yield key, partial(_act, party, key, now)
+            yield key, partial(_send_due, party, key, now)
         for identifier in incoming:
             yield identifier, partial(watch, party, identifier, now)
 
     def _take_failure(self, name: str, error: Exception) -> None:
-        """Say it, unless the store refused; go on only where that still answers."""
+        """Tell people of *error*, unless the store refused; then raise, if it still does."""
         if isinstance(error, StorageUnavailable):
             self.next_due()
         else:
             self.party.notify(Notice(NoticeKind.FAILED, name, f"{type(error).__name__}: {error}"))
 
     def next_due(self) -> float | None:
-        """When there is something to do; None: never, unless something comes."""
+        """The time of the next `due`; None: there is none, unless a message comes."""
         with self.party.storage.look() as look:
             return look.next_due()
 
@@ -256,19 +195,19 @@ class Endpoint:
                     with begin(self.party, now) as step:
                         sequence = step.tx.outgoing.find(seen.key)
                         if sequence is not None and _is_left(sequence):
-                            source.end_sequence(step, replace(sequence, due_at=now))
+                            Source(step).end_sequence(replace(sequence, due_at=now))
                             ended += 1
             after = page[-1].key
 
 
 def _deliver(party: Party, identifier: str, now: float) -> list[Outgoing]:
-    deliver(party, identifier, now)
+    Invoker(party, identifier, now).deliver()
     return []
 
 
-def _act(party: Party, key: str, now: float) -> list[Outgoing]:
-    return act(party, key, now).outgoing
+def _send_due(party: Party, key: str, now: float) -> list[Outgoing]:
+    return send_due(party, key, now).outgoing
 
 
 def _is_left(sequence: OutgoingSequence) -> bool:
-    return sequence.identifier is not None and source.takes_messages(sequence)
+    return sequence.identifier is not None and takes_messages(sequence)

@@ -1,10 +1,11 @@
-"""One message and what answers it: `Exchange`."""
+"""One message that was received, and its answer: `Exchange`."""
 
 from dataclasses import dataclass, field, replace
 
-from gateway.reliability import destination, sequence_end, source, source_input
+from gateway.reliability import sequence_end
 from gateway.reliability.back_channel import alone, may_answer, reply_to
-from gateway.reliability.invoker import deliver
+from gateway.reliability.destination import Destination, Outcome, create
+from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import (
     Party,
     anonymous,
@@ -14,8 +15,10 @@ from gateway.reliability.party import (
     reply_key,
 )
 from gateway.reliability.records import IncomingSequence, Wire
-from gateway.reliability.sequence_creation import created
-from gateway.reliability.steps import Step, begin, telling
+from gateway.reliability.sequence_creation import take_create_response
+from gateway.reliability.source import Source, is_peer
+from gateway.reliability.source_input import SourceInput
+from gateway.reliability.steps import Step, begin, begin_with_callback
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Awaited, Delivered, NoticeKind, Outgoing, Reply
 from mediation.model.messages import EndpointReference
@@ -48,20 +51,23 @@ ACKNOWLEDGEMENT, NACK = "Acknowledgement", "Nack"
 
 @dataclass(slots=True)
 class Exchange:
-    """One message that came, and what is answered.
+    """One message that was received, and its answer. `take` commits each part of the message before
+    `finish` writes the answer, so that every word of it is durable.
 
     Attributes:
-        body: What answers a protocol message.
-        fault, about_header: What answers instead; whether it is about a header block.
+        body: The answer to a protocol message.
+        fault, about_header: The fault that is answered instead; whether it is about a header block.
         blocks: Acknowledgements that go back on the connection.
-        sequence: What they are of.
+        sequence: The sequence that they are about.
+        misread: The fault about an acknowledgement, which replaces no other answer.
         ready: The reply of an application.
-        away: The fault that answers it, where it goes to an address.
+        awaited: The reply for which the connection may stay open.
+        addressed_fault: The fault that answers the message, where it goes to an address.
     """
 
     party: Party
     message: ReliableMessage
-    octets: bytes
+    envelope: bytes
     now: float
     owner: str | None
     content_type: str
@@ -77,26 +83,26 @@ class Exchange:
     misread: RmFault | None = None
     ready: Outgoing | None = None
     awaited: Awaited | None = None
-    away: Outgoing | None = None
+    addressed_fault: Outgoing | None = None
     label: str = ACKNOWLEDGEMENT
 
     @property
-    def knows_nothing(self) -> bool:
-        """Whether the answer is that nobody knows a sequence."""
+    def is_of_unknown_sequence(self) -> bool:
+        """Return whether the answer is UnknownSequence."""
         faults = (self.fault, self.misread)
         return any(each and each.name is FaultName.UNKNOWN_SEQUENCE for each in faults)
 
     @property
     def only_acknowledges(self) -> bool:
-        """Whether the answer, on the connection, is an acknowledgement and nothing else, nor asks
-        for what is missing."""
+        """Return whether the answer, on the connection, is an acknowledgement and nothing else: no
+        Nack either."""
         if self.label != ACKNOWLEDGEMENT or self.fault is not None or self.misread is not None:
             return False
         return self.body is None and self.awaited is None and any(self.blocks)
 
     @property
     def is_asked(self) -> bool:
-        """Whether the message itself wants to be acknowledged."""
+        """Return whether the message asks to be acknowledged."""
         header = self.message.sequence
         return bool(self.message.ack_requested) or (header is not None and header.last)
 
@@ -105,37 +111,39 @@ class Exchange:
         return self.finish()
 
     def take(self) -> None:
-        """Commit what the message says; no application gets anything here."""
+        """Take each part of the message, in a transaction each; no application gets it yet."""
         message = self.message
         if message.rm is None:
             return
         for said in message.acknowledgements:
-            self._acknowledged(said)
+            self._take_acknowledgement(said)
         for refusal in message.refusals:
             self.misread = refusal
         if isinstance(message.fault, RmFault):
-            self._faulted(message.fault)
+            self._take_fault(message.fault)
         elif message.body is not None and not isinstance(message.body, LastMessage):
-            self._protocol(message.body)
+            self._take_protocol_message(message.body)
         if message.sequence is not None:
-            self._in_sequence(message.sequence)
+            self._take_sequence_message(message.sequence)
         for asked in message.ack_requested:
             if message.sequence is None or message.sequence.identifier != asked.identifier:
-                self._asked(asked.identifier)
+                self._take_ack_request(asked.identifier)
 
     def finish(self) -> Reply:
-        """Answer it, with the reply of the application where that is there at once."""
+        """Write the answer, with the reply of the application where that is there at once."""
         if self.message.rm is None:
-            return self._unreliable()
+            return self._answer_unreliable()
         self._take_reply_alone()
         if self.awaited is not None:
-            self._hurry(self.awaited)
+            self._deliver_now(self.awaited)
         return self._reply(self.message.rm)
 
-    def _unreliable(self) -> Reply:
+    def _answer_unreliable(self) -> Reply:
         headers = self.message.headers
         if self.back is not None:
-            if headers.relates_to is not None and self._replied(self.back, headers.relates_to):
+            if headers.relates_to is not None and self._take_unsequenced_reply(
+                self.back, headers.relates_to
+            ):
                 return Reply()
             if isinstance(self.message.fault, PeerFault):
                 said = self.message.fault
@@ -155,21 +163,21 @@ class Exchange:
         if self.back is None or relates_to is None or message.sequence is not None:
             return
         if message.body is None and not isinstance(message.fault, RmFault):
-            self._replied(self.back, relates_to)
+            self._take_unsequenced_reply(self.back, relates_to)
 
-    def _replied(self, key: str, relates_to: str) -> bool:
-        """Take a reply that is in no sequence, but came back on the connection of its request: the
+    def _take_unsequenced_reply(self, key: str, relates_to: str) -> bool:
+        """Take a reply that is in no sequence, but came back on the connection of its request. The
         application gets it in the transaction that forgets the request, so that it gets it once.
-        Where the application raises it counts as lost, and the request is sent again.
+        Where the application raises, the reply counts as lost, and the request is sent again.
 
         Returns:
             False where there is no application for it.
         """
         taken = True
-        with telling(self.party, self.now) as step:
-            found = source_input.replied(step, key, relates_to, alone=True)
+        with begin_with_callback(self.party, self.now) as step:
+            found = SourceInput(step, self.owner).take_reply(key, relates_to, alone=True)
             if found is None:
-                return True  # It came before, or is none.
+                return True  # It came before, or is not a reply.
             sequence, number = found
             service = sequence.callback or ""
             application = self.party.applications.get(service)
@@ -179,7 +187,7 @@ class Exchange:
                     sequence.identifier or "",
                     number,
                     self.message,
-                    self.octets,
+                    self.envelope,
                     self.content_type,
                     service,
                     sequence.owner,
@@ -189,10 +197,10 @@ class Exchange:
                 application(step.tx, delivered)
         return taken
 
-    def _acknowledged(self, said: Acknowledgement) -> None:
+    def _take_acknowledgement(self, said: Acknowledgement) -> None:
         fault = None
-        with telling(self.party, self.now) as step:
-            fault = source_input.acknowledged(step, said, self.owner)
+        with begin_with_callback(self.party, self.now) as step:
+            fault = SourceInput(step, self.owner).acknowledge(said)
             if fault is not None and fault.name is FaultName.INVALID_ACKNOWLEDGEMENT:
                 self._complain(step, said)
         if fault is None or self.message.rm is None:
@@ -203,57 +211,59 @@ class Exchange:
         self.misread = fault
 
     def _complain(self, step: Step, said: Acknowledgement) -> None:
-        """Tell people, now and then, that a destination acknowledges what was never sent: all that
-        it says so is for nothing."""
+        """Tell people, now and then, that a destination acknowledges numbers that were never sent:
+        its acknowledgements are ignored."""
         if self.party.complaints.allows(said.identifier, self.now):
             numbers = ", ".join(map(str, said.nacks)) if said.nacks else str(said.ranges)
             text = f"it speaks of numbers that were never sent: {numbers[:100]}"
             step.tell(NoticeKind.REFUSED, said.identifier, text)
 
-    def _faulted(self, fault: RmFault) -> None:
+    def _take_fault(self, fault: RmFault) -> None:
         relates_to = self.message.headers.relates_to
         ours = True
-        with telling(self.party, self.now) as step:
+        with begin_with_callback(self.party, self.now) as step:
             if fault.name is FaultName.CREATE_SEQUENCE_REFUSED:
                 if relates_to is not None:
                     why = f"the destination refused it: {fault.reason}"
-                    source_input.refused(step, id_to_keep(relates_to), why, self.owner)
+                    SourceInput(step, self.owner).take_refusal(id_to_keep(relates_to), why)
                 return
-            ours = source_input.faulted(step, fault, self.owner)
+            ours = SourceInput(step, self.owner).take_fault(fault)
         if ours or fault.identifier is None:
             return
         gone = fault.name in (FaultName.SEQUENCE_TERMINATED, FaultName.UNKNOWN_SEQUENCE)
         with begin(self.party, self.now) as step:
-            incoming = destination.find(step, fault.identifier, self.owner)
+            incoming = Destination(step, self.owner).find(fault.identifier)
             if incoming is None:
                 return
             if gone and incoming.ended_at is None:
                 sequence_end.terminate(step, incoming, None)
             step.tell(NoticeKind.REFUSED, fault.identifier, fault.name.value)
 
-    def _protocol(self, body: Body) -> None:
+    def _take_protocol_message(self, body: Body) -> None:
         party, now, owner = self.party, self.now, self.owner
         match body:
             case CreateSequence():
                 self._create(body)
             case CreateSequenceResponse():
                 if self.message.headers.relates_to is not None:
-                    created(party, body, self.message.headers.relates_to, now, owner)
+                    take_create_response(party, body, self.message.headers.relates_to, now, owner)
             case CloseSequence(identifier, last):
-                outcome = destination.close(party, identifier, last, now, owner=owner)
-                self._ended(outcome, CloseSequenceResponse(identifier))
+                with begin(party, now) as step:
+                    outcome = Destination(step, owner).close(identifier, last)
+                self._answer_end(outcome, CloseSequenceResponse(identifier))
             case TerminateSequence(identifier, last):
-                outcome = destination.terminate(party, identifier, last, now, owner=owner)
-                self._ended(outcome, TerminateSequenceResponse(identifier))
+                with begin(party, now) as step:
+                    outcome = Destination(step, owner).terminate(identifier, last)
+                self._answer_end(outcome, TerminateSequenceResponse(identifier))
             case CloseSequenceResponse(identifier):
                 with begin(party, now) as step:
-                    source_input.closed(step, identifier, owner)
+                    SourceInput(step, owner).take_close_response(identifier)
             case TerminateSequenceResponse(identifier):
-                with telling(party, now) as step:
-                    source_input.terminated(step, identifier, owner)
+                with begin_with_callback(party, now) as step:
+                    SourceInput(step, owner).take_terminate_response(identifier)
 
     def _create(self, body: CreateSequence) -> None:
-        answer, self.sequence = destination.create(
+        answer, self.sequence = create(
             self.party,
             self.message,
             body,
@@ -267,7 +277,7 @@ class Exchange:
         else:
             self.body = answer
 
-    def _ended(self, outcome: destination.Outcome, answer: Body) -> None:
+    def _answer_end(self, outcome: Outcome, answer: Body) -> None:
         """Answer CloseSequence or TerminateSequence."""
         if outcome.fault is not None and outcome.fault.identifier is not None:
             if self._ended_by_destination(outcome.fault.identifier):
@@ -282,10 +292,10 @@ class Exchange:
             self.body = answer
             self.blocks.append(outcome.acknowledgement)
         elif sequence.opposite is not None:
-            self.body = self._own_end(sequence)
+            self.body = self._end_of_replies(sequence)
 
-    def _own_end(self, sequence: IncomingSequence) -> Body | None:
-        """The end of the replies, where nothing else could carry it (1.0)."""
+    def _end_of_replies(self, sequence: IncomingSequence) -> Body | None:
+        """End the sequence of the replies in the answer: in 1.0 no other message could do it."""
         empty = empty_of(sequence.opposite or "")
         if empty is not None:
             return TerminateSequence(empty) if is_anonymous(sequence.acks_to.address) else None
@@ -298,23 +308,24 @@ class Exchange:
         return TerminateSequence(replies.identifier)
 
     def _ended_by_destination(self, identifier: str) -> bool:
-        """Take it that the destination ends one of our sequences."""
-        with telling(self.party, self.now) as step:
+        """Take a TerminateSequence of the destination for one of our sequences."""
+        with begin_with_callback(self.party, self.now) as step:
             sequence = step.tx.outgoing.find_identified(identifier)
-            if sequence is None or not source.is_peer(sequence, self.owner):
+            if sequence is None or not is_peer(sequence, self.owner):
                 return False
             if sequence.ended_at is None:
                 if sequence.count:
-                    source.give_up(step, sequence, "the destination ended it")
+                    Source(step).give_up(sequence, "the destination ended it")
                 else:
-                    source.finish(step, sequence)
+                    Source(step).finish(sequence)
         return True
 
-    def _in_sequence(self, header: SequenceHeader) -> None:
-        party, message, now = self.party, self.message, self.now
-        outcome = destination.receive(
-            party, message, header, self.octets, self.content_type, now, owner=self.owner
-        )
+    def _take_sequence_message(self, header: SequenceHeader) -> None:
+        message = self.message
+        with begin(self.party, self.now) as step:
+            outcome = Destination(step, self.owner).receive(
+                message, header, self.envelope, self.content_type
+            )
         self.sequence = outcome.sequence
         if outcome.acknowledgement:
             self.blocks.append(outcome.acknowledgement)
@@ -331,24 +342,24 @@ class Exchange:
         if is_anonymous(to.address):
             self.awaited = Awaited(header.identifier, message_id, header.number)
 
-    def _ask_again(self, outcome: destination.Outcome) -> None:
-        """Ask for what is missing where acknowledgements go."""
+    def _ask_again(self, outcome: Outcome) -> None:
+        """Ask for missing messages, where acknowledgements go."""
         assert outcome.sequence is not None
         if is_callable(outcome.sequence.acks_to):
             self.outgoing.append(alone(outcome.sequence, outcome.nack, NACK))
         else:
-            self.label = NACK  # It stands in place of the acknowledgement.
+            self.label = NACK  # It takes the place of the acknowledgement.
 
-    def _hurry(self, awaited: Awaited) -> None:
-        """Let the application have the message now."""
+    def _deliver_now(self, awaited: Awaited) -> None:
+        """Give the application the message now, to answer with its reply."""
         party, now = self.party, self.now
         try:
-            deliver(party, awaited.identifier, now)
+            Invoker(party, awaited.identifier, now).deliver()
             self.ready = reply_to(party, awaited, now)
             if self.ready is None and not may_answer(party, awaited, now):
-                self.awaited = None  # It had nothing to say.
+                self.awaited = None  # The application took the message, and gave no reply.
         except StorageUnavailable:
-            pass  # The message is stored, which is what the acknowledgement says.
+            pass  # The message is stored, and the acknowledgement promises no more.
 
     def _reply_endpoint(self) -> EndpointReference | None:
         sequence = self.sequence
@@ -359,8 +370,9 @@ class Exchange:
             offered = replies is not None and is_anonymous(replies.target.address)
         return reply_endpoint(self.message, offered=offered)
 
-    def _asked(self, identifier: str) -> None:
-        outcome = destination.acknowledge(self.party, identifier, self.now, owner=self.owner)
+    def _take_ack_request(self, identifier: str) -> None:
+        with begin(self.party, self.now) as step:
+            outcome = Destination(step, self.owner).acknowledge(identifier)
         if outcome.fault is not None:
             self.fault = self.fault or outcome.fault
         elif outcome.acknowledgement:
@@ -374,10 +386,10 @@ class Exchange:
         answer, failed = self._answer(wire)
         if answer is not None and is_callable(answer.to):
             self.outgoing.append(answer)
-            self.away = answer if failed else None
+            self.addressed_fault = answer if failed else None
             answer, failed = None, False
         if self.misread is not None:
-            # It must not replace what answers the message.
+            # It must not replace the answer to the message itself.
             misread = outgoing_fault(wire, self.misread, headers.message_id)
             if answer is None:
                 answer, failed = misread, True
@@ -389,8 +401,8 @@ class Exchange:
         return Reply(answer, failed, tuple(self.outgoing), awaited)
 
     def _refuse_answer(self, wire: Wire, key: str, fault: RmFault) -> None:
-        """Send the fault about what came back on a connection of ours, where no answer to it can
-        go, to the destination."""
+        """Send the fault about an answer to the destination: on a connection that we opened, an
+        answer cannot be answered."""
         if fault.name is not FaultName.INVALID_ACKNOWLEDGEMENT:
             return
         with begin(self.party, self.now) as step:
@@ -402,7 +414,7 @@ class Exchange:
             self.outgoing.append(outgoing_fault(wire, fault, relates_to, to=sequence.target))
 
     def _answer(self, wire: Wire) -> tuple[Outgoing | None, bool]:
-        """What answers the message, and whether it is a fault."""
+        """Write the answer; whether it is a fault."""
         headers, sequence = self.message.headers, self.sequence
         if self.fault is not None:
             to = None
@@ -437,7 +449,7 @@ class Exchange:
         return None, False
 
     def _callable_fault_to(self) -> EndpointReference | None:
-        """Where a fault goes that has no place of its own (WS-Addressing 1.0, section 3.4)."""
+        """The address of a fault that does not go to AcksTo (WS-Addressing 1.0, section 3.4)."""
         fault_to = self.message.headers.fault_to
         return self._callable_reply_to() if fault_to is None else self._callable(fault_to)
 

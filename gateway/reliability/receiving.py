@@ -1,24 +1,16 @@
-"""What comes (MercuryInHandler): a message is read, its parts are taken, each in a transaction, and
-then it is answered."""
+"""Receive messages (MercuryInHandler): read one, take its parts, each in a transaction, answer."""
 
 from dataclasses import replace
 
 from filters import Reason, Refused
-from gateway.reliability import destination
 from gateway.reliability.back_channel import fetch
+from gateway.reliability.destination import Destination
 from gateway.reliability.exchange import Exchange, outgoing_fault
-from gateway.reliability.party import (
-    Manners,
-    Party,
-)
+from gateway.reliability.party import Party, PeerLimits
 from gateway.reliability.records import Wire
-from gateway.reliability.source_worker import pending_told
+from gateway.reliability.source_worker import note_messages_pending
+from gateway.reliability.steps import begin
 from gateway.reliability.values import Reply
-from mediation.mailboxes.make_connection import (
-    is_make_connection,
-    selected_address,
-    with_pending,
-)
 from mediation.reliable_messaging import (
     CloseSequence,
     CloseSequenceResponse,
@@ -33,75 +25,72 @@ from mediation.reliable_messaging import (
     TerminateSequenceResponse,
     read_message,
 )
-from mediation.reliable_messaging.application import (
-    MAKE_CONNECTION_ACTION,
-    spoken_in,
-)
+from mediation.reliable_messaging.application import spoken_in
+from mediation.soap.make_connection import Selection, with_pending
 
 
 def receive(
     party: Party,
-    octets: bytes,
+    envelope: bytes,
     now: float,
     *,
     owner: str | None = None,
     content_type: str = "",
     service: str = "",
     back: str | None = None,
-    manners: Manners | None = None,
+    peer_limits: PeerLimits | None = None,
     peer: str = "",
 ) -> Reply:
-    """Take a message that came. What the reply says is committed.
+    """Take a message. Everything that the reply says is committed.
 
     Args:
-        owner: The identity of who sent it, where callers are told apart.
-        service: The application that gets what comes in a sequence that is made now.
-        back: It came back on a connection that the sequence with this key opened; an answer has
-            to go elsewhere then, or nowhere.
-        peer: The network address of who sent it, whose sequences are counted where *owner* is None.
-        manners: What *peer* may ask for how often.
+        owner: The identity of the sender, where callers are told apart.
+        service: The application that gets the messages of a sequence that is made now.
+        back: The key of the sequence that opened the connection on which the message came back;
+            an answer goes elsewhere then, or nowhere.
+        peer: The network address of the sender, whose sequences are counted where *owner* is None.
+        peer_limits: How often *peer* may ask for a sequence, and hear of unknown ones.
 
     Raises:
-        Refused: It is no message that can be read; who asks answers with a fault of SOAP.
-        StorageUnavailable: Nothing is promised; it may come again.
+        Refused: It cannot be read as a message; the caller answers a fault of SOAP.
+        StorageUnavailable: Nothing is promised; it may be sent again.
     """
     try:
-        message = read_message(octets)
+        message = read_message(envelope)
     except RmRefused as refused:
-        rm, soap, wsa, message_id = spoken_in(octets)
+        rm, soap, wsa, message_id = spoken_in(envelope)
         fault = refused.fault
         if fault.name is FaultName.MESSAGE_NUMBER_ROLLOVER and not rm.rules.closes:
-            # 1.1 may go on with what it has.
-            destination.terminate(party, fault.identifier or "", None, now, owner=owner)
+            # 1.0 ends the sequence; 1.1 goes on with the messages that it has.
+            with begin(party, now) as step:
+                Destination(step, owner).terminate(fault.identifier or "", None)
         return Reply(outgoing_fault(Wire(rm, wsa, soap), fault, message_id), fault=True)
     if message.sequence is not None and isinstance(message.body, _NEVER_IN_SEQUENCE):
         raise Refused(
-            Reason.MESSAGE_INVALID, "A message that makes or ends a sequence is sent in none."
+            Reason.MESSAGE_INVALID,
+            "A message that makes or ends a sequence is never a message of a sequence.",
         )
     if back is not None and message.message_pending:
-        pending_told(party, back, now)
-    if back is None and _asks_for_messages(message, octets):
-        return _fetched(party, octets, now, owner)
-    hurries = manners is not None and isinstance(message.body, CreateSequence)
-    if manners is not None and hurries and not manners.creations.allows(peer, now):
-        rm = message.rm or Rm.V1_1
-        wire = Wire(rm, message.wsa or rm.rules.wsa[0], message.soap)
-        refused_now = RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason="Too many at once.")
-        hurried = outgoing_fault(wire, refused_now, message.headers.message_id, about_header=False)
-        return Reply(hurried, fault=True)
-    exchange = Exchange(party, message, octets, now, owner, content_type, service, back, peer)
-    return hushed(exchange, exchange.run(), manners, peer, now)
+        note_messages_pending(party, back, now)
+    if back is None and message.makes_connection:
+        return _answer_make_connection(party, message.selection or Selection(), now, owner)
+    creates = isinstance(message.body, CreateSequence)
+    if creates and peer_limits is not None and not peer_limits.creations.allows(peer, now):
+        return _too_many_sequences(message)
+    exchange = Exchange(party, message, envelope, now, owner, content_type, service, back, peer)
+    return without_repeated_fault(exchange, exchange.run(), peer_limits, peer, now)
 
 
-def hushed(
-    exchange: "Exchange", reply: Reply, manners: Manners | None, peer: str, now: float
+def without_repeated_fault(
+    exchange: Exchange, reply: Reply, peer_limits: PeerLimits | None, peer: str, now: float
 ) -> Reply:
-    """The reply to a message, without the fault that says once more that nobody knows its sequence:
-    who guesses learns little."""
-    unknown = (reply.fault or exchange.away is not None) and exchange.knows_nothing
-    if manners is None or not unknown or manners.unknowns.allows(peer, now):
+    """The reply to a message, without UnknownSequence where *peer* was told that a moment ago: who
+    guesses identifiers learns little."""
+    faulted = reply.fault or exchange.addressed_fault is not None
+    unknown = faulted and exchange.is_of_unknown_sequence
+    if peer_limits is None or not unknown or peer_limits.unknowns.allows(peer, now):
         return reply
-    others = tuple(each for each in reply.outgoing if each is not exchange.away)
+    others = tuple(each for each in reply.outgoing if each is not exchange.addressed_fault)
     answer = None if reply.fault else reply.answer
     return replace(reply, answer=answer, fault=False, outgoing=others)
 
@@ -116,17 +105,18 @@ _NEVER_IN_SEQUENCE = (
 )
 
 
-def _asks_for_messages(message: ReliableMessage, octets: bytes) -> bool:
-    """Whether a message is a MakeConnection: its action says so, or its body where it has none."""
-    if message.headers.action is not None:
-        return message.headers.action == MAKE_CONNECTION_ACTION
-    if message.sequence is not None or message.body is not None or message.fault is not None:
-        return False
-    return is_make_connection(octets)
+def _too_many_sequences(message: ReliableMessage) -> Reply:
+    rm = message.rm or Rm.V1_1
+    wire = Wire(rm, message.wsa or rm.rules.wsa[0], message.soap)
+    fault = RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason="Too many at once.")
+    answer = outgoing_fault(wire, fault, message.headers.message_id, about_header=False)
+    return Reply(answer, fault=True)
 
 
-def _fetched(party: Party, octets: bytes, now: float, owner: str | None) -> Reply:
-    found, more = fetch(party, selected_address(octets), now, owner=owner)
+def _answer_make_connection(
+    party: Party, selection: Selection, now: float, owner: str | None
+) -> Reply:
+    found, more = fetch(party, selection.address, now, owner=owner)
     if found is None:
         return Reply()
     return Reply(replace(found, envelope=with_pending(found.envelope, more)))

@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import TypeGuard
 from urllib.parse import urlsplit
 
-from gateway.reliability import acknowledging
+from gateway.reliability import acknowledgements
 from gateway.reliability.destination import new_buffer
 from gateway.reliability.party import Party, is_callable
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
-from gateway.reliability.source import give_up, is_peer
-from gateway.reliability.steps import Step, begin, telling
+from gateway.reliability.source import Source, is_peer
+from gateway.reliability.steps import Step, begin, begin_with_callback
 from gateway.reliability.storage import Taken
 from gateway.reliability.values import NoticeKind
 from mediation.model.messages import EndpointReference
@@ -18,10 +18,10 @@ from mediation.reliable_messaging.machines import DestinationState, SourceEvent,
 from mediation.soap.addressing import id_to_keep
 
 
-def created(
+def take_create_response(
     party: Party, response: CreateSequenceResponse, relates_to: str, now: float, owner: str | None
 ) -> None:
-    """Take CreateSequenceResponse. One that comes twice, or of a stranger, changes nothing."""
+    """Take CreateSequenceResponse. One that comes twice, or from a stranger, changes nothing."""
     with begin(party, now) as step:
         # The sequence for replies comes before the other in the lock order, so that its name has
         # to be known before.
@@ -31,10 +31,12 @@ def created(
     try:
         _take(party, response, seen, now, owner)
     except Taken:
-        with telling(party, now) as step:
+        with begin_with_callback(party, now) as step:
             sequence = step.tx.outgoing.find(seen.key)
             if _awaits(sequence, seen, owner):
-                give_up(step, sequence, "the destination gave it the identifier of another one")
+                Source(step).give_up(
+                    sequence, "the destination gave it the identifier of another one"
+                )
 
 
 def _take(
@@ -76,8 +78,8 @@ def _take(
 
 
 def _may_send(party: Party, seen: OutgoingSequence, accept: EndpointReference) -> bool:
-    """Whether acknowledgements of replies may go to *accept*: to the server of the destination,
-    which the program itself named, or to where a stranger may ask for something to be sent."""
+    """Return whether acknowledgements of replies may go to *accept*: to the server of the
+    destination, which the program itself named, or to an address that strangers may name."""
     return _server(accept) == _server(seen.target) or party.allows(accept.address)
 
 
@@ -92,7 +94,8 @@ def _server(reference: EndpointReference) -> tuple[str, str]:
 def _awaits(
     sequence: OutgoingSequence | None, seen: OutgoingSequence, owner: str | None
 ) -> TypeGuard[OutgoingSequence]:
-    """Whether *sequence* is the one that was *seen*, and waits for its identifier from *owner*."""
+    """Return whether *sequence* is the one that was *seen*, and waits for its identifier from
+    *owner*."""
     return (
         sequence is not None
         and sequence.create_id == seen.create_id
@@ -116,5 +119,5 @@ def _make(step: Step, outgoing: OutgoingSequence, offered: str, acks_to: Endpoin
         expires_at=step.now + policy.expiry,
         last_seen=step.now,
     )
-    step.tx.incoming.put(acknowledging.planned(step, sequence))
+    step.tx.incoming.put(acknowledgements.with_due_time(step, sequence))
     step.tx.invoker.put(new_buffer(sequence))

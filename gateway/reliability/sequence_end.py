@@ -1,13 +1,12 @@
-"""The end of an incoming sequence: what becomes of what waits for the application, and of the
-sequence with its replies. Each works in a transaction that somebody began and that has locked the
-incoming sequence."""
+"""End an incoming sequence: deliver or discard waiting messages, and end the sequence of its
+replies. Runs in the caller's transaction, which has locked the incoming sequence."""
 
 from dataclasses import replace
 
-from gateway.reliability import acknowledging
+from gateway.reliability import acknowledgements
 from gateway.reliability.party import is_callable, is_fetched, reply_key
 from gateway.reliability.records import IncomingSequence, InvokerBuffer
-from gateway.reliability.source import end_sequence, finish
+from gateway.reliability.source import Source
 from gateway.reliability.steps import Step
 from gateway.reliability.values import NoticeKind
 from mediation.reliable_messaging import IncompleteBehaviour
@@ -24,14 +23,14 @@ PAGE = 100
 
 
 def close(step: Step, sequence: IncomingSequence, last: int | None) -> IncomingSequence:
-    """Take no number more: what is there is all there will be.
+    """Take no message more: those that have come are all.
 
     Args:
         last: The number of the last message, where the source tells.
     """
     if sequence.closed:
         return sequence
-    if not acknowledging.is_over(sequence):
+    if not acknowledgements.is_over(sequence):
         ends_at = max(last or 0, sequence.received.highest)
         complete = sequence.received.is_all(ends_at)
         event = DestinationEvent.LMR_SC if complete else DestinationEvent.LMR_SNC
@@ -59,7 +58,7 @@ def terminate(step: Step, sequence: IncomingSequence, last: int | None) -> Incom
         unacknowledged=0,
         ack_at=None,
     )
-    sequence = acknowledging.planned(step, sequence)
+    sequence = acknowledgements.with_due_time(step, sequence)
     step.tx.incoming.put(sequence)
     end_anonymous_replies(step, sequence)
     return sequence
@@ -86,7 +85,7 @@ def _end_buffer(step: Step, sequence: IncomingSequence) -> None:
 
 
 def _with_gaps(step: Step, sequence: IncomingSequence, buffer: InvokerBuffer) -> InvokerBuffer:
-    """Do what IncompleteSequenceBehavior says with what waits."""
+    """Apply IncompleteSequenceBehavior to the waiting messages."""
     gaps = ", ".join(
         f"{low}" if low == high else f"{low}-{high}"
         for low, high in list(sequence.received.gaps(sequence.last_number or 0))[:20]
@@ -112,7 +111,7 @@ def finish_replies(step: Step, identifier: str) -> None:
     """End the sequence of the replies: the application has had the last request."""
     replies = step.tx.outgoing.find(reply_key(identifier))
     if replies is not None:
-        end_sequence(step, replies)
+        Source(step).end_sequence(replies)
 
 
 def end_anonymous_replies(step: Step, sequence: IncomingSequence) -> None:
@@ -121,4 +120,4 @@ def end_anonymous_replies(step: Step, sequence: IncomingSequence) -> None:
     if replies is None or replies.ended_at is not None:
         return
     if not is_callable(replies.target) and not is_fetched(replies.target):
-        finish(step, replies)
+        Source(step).finish(replies)

@@ -1,13 +1,13 @@
-"""The worker of outgoing sequences (RMSSequenceWorker): it looks at the state, and acts. A message
-that was lost is an event that did not happen, so that sending again needs no logic of its own."""
+"""The worker of outgoing sequences (RMSSequenceWorker): it looks at the state, and sends what that
+asks for. A lost message is an event that did not happen, so that resending needs no logic."""
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import nextafter
 
-from gateway.reliability import acknowledging, sequence_end
-from gateway.reliability.awaited_replies import awaiting
+from gateway.reliability import acknowledgements, sequence_end
 from gateway.reliability.party import (
+    SILENT,
     Party,
     is_callable,
     is_fetched,
@@ -20,9 +20,9 @@ from gateway.reliability.records import (
     OutgoingSequence,
     changed,
 )
-from gateway.reliability.refusals import SILENT
-from gateway.reliability.source import finish, give_up
-from gateway.reliability.steps import Step, begin, put_off, soonest
+from gateway.reliability.source import Source
+from gateway.reliability.source_input import awaiting
+from gateway.reliability.steps import Step, begin, postpone_callback, soonest
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Outgoing
 from mediation.model.messages import EndpointReference
@@ -45,42 +45,44 @@ from mediation.reliable_messaging.machines import SourceEvent, SourceState, afte
 from mediation.soap.addressing import is_anonymous
 
 _GUESSES = 8
-"""How often the store is asked for messages that are due before those that were found."""
+"""Queries to the store for messages that are due before those that were found."""
 
 
 @dataclass(slots=True)
 class Work:
-    """What one look at a sequence brings."""
+    """The messages to send after one look at a sequence."""
 
     outgoing: list[Outgoing] = field(default_factory=list)
     more: bool = False
     """There was more to send than was asked for."""
     called: list[str] = field(default_factory=list)
-    """As of `Step`."""
+    """As `Step.called`."""
 
 
-def act(party: Party, key: str, now: float, *, limit: int = 64, fetching: bool = False) -> Work:
+def send_due(
+    party: Party, key: str, now: float, *, limit: int = 64, fetching: bool = False
+) -> Work:
     """Look at an outgoing sequence, and decide what is sent now.
 
     Args:
         limit: The most messages to send.
-        fetching: Somebody fetches messages by WS-MakeConnection, so that there is a way for them.
+        fetching: A peer fetches a message by WS-MakeConnection: there is a connection for it.
     """
     work = Work()
     try:
         opposite = _opposite(party, key, now)
-        act_beside(party, key, opposite, now, work, limit, fetching=fetching)
+        send_due_beside(party, key, opposite, now, work, limit, fetching=fetching)
     except StorageUnavailable:
         raise
     except Exception as error:
         if not work.called:
             raise
-        put_off(party, key, now, error)
+        postpone_callback(party, key, now, error)
         return Work()
     return work
 
 
-def act_beside(
+def send_due_beside(
     party: Party,
     key: str,
     opposite: str | None,
@@ -90,14 +92,13 @@ def act_beside(
     *,
     fetching: bool = False,
 ) -> None:
-    """Fill *work* as `act` does, where *opposite* is known, the incoming sequence that goes the
-    other way."""
+    """Fill *work* as `send_due` does, with *opposite*, the incoming sequence the other way."""
     with begin(party, now) as step:
         work.called = step.called
         incoming = step.tx.incoming.find(opposite) if opposite is not None else None
         acknowledgement = b""
         if incoming is not None and incoming.ended_at is None and incoming.received:
-            acknowledgement = acknowledging.block_of(step, incoming)
+            acknowledgement = acknowledgements.block_of(step, incoming)
         sequence = step.tx.outgoing.find(key)
         if sequence is None:
             return
@@ -105,9 +106,9 @@ def act_beside(
             acknowledgement = b""
         due = sequence.due_at is not None and sequence.due_at <= now
         if due or (fetching and sequence.ended_at is None):
-            _Look(step, sequence, incoming, acknowledgement, limit, fetching, work).act()
+            _Look(step, sequence, incoming, acknowledgement, limit, fetching, work).send_due()
         if acknowledgement and work.outgoing and incoming is not None:
-            after = acknowledging.told(step, incoming)
+            after = acknowledgements.on_its_way(step, incoming)
             if after is not incoming and incoming.ended_at is None:
                 step.tx.incoming.put(after)
 
@@ -138,7 +139,7 @@ def _end_replies(party: Party, offered: str, now: float) -> None:
 
 
 def sends_messages(sequence: OutgoingSequence) -> bool:
-    """Whether a look at a sequence that is due reads its messages, usually."""
+    """Return whether a look at a sequence usually reads its messages, when it is due."""
     sending = sequence.state in (SourceState.SENDING, SourceState.SENDING_ENDED)
     return sending and sequence.ended_at is None and is_callable(sequence.target)
 
@@ -155,7 +156,7 @@ class _Look:
     fetching: bool
     work: Work
 
-    def act(self) -> None:
+    def send_due(self) -> None:
         sequence, now = self.sequence, self.step.now
         if sequence.ended_at is not None:
             self._bury(sequence.ended_at)
@@ -164,7 +165,7 @@ class _Look:
             if sequence.count or not sequence.identifier:
                 self._give_up("it expired")
             else:
-                finish(self.step, sequence)
+                Source(self.step).finish(sequence)
             return
         due = self._unfetched() if is_fetched(sequence.target) else None
         if self.sequence.ended_at is None and (is_callable(sequence.target) or self.fetching):
@@ -175,7 +176,7 @@ class _Look:
         self._put(soonest(due, self.sequence.expires_at, self.sequence.poll_at))
 
     def _unfetched(self) -> float | None:
-        """When the sequence ends because nobody fetches its messages any more."""
+        """Give up a sequence whose messages nobody fetches; the time when that will be."""
         sequence, now = self.sequence, self.step.now
         if self.fetching:
             self.sequence = replace(sequence, last_acked_at=now)
@@ -184,9 +185,9 @@ class _Look:
         if until > now:
             return until
         if sequence.count:
-            give_up(self.step, sequence, "nobody fetches its messages")
+            Source(self.step).give_up(sequence, "nobody fetches its messages")
         else:
-            finish(self.step, sequence)
+            Source(self.step).finish(sequence)
         self.sequence = replace(sequence, ended_at=now)
         return None
 
@@ -195,7 +196,7 @@ class _Look:
         self.step.tx.outgoing.put(self.sequence)
 
     def _send(self) -> float | None:
-        """Send what is due; the time when there is more to do."""
+        """Send what the state asks for; return when there is more to send."""
         match self.sequence.state:
             case SourceState.WAITING | SourceState.WAITING_ENDED:
                 return self._create()
@@ -225,24 +226,9 @@ class _Look:
         return self.sequence.next_at
 
     def _messages(self) -> float | None:
-        sequence, tx, now = self.sequence, self.step.tx, self.step.now
-        policy = self.step.party.policy
-        highest = policy.highest_sent(sequence.acknowledged, sequence.window)
-        due: float | None = None
-        next_due = getattr(tx.outgoing, "next_due", None)
-        room = self.limit - len(self.work.outgoing)
-        crowded = False
-        if next_due is not None:  # What is on its way need not be read.
-            due = next_due(sequence.key, highest, now)
-            waiting = tx.outgoing.messages(sequence.key, room + 1, due=now)
-        else:
-            waiting = tx.outgoing.messages(sequence.key, policy.window)
-            # Those that are acknowledged, and wait for replies, are before those that are not.
-            crowded = len(waiting) == policy.window and waiting[-1].number < highest
-        if crowded:
-            more = tx.outgoing.messages(sequence.key, policy.window, due=now)
-            found = {message.number: message for message in (*waiting, *more)}
-            waiting = [found[number] for number in sorted(found)]
+        sequence, now = self.sequence, self.step.now
+        highest = self.step.party.policy.highest_sent(sequence.acknowledged, sequence.window)
+        waiting, due, crowded = self._waiting(highest)
         for message in waiting:
             if message.number > highest:
                 break
@@ -253,34 +239,62 @@ class _Look:
                 self.work.more = True
                 due = now
                 break
-            # One that is acknowledged waits for its reply only.
-            known = message.number in sequence.acknowledged
-            late = message.answer_by is not None and message.answer_by <= now
-            tried = message.tries >= policy.reply_tries if known else policy.gives_up(message.tries)
-            if tried or late:
-                what = "answered" if known else "acknowledged"
-                self._give_up(f"message {message.number} was not {what}")
+            next_at = self._send_message(message)
+            if next_at is None:
                 return None
-            tries = message.tries + 1
-            next_at = now + policy.retry_after(tries, self.step.party.random())
-            sent = changed(message, tries=tries, next_at=next_at)
-            if known:
-                sent = awaiting(self.step, sequence, sent)
-                next_at = sent.next_at or next_at
-            tx.outgoing.put_message(sequence.key, sent)
             due = next_at if due is None else min(due, next_at)
-            self.work.outgoing.append(
-                outgoing_of(
-                    sequence,
-                    message,
-                    acknowledgement=self.acknowledgement,
-                    again=message.tries > 0,
-                )
-            )
         return self._soonest(due, highest) if crowded else due
 
+    def _waiting(self, highest: int) -> tuple[list[OutgoingMessage], float | None, bool]:
+        """Read the messages that may be due.
+
+        Returns:
+            The messages, by number; when the next of those that were not read is due, where the
+            store says so; whether more wait than were read, so that `_soonest` has to find out.
+        """
+        key, now, outgoing = self.sequence.key, self.step.now, self.step.tx.outgoing
+        next_due = getattr(outgoing, "next_due", None)
+        if next_due is not None:  # Messages that wait for an acknowledgement need not be read.
+            room = self.limit - len(self.work.outgoing)
+            due: float | None = next_due(key, highest, now)
+            return outgoing.messages(key, room + 1, due=now), due, False
+        window = self.step.party.policy.window
+        waiting = outgoing.messages(key, window)
+        if len(waiting) < window or waiting[-1].number >= highest:
+            return waiting, None, False
+        # Acknowledged messages that wait for replies are before these, and fill the window.
+        more = outgoing.messages(key, window, due=now)
+        found = {message.number: message for message in (*waiting, *more)}
+        return [found[number] for number in sorted(found)], None, True
+
+    def _send_message(self, message: OutgoingMessage) -> float | None:
+        """Send a message that is due; return when it is sent again. None: the sequence is given up
+        for it."""
+        sequence, now, policy = self.sequence, self.step.now, self.step.party.policy
+        # An acknowledged message waits for its reply only.
+        known = message.number in sequence.acknowledged
+        late = message.answer_by is not None and message.answer_by <= now
+        tried = message.tries >= policy.reply_tries if known else policy.gives_up(message.tries)
+        if tried or late:
+            what = "answered" if known else "acknowledged"
+            self._give_up(f"message {message.number} was not {what}")
+            return None
+        tries = message.tries + 1
+        next_at = now + policy.retry_after(tries, self.step.party.random())
+        sent = changed(message, tries=tries, next_at=next_at)
+        if known:
+            sent = awaiting(self.step, sequence, sent)
+            next_at = sent.next_at or next_at
+        self.step.tx.outgoing.put_message(sequence.key, sent)
+        self.work.outgoing.append(
+            outgoing_of(
+                sequence, message, acknowledgement=self.acknowledgement, again=message.tries > 0
+            )
+        )
+        return next_at
+
     def _soonest(self, due: float | None, highest: int) -> float | None:
-        """When the next message is due, of all that wait; *due* is the time of some of them."""
+        """When the next of all waiting messages is due; *due* is the time of some of them."""
         messages, window = self.step.tx.outgoing.messages, self.step.party.policy.window
         for _ in range(_GUESSES):
             before = nextafter(due, 0) if due is not None else None
@@ -324,21 +338,21 @@ class _Look:
             self._add(body, message_id=self.step.party.new_id(), reply_to=self.sequence.acks_to)
         else:
             self._add(body, message_id=self.step.party.new_id(), ends=True)
-            if self.fetching:  # Nobody tells whether what was fetched arrived.
-                finish(self.step, self.sequence)
+            if self.fetching:  # No answer tells whether a fetched message arrived.
+                Source(self.step).finish(self.sequence)
                 self.sequence = replace(self.sequence, ended_at=self.step.now)
         return self.sequence.next_at
 
     def _try(self) -> bool:
-        """Count a try of what the sequence itself sends; False where it is not time yet, or where
-        that was the last one."""
+        """Count an attempt to send a protocol message; False where it is not time yet, or where
+        the last attempt was made."""
         sequence, now = self.sequence, self.step.now
         if sequence.next_at is not None and sequence.next_at > now:
             return False
         policy = self.step.party.policy
         if policy.gives_up(sequence.tries):
             if sequence.count == 0 and sequence.state is not SourceState.IDLE:
-                finish(self.step, sequence)  # Only its end was never answered.
+                Source(self.step).finish(sequence)  # Only its end was never answered.
                 self.sequence = replace(sequence, ended_at=now)
             else:
                 self._give_up(SILENT)
@@ -379,7 +393,7 @@ class _Look:
         )
 
     def _poll(self) -> None:
-        """Ask for what waits at our address, for as long as the sequence and its replies last."""
+        """Fetch messages from our address, for as long as the sequence and its replies last."""
         sequence, now = self.sequence, self.step.now
         acks_to = sequence.acks_to
         if acks_to is None or not is_fetched(acks_to) or not is_callable(sequence.target):
@@ -404,7 +418,7 @@ class _Look:
         )
 
     def _bury(self, ended_at: float) -> None:
-        """Keep the tombstone until its time is over. Replies may still have to be fetched."""
+        """Keep the tombstone until its time is over, and fetch replies meanwhile."""
         gone_at = ended_at + self.step.party.policy.tombstone
         if self.step.now >= gone_at:
             self.step.tx.outgoing.remove(self.sequence.key)
@@ -422,8 +436,9 @@ class _Look:
 def abandon(
     step: Step, sequence: OutgoingSequence, why: str, *, blocks: bytes = b""
 ) -> list[Outgoing]:
-    """Give the sequence up; what tells the destination once, so that it need not wait."""
-    give_up(step, sequence, why)
+    """Give the sequence up, and return a TerminateSequence, so that the destination need not wait.
+    It is sent once."""
+    Source(step).give_up(sequence, why)
     if sequence.identifier is None or not is_callable(sequence.target):
         return []
     body = TerminateSequence(sequence.identifier, sequence.next_number - 1 or None)
@@ -446,7 +461,7 @@ def outgoing_of(
     acknowledgement: bytes = b"",
     again: bool = False,
 ) -> Outgoing:
-    """What is sent of a message; where it goes *again*, it asks for an acknowledgement."""
+    """Address a stored message; where it goes *again*, it asks for an acknowledgement."""
     envelope = message_with_blocks(sequence, message, acknowledgement=acknowledgement, asking=again)
     label = f"message {message.number}" + (" again" if again else "")
     return Outgoing(sequence.target, envelope, message.action, sequence.wire, label, sequence.key)
@@ -475,18 +490,18 @@ def message_with_blocks(
     return with_blocks(message.envelope, blocks)
 
 
-def handed_over(party: Party, key: str, now: float) -> None:
-    """Take it that the transport handed over TerminateSequence of 1.0, which has no answer."""
+def note_handed_over(party: Party, key: str, now: float) -> None:
+    """Note that the transport handed over TerminateSequence of 1.0, which has no answer."""
     with begin(party, now) as step:
         sequence = step.tx.outgoing.find(key)
         if sequence is None or sequence.ended_at is not None:
             return
         if sequence.state is SourceState.COMPLETE:
-            finish(step, sequence)
+            Source(step).finish(sequence)
 
 
-def pending_told(party: Party, key: str, now: float) -> None:
-    """Take it that more messages wait at the address that a client fetches from."""
+def note_messages_pending(party: Party, key: str, now: float) -> None:
+    """Note that more messages wait at the address from which the sequence fetches."""
     with begin(party, now) as step:
         sequence = step.tx.outgoing.find(key)
         if sequence is not None and sequence.poll_at is not None:

@@ -6,6 +6,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_netw
 from typing import TypeAlias
 
 Network: TypeAlias = IPv4Network | IPv6Network
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _REMEMBERED = 4096
 """Addresses that a set of networks has judged, and need not read again."""
@@ -61,4 +62,15 @@ def one_host(value: str) -> str:
             ip_address(value)
         except ValueError:
             raise ValueError(f"{value!r} must be a name or an address, and no more") from None
+    return value
+
+
+def one_origin(value: str) -> str:
+    """Return *value*, if it is the origin of web pages (RFC 6454): ``https://portal.example.org``.
+
+    Raises:
+        ValueError: It is not.
+    """
+    if not _ORIGIN.fullmatch(value):
+        raise ValueError(f"{value!r} must be an origin, as https://portal.example.org: no path")
     return value

@@ -1,9 +1,9 @@
-"""The end of a publisher's sequence, whose answer is the last word on what was received."""
+"""End a publisher's sequence, whose answer is the last word on the messages received."""
 
 import time
 from collections.abc import Callable
 
-from gateway.reliability import destination
+from gateway.reliability.destination import Destination, Outcome
 from gateway.reliability.party import Party
 from gateway.reliability.steps import begin
 from gateway.sequences import register
@@ -15,30 +15,30 @@ def end_sequence(
     identifier: str,
     last: int | None,
     owner: str | None,
-    change: Callable[..., destination.Outcome],
+    change: Callable[[Destination, str, int | None], Outcome],
     *,
     waits: bool = False,
-) -> destination.Outcome | None:
-    """Close or terminate a sequence, by *change* of `destination`, in one transaction with the look
-    at what of it waits.
+) -> Outcome | None:
+    """Close or terminate a sequence, unless messages of it wait that could be published.
 
-    What waits may be with the messaging system already, whose confirmation was lost, or be
-    published by another gateway: neither can it be dropped, nor may the publisher be told that it
-    was not received (Final), who would send it in another sequence. 1.0 has no Final.
+    Such a message may be with the messaging system already, whose confirmation was lost, or be
+    published by another gateway: it cannot be dropped, nor may the publisher hear that it was not
+    received (Final), since it would be sent again in another sequence. 1.0 has no Final.
 
     Args:
-        waits: Change it even though something waits: nothing is answered.
+        change: `Destination.close` or `Destination.terminate`.
+        waits: Change it although messages wait: nothing is answered.
 
     Returns:
-        None where nothing is changed, because something waits.
+        None where nothing is changed, because messages wait.
     """
     now = time.time()
     with begin(party, now) as step:
-        before = destination.find(step, identifier, owner)
+        before = Destination(step, owner).find(identifier)
         final = before is not None and before.wire.rm.rules.closes
         if final and not waits and is_busy(step, identifier):
             return None
-    outcome = change(party, identifier, last, now, owner=owner)
-    with begin(party, now) as step:
+        outcome = change(Destination(step, owner), identifier, last)
+    with begin(party, now) as step:  # It counts rows, which are written where a part ends.
         register.follow(step, before)
     return outcome

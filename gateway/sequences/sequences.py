@@ -1,5 +1,5 @@
-"""The sequences that publishers made, `Sequences`: what comes in them is kept in the store, is
-published in order, and is acknowledged once the messaging system holds it.
+"""`Sequences`, made by publishers: their messages are kept in the store, published in order, and
+acknowledged once the messaging system holds them.
 
     a message comes   it is stored with its number            one operation of the store
                       what is next in order is leased         the same one
@@ -23,8 +23,9 @@ import structlog
 
 from adapters import AdapterUnavailable
 from gateway.observing.samples import Sample, counters, gauge
-from gateway.reliability import acknowledging, destination
+from gateway.reliability import acknowledgements
 from gateway.reliability.back_channel import alone
+from gateway.reliability.destination import Destination, Outcome, create
 from gateway.reliability.destination_worker import watch
 from gateway.reliability.party import Offers, Party, is_callable
 from gateway.reliability.records import IncomingSequence
@@ -88,7 +89,7 @@ _log = structlog.get_logger("dragoman.sequences")
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """What goes back on the connection of a message; an empty *block*: nothing."""
+    """The acknowledgement that goes back on the connection of a message; an empty *block*: none."""
 
     sequence: IncomingSequence | None = None
     block: bytes = b""
@@ -99,14 +100,14 @@ class Sequences:
 
     Args:
         publish: Publishes events; they are durable when it returns.
-        may_name: Whether something may be sent to an address that a principal names.
+        may_name: Returns whether messages may be sent to an address that a principal names.
         send: Sends a message with an action to an address that an owner named; None is a trusted
             one.
         shared: Other gateways have the same store.
         octets_per_owner: Bytes of messages that may wait in all sequences of one owner.
         settled: Seconds for which the end of a sequence waits for what is being published.
         lease_seconds: For which what is next in a sequence is one gateway's to publish.
-        at_work: How many sequences are published at a time, of those that have waited.
+        at_work: The number of waiting sequences that are published at a time.
         nacks: Publishers are asked for what is missing.
     """
 
@@ -138,13 +139,13 @@ class Sequences:
         self._woken = asyncio.Event()
         self._turns = Turns(store, publish, self._party, self._woken, lease_seconds, at_work)
         self.messages = self._turns.messages
-        """What became of messages in sequences."""
+        """The numbers of messages in sequences, by outcome."""
         self._creations = PrincipalRate(CREATIONS, CREATIONS_AT_ONCE, "Too many sequences.")
         self._requests = PrincipalRate(REQUESTS, REQUESTS_AT_ONCE, "Too many messages.")
         self.open, self._counted = 0, 0.0
         """How many sequences had not ended, as of a few seconds ago."""
 
-    # What peers ask for.
+    # Requests of peers.
 
     async def create(
         self, said: ReliableMessage, asked: CreateSequence, principal: Principal
@@ -178,7 +179,7 @@ class Sequences:
                     if ended >= remembered:
                         text = "There are too many sequences that ended just now."
                         return RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason=text)
-            answer, _ = destination.create(party, said, asked, now, owner=owner, service=SERVICE)
+            answer, _ = create(party, said, asked, now, owner=owner, service=SERVICE)
             if made is None and isinstance(answer, CreateSequenceResponse):
                 with begin(party, now) as step:
                     register.add(step.tx.connection, answer.identifier, owner)
@@ -195,10 +196,10 @@ class Sequences:
         self, said: ReliableMessage, content: bytes, principal: Principal
     ) -> Acknowledged:
         """Take a message of a sequence, and return once it is published, unless others have to come
-        before it, or the messaging system is away; what is returned says so.
+        before it, or the messaging system is away: the acknowledgement says so.
 
         Args:
-            content: What `write_content` made of its events; nothing, where there is nothing to
+            content: The output of `write_content` for its events; empty, where there is nothing to
                 publish.
 
         Raises:
@@ -235,42 +236,40 @@ class Sequences:
 
     async def _store_message(
         self, said: ReliableMessage, header: SequenceHeader, content: bytes, principal: Principal
-    ) -> tuple[destination.Outcome, Turn | None, Progress]:
+    ) -> tuple[Outcome, Turn | None, Progress]:
         now, owner, identifier = time.time(), owner_of(principal), header.identifier
         over = self._owner_bytes is not None and self._owner_bytes.over(owner) > 0
-        most = 0 if over else self._octets_per_owner  # What is next in order may always come.
+        most = 0 if over else self._octets_per_owner  # The next message in order may always come.
         media_type = MEDIA_TYPE if content else ""
 
-        def work(storage: StorageManager) -> tuple[destination.Outcome, Turn | None, Progress]:
+        def work(storage: StorageManager) -> tuple[Outcome, Turn | None, Progress]:
             party = self._party(storage, principal)
             with begin(party, now) as step:
                 before = step.tx.incoming.find(identifier)
                 if not register.has_room(step, header, len(content), owner, most):
-                    return destination.Outcome(), None, Progress(0, None)
-            outcome = destination.receive(
-                party, said, header, content, media_type, now, owner=owner
-            )
-            if outcome.fault is not None or not (outcome.taken or outcome.known):
-                with begin(party, now) as step:
-                    register.follow(step, before)
-                return outcome, None, Progress(0, None)
-            with begin(party, now) as step:
-                if outcome.taken:
-                    register.grow(step.tx.connection, identifier, len(content))
-                turn = self._turns.lease_in(step, identifier)
-                buffer = step.tx.invoker.find(identifier)
-            return outcome, turn, Progress(buffer.delivered if buffer else 0, outcome.sequence)
+                    return Outcome(), None, Progress(0, None)
+                outcome = Destination(step, owner).receive(said, header, content, media_type)
+                if outcome.fault is None and (outcome.taken or outcome.known):
+                    if outcome.taken:
+                        register.grow(step.tx.connection, identifier, len(content))
+                    turn = self._turns.lease_in(step, identifier)
+                    buffer = step.tx.invoker.find(identifier)
+                    delivered = buffer.delivered if buffer else 0
+                    return outcome, turn, Progress(delivered, outcome.sequence)
+            with begin(party, now) as step:  # It counts rows, which are written where a part ends.
+                register.follow(step, before)
+            return outcome, None, Progress(0, None)
 
         return await run_in(self._store, work, identifier)
 
     def _acknowledgement(
         self, tail: PublishingProgress, sequence: IncomingSequence
     ) -> Acknowledged:
-        """Acknowledge on the connection what is published."""
+        """Acknowledge the published messages on the connection."""
         newest = tail.sequence
         if newest is None or len(newest.received) <= len(sequence.received):
             newest = sequence
-        return Acknowledged(newest, acknowledging.block_upto(newest, tail.delivered))
+        return Acknowledged(newest, acknowledgements.block_upto(newest, tail.delivered))
 
     async def ask(self, identifier: str, principal: Principal) -> Acknowledged:
         """Answer AckRequested.
@@ -281,9 +280,10 @@ class Sequences:
         self._requests.take(principal)
         now, owner = time.time(), owner_of(principal)
 
-        def work(storage: StorageManager) -> destination.Outcome:
+        def work(storage: StorageManager) -> Outcome:
             party = self._party(storage, principal)
-            return destination.acknowledge(party, identifier, now, owner=owner)
+            with begin(party, now) as step:
+                return Destination(step, owner).acknowledge(identifier)
 
         return self._answered(await run_in(self._store, work, identifier))
 
@@ -298,9 +298,9 @@ class Sequences:
             Refused: ``UNAVAILABLE``: something of it waits for the messaging system.
         """
         self._requests.take(principal)
-        change = destination.terminate if terminate else destination.close
+        change = Destination.terminate if terminate else Destination.close
 
-        def work(storage: StorageManager) -> destination.Outcome | None:
+        def work(storage: StorageManager) -> Outcome | None:
             party = self._party(storage, principal)
             return end_sequence(party, identifier, last, owner_of(principal), change)
 
@@ -312,7 +312,7 @@ class Sequences:
                 return self._answered(outcome)
         raise AdapterUnavailable(WAITS)
 
-    def _answered(self, outcome: destination.Outcome) -> Acknowledged:
+    def _answered(self, outcome: Outcome) -> Acknowledged:
         if outcome.fault is not None:
             raise RmRefused(outcome.fault)
         sequence = outcome.sequence
@@ -339,7 +339,7 @@ class Sequences:
                 due_at = await self._look()
             except StoreUnavailable:
                 due_at = time.time() + 1.0
-            if woken_at > self._counted:  # What woke us may be a sequence more, or one less.
+            if woken_at > self._counted:  # There may be a sequence more, or one less.
                 due_at = min(due_at or math.inf, self._counted + COUNTED)
             pause = longest if due_at is None else min(max(due_at - time.time(), SHORTEST), longest)
             try:
@@ -351,7 +351,7 @@ class Sequences:
                 pass
 
     async def _look(self) -> float | None:
-        """Do what is due; when there is more to do."""
+        """Do the due work; return when there is more to do."""
         now = time.time()
 
         counts = now >= self._counted + COUNTED
@@ -414,7 +414,7 @@ class Sequences:
         for each in outgoing:
             self._send(each.to, each.wire.soap, each.action, each.envelope, stranger)
 
-    # What operators ask for.
+    # Requests of operators.
 
     async def listed(self, after: str = "", limit: int = 100) -> list[SequenceState]:
         """Sequences in the order of their public ids, from behind *after*, at most *limit*."""
@@ -425,8 +425,8 @@ class Sequences:
         return await self._store.submit(lambda connection: find(connection, id))
 
     async def terminate(self, state: SequenceState) -> None:
-        """End a sequence for its maker, who may be sending without a pause: it takes nothing more
-        while what it has is published.
+        """End a sequence for its maker, who may be sending without a pause: it takes no message
+        more while those that it has are published.
 
         Raises:
             Refused: ``UNAVAILABLE``: something of it waits for the messaging system. It takes
@@ -436,12 +436,12 @@ class Sequences:
 
         def close(storage: StorageManager) -> None:
             end_sequence(
-                self._party(storage), identifier, None, owner, destination.close, waits=True
+                self._party(storage), identifier, None, owner, Destination.close, waits=True
             )
 
-        def terminate(storage: StorageManager) -> destination.Outcome | None:
+        def terminate(storage: StorageManager) -> Outcome | None:
             return end_sequence(
-                self._party(storage), identifier, None, owner, destination.terminate
+                self._party(storage), identifier, None, owner, Destination.terminate
             )
 
         await run_in(self._store, close, identifier)
@@ -459,7 +459,7 @@ class Sequences:
         )
 
     async def close(self) -> None:
-        """Wait for what is being published."""
+        """Wait for messages that are being published."""
         working = self._turns.tails.working()
         if working:
             await asyncio.wait(working, timeout=5.0)
@@ -491,7 +491,7 @@ class Sequences:
         )
 
 
-def _refused(fault: RmFault, outcome: destination.Outcome) -> RmRefused:
+def _refused(fault: RmFault, outcome: Outcome) -> RmRefused:
     """The refusal of a message for its Sequence header."""
     blocks = (outcome.acknowledgement,) if outcome.acknowledgement else ()
     sequence = outcome.sequence

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import pydantic_settings
 from pydantic import (
@@ -39,7 +39,7 @@ from gateway.egress.mail import MailSettings
 from gateway.egress.plugins import PluggedScheme
 from gateway.mailboxes.quotas import MailboxQuotas
 from gateway.model.mailboxes import MailboxBounds
-from gateway.security.networks import one_host
+from gateway.security.networks import one_host, one_origin
 from gateway.settings.amqp_copies import AmqpCopies
 from gateway.settings.tables import (
     ChannelRow,
@@ -153,6 +153,13 @@ class Settings(BaseSettings):
     admin_host: Annotated[str, AfterValidator(one_host)] | None = None
     """The address of the administration; see `admin`."""
     admin_port: int | None = Field(None, ge=0, le=65535)
+    console: Literal["off", "read", "full"] = "full"
+    console_frame_ancestors: Annotated[
+        tuple[Annotated[str, AfterValidator(one_origin)], ...],
+        NoDecode,
+        BeforeValidator(read_words),
+    ] = ()
+    """Origins whose pages may show the console in a frame."""
     soap_tcp_port: int | None = Field(None, ge=0, le=65535)
     """The ports of SOAP.TCP, in the clear and over TLS; without one it is not offered."""
     soap_tcps_port: int | None = Field(None, ge=0, le=65535)
@@ -293,6 +300,8 @@ class Settings(BaseSettings):
     """Subscriptions of one stranger to one host and port."""
     survive_power_loss: bool = True
 
+    hold_while_paused: bool = False
+    """What is published while a subscription is paused waits for it."""
     backlog_policy: str = Field("dead-letter-oldest", pattern="^(dead-letter-oldest|end)$")
     """The reaction to more deliveries waiting for a subscription than are kept."""
     envelope_bytes: int = Field(2 * 2**20, ge=2**16, le=32 * 2**20)
@@ -317,6 +326,11 @@ class Settings(BaseSettings):
     drain: float = Field(10.0, ge=0, le=60)
     """Seconds that deliveries under way get when the gateway stops."""
     log: str = Field("info", pattern="^(debug|info|warning|error)$")
+    console_messages: int = Field(0, ge=0, le=10_000)
+    """Messages that are kept whole in memory, for operators who look at them; 0 is none."""
+    console_mask: Words = ()
+    """Names of elements, attributes, members of JSON and header fields whose contents operators do
+    not see in messages."""
     log_format: str = Field("auto", pattern="^(auto|console|json)$")
 
     @classmethod

@@ -37,7 +37,7 @@ from gateway.sources.sources import Sources, TooManySources
 from gateway.store import Store, StoreUnavailable, run_apart
 from gateway.store import registrations as rows
 from gateway.store import sources as source_rows
-from gateway.subscriptions.leases import LeaseTerms, grant
+from gateway.subscriptions.lifecycle.leases import LeaseTerms, grant
 from mediation.model.messages import EndpointReference, Notification
 from mediation.model.requests import RegisterPublisher
 from mediation.model.specification import LeaseRules

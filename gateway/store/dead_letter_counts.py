@@ -6,9 +6,9 @@ The law of dead letters: buried = kept + purged. One that is redriven was never 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, case, func, select, text
 
-from gateway.store.schema import dead_letter_totals
+from gateway.store.schema import dead_letter_totals, dead_letters
 from gateway.store.statements import number, write_many
 
 
@@ -76,6 +76,29 @@ def by_owner(connection: Connection) -> dict[str, int]:
         .order_by(octets.desc(), dead_letter_totals.c.owner)
     )
     return {owner: int(size) for owner, size in connection.execute(query)}
+
+
+NEWEST = 10_000
+"""Dead letters that are counted by reason: the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """Dead letters of one reason: how many are kept of the newest, and how many of these died
+    lately."""
+
+    kept: int
+    lately: int
+
+
+def by_reason(connection: Connection, since: float, *, newest: int = NEWEST) -> dict[str, Died]:
+    """Count the *newest* dead letters by their reason, and of these those that died *since* a POSIX
+    time."""
+    table = dead_letters.c
+    some = select(table.reason, table.died).order_by(table.number.desc()).limit(newest).subquery()
+    lately = func.sum(case((some.c.died >= since, 1), else_=0))
+    query = select(some.c.reason, func.count(), lately).group_by(some.c.reason)
+    return {reason: Died(int(kept), int(new)) for reason, kept, new in connection.execute(query)}
 
 
 GONE = ""

@@ -19,8 +19,8 @@ MOST = 4096
 
 @dataclass(slots=True)
 class _Asked:
-    """A consumer that was asked: what the last part of its callback is, and what it allows, in
-    requests a minute; 0 is any rate, and None is nothing yet."""
+    """A consumer that was asked: the last part of its callback, and the rate that it allows, in
+    requests a minute; 0 is any rate, and None is no consent yet."""
 
     key: str
     until: float
@@ -28,7 +28,7 @@ class _Asked:
 
 
 class Consents:
-    """All that were asked for. A consent is for the subscriber on whose behalf that was done.
+    """The consents that were asked for. Each is for the subscriber on whose behalf that was done.
 
     Args:
         base: The gateway's own URL, without a slash at the end.
@@ -58,7 +58,8 @@ class Consents:
         return f"{self._base}{PATH}/{asked.key}"
 
     def agree(self, key: str, rate: int, now: float) -> bool:
-        """Take the consent of the consumer whose callback this was; False where there is none."""
+        """Take the consent of the consumer whose callback this was; False if *key* is unknown
+        or too old."""
         named = self._of_key.get(key)
         asked = None if named is None else self._asked[named]
         if asked is None or asked.until <= now:

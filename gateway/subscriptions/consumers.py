@@ -103,7 +103,7 @@ class Consumers:
 
 
 def is_fetched(address: str) -> bool:
-    """Whether *address* says that its owner fetches messages (WS-MakeConnection 1.1, section 3.1).
+    """True if *address* says that its owner fetches messages (WS-MakeConnection 1.1, section 3.1).
 
     Raises:
         AddressRefused: It does, but is empty, too long or not printable ASCII.

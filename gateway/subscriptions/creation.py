@@ -1,8 +1,14 @@
-"""What a Subscribe leads to: a new subscription, or the renewal of one that it repeats."""
+"""Creation of subscriptions, in the order in which a Subscribe is worked on.
 
-import contextlib
+counted     the sender's rate and stored bytes; rights to the topic are proved
+checked     addresses, filter, lease, quotas
+agreed      the consumer is asked: the handshake of a web hook, CreateSequence
+renewed     instead, where it has a bookmark, repeats a subscription, or has its identity
+committed   the row is in the store, and the filter in force; then it is answered
+"""
+
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -10,7 +16,7 @@ import structlog
 
 from adapters import XPathFilterAdapter
 from filters import Reason, Refused
-from gateway.delivery import Dispatchers, Entry
+from gateway.delivery import Entry
 from gateway.egress import Target
 from gateway.interning import shared
 from gateway.mailboxes.transport import mailbox_target
@@ -22,19 +28,18 @@ from gateway.security.resource_addresses import shown
 from gateway.store import StoreUnavailable
 from gateway.store.owner_bytes import OwnerBytes
 from gateway.subscriptions.consumers import Consumers
-from gateway.subscriptions.leases import LeaseTerms, grant, within
-from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
-from gateway.subscriptions.renewal import Renewal
+from gateway.subscriptions.lifecycle.existing_subscriptions import ExistingSubscriptions
+from gateway.subscriptions.lifecycle.leases import LeaseTerms, grant, within
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
 from gateway.subscriptions.replication import Replication
-from gateway.subscriptions.resumption import Resumption
-from gateway.subscriptions.sequences import Agreed, SubscriberSequences
+from gateway.subscriptions.sequences.subscriber_sequences import Agreed, SubscriberSequences
 from gateway.subscriptions.table import SubscriptionTable, identity_of
 from gateway.subscriptions.webhooks import WebHooks
 from mediation.model.delivery_modes import DeliveryMode
-from mediation.model.expiry import Expiry
 from mediation.model.messages import EndpointReference, Lease, Policy, Rights, Subscription
 from mediation.model.requests import Context, Subscribe, SubscribePulling
-from mediation.model.versions import Wsa
+from mediation.model.specification import Specification
+from mediation.model.versions import Spec, Wsa
 from mediation.rendering import prepare
 from mediation.specifications import SPECIFICATIONS
 
@@ -46,20 +51,41 @@ None where it is everybody's. It raises `Refused`."""
 _log = structlog.get_logger("dragoman.subscriptions")
 
 
+@dataclass(frozen=True, slots=True)
+class _SubscribeRequest:
+    """A request to subscribe, with what was found out about it so far.
+
+    ``target`` is None where the consumer fetches its messages, and ``expires`` where the lease has
+    no end.
+    """
+
+    body: Subscribe | SubscribePulling
+    spec: Spec
+    principal: Principal
+    base: str
+    channel: str
+    rights: Rights | None
+    now: datetime
+    target: Target | None = None
+    expires: datetime | None = None
+
+    @property
+    def specification(self) -> Specification:
+        return SPECIFICATIONS[self.spec.version]
+
+
 class SubscriptionCreation:
-    """Checks what a subscriber asks for, agrees on it with its consumer, and begins it."""
+    """Checks a request to subscribe, agrees on it with the consumer, and begins a subscription."""
 
     def __init__(
         self,
         table: SubscriptionTable,
         adapter: XPathFilterAdapter,
         consumers: Consumers,
-        dispatchers: Dispatchers,
         web_hooks: WebHooks,
         sequences: SubscriberSequences,
         lifecycle: Lifecycle,
-        renewal: Renewal,
-        resumption: Resumption,
+        existing: ExistingSubscriptions,
         replication: Replication,
         *,
         terms: LeaseTerms,
@@ -69,12 +95,10 @@ class SubscriptionCreation:
         self._table = table
         self._adapter = adapter
         self._consumers = consumers
-        self._dispatchers = dispatchers
         self._web_hooks = web_hooks
         self._sequences = sequences
         self._lifecycle = lifecycle
-        self._renewal = renewal
-        self._resumption = resumption
+        self._existing = existing
         self._replication = replication
         self._terms = terms
         self._quotas = quotas
@@ -105,79 +129,82 @@ class SubscriptionCreation:
         if self._owner_bytes is not None:
             self._owner_bytes.check(principal.owner)
         rights = None if prove is None else await prove()
-        target = None
-        if isinstance(request, Subscribe):
-            target = await self._check_consumer(request, principal)
-        self._adapter.check(request.filter)
-        spec = context.spec
-        specification = SPECIFICATIONS[spec.version]
-        rules = specification.leases
+        asked = _SubscribeRequest(request, context.spec, principal, base, channel, rights, now)
+        asked = await self._check(asked)
+        asked = await self._ask_web_hook(asked)
+        if isinstance(asked.body, Subscribe):
+            return await self._subscribe_consumer(asked, asked.body)
+        return await self._subscribe_mailbox(asked, asked.body)
+
+    async def _check(self, asked: _SubscribeRequest) -> _SubscribeRequest:
+        """Check addresses, filter, lease and quotas; nothing has been sent to the consumer yet."""
+        if isinstance(asked.body, Subscribe):
+            asked = replace(asked, target=await self._check_consumer(asked.body, asked.principal))
+        self._adapter.check(asked.body.filter)
+        asked = self._with_lease(asked, asked.now)
+        if asked.specification.identity is None:  # Else it may be there already.
+            self._check_quotas(asked.principal, asked.target)
+        return asked
+
+    def _with_lease(self, asked: _SubscribeRequest, now: datetime) -> _SubscribeRequest:
         expires = grant(
-            request.expires, rules, self._terms, trusted=not principal.limits.leases, now=now
+            asked.body.expires,
+            asked.specification.leases,
+            self._terms,
+            trusted=not asked.principal.limits.leases,
+            now=now,
         )
-        if specification.identity is None:  # Else it may be there already.
-            self._check_quotas(principal, target)
-        if isinstance(request, Subscribe) and specification.handshake:
-            rate = await self._web_hooks.ask(request.consumer, principal)
-            request = replace(request, rate=rate)
-            self._check_quotas(principal, target)  # Others came while the consumer thought.
-            now = datetime.now(UTC)
-            expires = grant(
-                request.expires, rules, self._terms, trusted=not principal.limits.leases, now=now
-            )
-        key = new_key()
-        manager = f"{base}/subscriptions/{key}"
-        make = partial(
-            Subscription,
-            key=key,
-            id=public_id(key),
-            owner=shared(principal.owner),
-            spec=shared(spec),
-            lease=Lease(now, within(rights, expires), request.expires.as_duration),
-            filter=shared(request.filter),
-            manager=manager,
+        return replace(asked, now=now, expires=expires)
+
+    async def _ask_web_hook(self, asked: _SubscribeRequest) -> _SubscribeRequest:
+        """Ask the consumer whether it agrees, and at which rate, where the specification has it."""
+        request = asked.body
+        if not isinstance(request, Subscribe) or not asked.specification.handshake:
+            return asked
+        rate = await self._web_hooks.ask(request.consumer, asked.principal)
+        self._check_quotas(asked.principal, asked.target)  # Others came while the consumer thought.
+        return self._with_lease(replace(asked, body=replace(request, rate=rate)), datetime.now(UTC))
+
+    async def _subscribe_consumer(
+        self, asked: _SubscribeRequest, request: Subscribe
+    ) -> Subscription:
+        """Create a subscription whose messages are sent to its consumer, or renew one."""
+        subscription = _new_subscription(
+            asked,
+            _policy(request, asked.rights, asked.channel),
+            consumer=request.consumer,
+            end_to=request.end_to,
+            secret=request.secret,
         )
-        mailbox = agreed = None
-        if isinstance(request, Subscribe):
-            subscription = make(
-                consumer=request.consumer,
-                end_to=request.end_to,
-                policy=shared(_policy(request, rights, channel)),
-                secret=request.secret,
-            )
-            former = await self._go_on(subscription, request, principal, now)
-            if former is not None:
-                return former
-            agreed = await self._sequences.ask(subscription, target, principal)
-            if agreed is not None:
-                self._check_quotas(principal, target)  # Others came while the consumer thought.
-            if target is None:
-                target = await self._consumers.take_on(request.consumer, principal)
-            if request.end_to is not None:
-                await self._consumers.take_on(request.end_to, principal)
-        else:
-            consumer = EndpointReference(manager, spec.wsa or Wsa.V2005_08)
-            policy = Policy(
-                dialect=request.dialect, delivery=request.delivery, rights=rights, channel=channel
-            )
-            subscription = make(consumer=consumer, policy=shared(policy))
-            mailbox = Mailbox(key, subscription.id, principal.owner, MailboxKind.SUBSCRIPTION)
-            target = mailbox_target(mailbox, manager)
-        former = await self._begin(
-            subscription, target, mailbox, agreed, request.expires, principal, now
+        former = await self._existing.renew_former(
+            request, subscription, asked.principal, asked.now
         )
         if former is not None:
             return former
+        agreed = await self._sequences.ask(subscription, asked.target, asked.principal)
         if agreed is not None:
-            self._sequences.wake()
-        _log.info(
-            "subscription.created",
-            subscription=subscription.id,
-            owner=subscription.owner,
-            spec=spec.version.value,
-            consumer=shown(target.url),
+            self._check_quotas(asked.principal, asked.target)  # Others came meanwhile.
+        target = asked.target or await self._consumers.take_on(request.consumer, asked.principal)
+        if request.end_to is not None:
+            await self._consumers.take_on(request.end_to, asked.principal)
+        return await self._begin(asked, subscription, target, agreed=agreed)
+
+    async def _subscribe_mailbox(
+        self, asked: _SubscribeRequest, request: SubscribePulling
+    ) -> Subscription:
+        """Create a subscription with a mailbox of its own, from which messages are pulled."""
+        policy = Policy(
+            dialect=request.dialect,
+            delivery=request.delivery,
+            rights=asked.rights,
+            channel=asked.channel,
         )
-        return subscription
+        subscription = _new_subscription(asked, policy)
+        mailbox = Mailbox(
+            subscription.key, subscription.id, asked.principal.owner, MailboxKind.SUBSCRIPTION
+        )
+        target = mailbox_target(mailbox, subscription.manager)
+        return await self._begin(asked, subscription, target, mailbox=mailbox)
 
     async def _check_consumer(self, request: Subscribe, principal: Principal) -> Target | None:
         """Check the addresses that *request* has delivered to; None where its consumer fetches."""
@@ -199,87 +226,107 @@ class SubscriptionCreation:
         if self._table.of_owner_to(principal.owner, target) >= self._quotas.destination:
             raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions to one destination.")
 
+    # The beginning.
+
     async def _begin(
         self,
+        asked: _SubscribeRequest,
         subscription: Subscription,
         target: Target,
-        mailbox: Mailbox | None,
-        agreed: Agreed | None,
-        asked: Expiry,
-        principal: Principal,
-        now: datetime,
-    ) -> Subscription | None:
-        """Bring *subscription* in force. Where there is one with its identity, renew and return
-        that instead."""
-        renew = partial(self._renew_identical, subscription, asked, principal, now)
-        begin = partial(self._lifecycle.begin, mailbox=mailbox, principal=principal, agreed=agreed)
+        *,
+        mailbox: Mailbox | None = None,
+        agreed: Agreed | None = None,
+    ) -> Subscription:
+        """Bring *subscription* in force, and return it; where there is one with its identity, renew
+        and return that instead. It is committed on return."""
+        begin = partial(
+            self._lifecycle.begin, mailbox=mailbox, principal=asked.principal, agreed=agreed
+        )
         identity = identity_of(subscription)
-        if identity is not None:
-            if (renewed := await renew(identity)) is not None:
+        if identity is None:
+            await begin(_entry(subscription, target), identity=None)
+        else:
+            renewed = await self._begin_identical(asked, subscription, target, begin, identity)
+            if renewed is not None:
                 return renewed
-            self._check_quotas(principal, target)
-        entry = Entry(subscription, prepare(subscription), target)
-        if not await begin(entry, identity=identity):
-            await self._replication.learn()  # Another gateway was first.
-            if (renewed := await renew(identity or "")) is not None:
-                return renewed
-            await self._replication.clear(identity or "")
-            entry = Entry(subscription, prepare(subscription), target)
-            if not await begin(entry, identity=identity):
-                raise StoreUnavailable("The same subscription ends at this moment.")
-        return None
+        if agreed is not None:
+            self._sequences.wake()
+        _log.info(
+            "subscription.created",
+            subscription=subscription.id,
+            owner=subscription.owner,
+            spec=subscription.spec.version.value,
+            consumer=shown(target.url),
+        )
+        return subscription
 
-    # Of subscriptions that are there already.
-
-    async def _go_on(
-        self, subscription: Subscription, request: Subscribe, principal: Principal, now: datetime
-    ) -> Subscription | None:
-        """Renew and return the subscription that *request* has a bookmark of, or repeats; None
-        where it asks for a new one.
-
-        Raises:
-            Refused: ``BOOKMARK_INVALID``.
-        """
-        if request.bookmark is not None:
-            entry = await self._resumption.find(request.bookmark, subscription, principal, now)
-            return await self._renewal.renew(entry, request.expires, principal, now=now)
-        # Strangers behind one address are not told each other's keys.
-        repeated = self._table.repeated(subscription) if not principal.limits.quotas else None
-        if repeated is None or not self._renewal.is_alive(repeated, now):
-            return None
-        with contextlib.suppress(SubscriptionUnknown):  # It has just ended.
-            return await self._renewal.renew(repeated, request.expires, principal, now=now)
-        return None
-
-    async def _renew_identical(
+    async def _begin_identical(
         self,
+        asked: _SubscribeRequest,
         subscription: Subscription,
-        asked: Expiry,
-        principal: Principal,
-        now: datetime,
+        target: Target,
+        begin: Callable[..., Awaitable[bool]],
         identity: str,
     ) -> Subscription | None:
-        """Renew the one subscription with this *identity*, and send now what waits for it; None
-        where there is none. It is answered as *subscription* asks for. Who does not own it makes
-        its lease longer, and changes nothing else."""
-        entry = self._table.identical(identity)
-        if entry is None:
+        """Begin *subscription*, unless there is one with this *identity*: then renew and return
+        that."""
+        renew = partial(
+            self._existing.renew_identical,
+            identity,
+            subscription,
+            asked.body.expires,
+            asked.principal,
+            asked.now,
+        )
+        renewed = await renew()
+        if renewed is not None:
+            return renewed
+        self._check_quotas(asked.principal, target)
+        if await begin(_entry(subscription, target), identity=identity):
             return None
-        owns = entry.subscription.owner == principal.owner
-        calling = subscription.policy.calling if owns else None
-        grows = not owns and principal.limits.quotas
-        try:
-            renewed = await self._renewal.renew(
-                entry, asked, principal, now=now, calling=calling, grows=grows
-            )
-        except SubscriptionUnknown:  # It has just ended.
-            return None
-        self._dispatchers.hasten(entry)
-        return replace(renewed, policy=subscription.policy)
+        await self._replication.learn()  # Another gateway was first.
+        renewed = await renew()
+        if renewed is not None:
+            return renewed
+        await self._replication.clear(identity)
+        if not await begin(_entry(subscription, target), identity=identity):
+            raise StoreUnavailable("The same subscription ends at this moment.")
+        return None
+
+
+def _new_subscription(
+    asked: _SubscribeRequest,
+    policy: Policy,
+    *,
+    consumer: EndpointReference | None = None,
+    end_to: EndpointReference | None = None,
+    secret: str = "",
+) -> Subscription:
+    """A subscription with a new key; where no *consumer* is named, its manager has the messages."""
+    key = new_key()
+    manager = f"{asked.base}/subscriptions/{key}"
+    expires = within(asked.rights, asked.expires)
+    return Subscription(
+        key=key,
+        id=public_id(key),
+        owner=shared(asked.principal.owner),
+        spec=shared(asked.spec),
+        lease=Lease(asked.now, expires, asked.body.expires.as_duration),
+        filter=shared(asked.body.filter),
+        manager=manager,
+        consumer=consumer or EndpointReference(manager, asked.spec.wsa or Wsa.V2005_08),
+        end_to=end_to,
+        policy=shared(policy),
+        secret=secret,
+    )
+
+
+def _entry(subscription: Subscription, target: Target) -> Entry:
+    return Entry(subscription, prepare(subscription), target)
 
 
 def _policy(request: Subscribe, rights: Rights | None, channel: str) -> Policy:
-    """How what matches is delivered, as *request* asks for it."""
+    """The policy of delivery that *request* asks for."""
     return Policy(
         raw=request.raw,
         dialect=request.dialect,

@@ -23,7 +23,7 @@ from gateway.publishing.topics import TopicsSeen
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import shown
 from gateway.store import Store, totals
-from gateway.store import held as rows
+from gateway.store import waiting_deliveries as rows
 from mediation.filtering import of_producer
 from mediation.model.messages import Notification
 from mediation.rendering import event
@@ -97,7 +97,7 @@ class Explainer:
         topics: Those that were published on.
         policy: Which addresses may be sent to.
         producer: Returns the documents of the producer that views name, as they are now.
-        proxied: Whether a proxy sends what goes out, and resolves names.
+        proxied: Whether a proxy sends messages on, and resolves names.
         delivered_by: Says which replica this one is, and the partitions that it holds; None where
             nothing is shared.
     """
@@ -156,6 +156,23 @@ class Explainer:
         steps.append(await self._counts(entry))
         return steps
 
+    async def explain_filters(
+        self, entries: Sequence[Entry], notification: Notification
+    ) -> list[Step]:
+        """Whether the filter of each of *entries* takes *notification*, and why."""
+        filters = [entry.subscription.filter for entry in entries]
+        views = {one.view for each in filters for one in each.contents if of_producer(one)}
+        documents = await self._producer(views) if views else {}
+
+        def explained() -> list[Step]:
+            return [_matched(each, notification, None, documents)[0] for each in filters]
+
+        threads = ThreadPoolExecutor(1, "explaining")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, explained)
+        finally:
+            threads.shutdown(wait=False)
+
     async def _counts(self, entry: Entry) -> Step:
         await self._dispatchers.counted()
         counted = await self._store.submit(partial(totals.read, subscription=entry.id))
@@ -172,7 +189,7 @@ class Explainer:
         return Step("counts", not (waiting and head and head.attempts), text)
 
     async def _address(self, target: Target) -> Step:
-        """Whether the consumer's address may be sent to, as it is written and as its name
+        """Check that the consumer's address may be sent to, as it is written and as its name
         resolves."""
         if target.scheme == SCHEME:
             return Step("address", True, "a mailbox of this gateway")
@@ -221,7 +238,8 @@ def _lease(entry: Entry, now: datetime) -> Step:
 
 def _paused(entry: Entry) -> Step:
     if entry.subscription.policy.paused:
-        return Step("paused", False, "its subscriber paused it: what is published passes it by")
+        held = "waits for it" if entry.holds else "passes it by"
+        return Step("paused", False, f"it is paused: what is published {held}")
     return Step("paused", True, "it is not paused")
 
 

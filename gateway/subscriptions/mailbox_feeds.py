@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from filters import Refused
 from gateway.delivery import Entry
 from gateway.model.mailboxes import Mailbox
-from gateway.subscriptions.lifecycle import Lifecycle
-from gateway.subscriptions.renewal import Renewal
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
+from gateway.subscriptions.lifecycle.renewal import Renewal
 from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import End

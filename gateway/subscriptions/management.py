@@ -4,6 +4,7 @@ SOAP, where everybody sees and ends what is their own, and in the JSON administr
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import structlog
 
@@ -13,11 +14,18 @@ from gateway.exchange import Handlers, Inbound
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.security.resource_addresses import key_in, shown
-from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle, SubscriptionUnknown
+from gateway.subscriptions.lifecycle.renewal import Renewal
+from gateway.subscriptions.listing import (
+    Found,
+    Order,
+    SubscriptionReport,
+    SubscriptionReports,
+    SubscriptionSelector,
+)
 from gateway.subscriptions.replication import Replication
-from gateway.subscriptions.reports import SubscriptionReport, SubscriptionReports
-from gateway.subscriptions.selection import Found, SubscriptionSelector
 from gateway.subscriptions.table import SubscriptionTable
+from mediation.model.expiry import Expiry
 from mediation.model.messages import End
 from mediation.model.requests import (
     DeleteSubscriptions,
@@ -37,18 +45,20 @@ _log = structlog.get_logger("dragoman.subscriptions")
 
 
 class SubscriptionManagement:
-    """Lists and ends subscriptions."""
+    """Lists, pauses, resumes, renews and ends subscriptions."""
 
     def __init__(
         self,
         table: SubscriptionTable,
         lifecycle: Lifecycle,
+        renewal: Renewal,
         replication: Replication,
         reports: SubscriptionReports,
         selector: SubscriptionSelector,
     ) -> None:
         self._table = table
         self._lifecycle = lifecycle
+        self._renewal = renewal
         self._replication = replication
         self._reports = reports
         self._selector = selector
@@ -70,6 +80,25 @@ class SubscriptionManagement:
             selection, after=after, limit=limit, visible_to=visible_to
         )
         return await self._reports.of(found.ids), found.next
+
+    async def sorted_page(
+        self,
+        selection: SubscriptionSelection,
+        order: Order,
+        *,
+        descending: bool,
+        start: int,
+        limit: int,
+    ) -> tuple[Sequence[SubscriptionReport], int | None]:
+        """Reports of a part of a sorted list, and where to go on, as `SubscriptionSelector.sort`.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        ids, following = await self._selector.sort(
+            selection, order, descending=descending, start=start, limit=limit
+        )
+        return await self._reports.of(ids), following
 
     async def delete(
         self,
@@ -112,6 +141,39 @@ class SubscriptionManagement:
             if entry is not None and (key or _sees(visible_to, entry)):
                 ids[entry.id] = None
         return tuple(ids)
+
+    async def pause(self, entry: Entry, *, hold: bool | None = None) -> None:
+        """Pause a subscription, as its subscriber may.
+
+        Args:
+            hold: As of `Lifecycle.set_paused`.
+
+        Raises:
+            SubscriptionUnknown: It has ended, or its lease is over.
+        """
+        self._check_lease(entry)
+        await self._lifecycle.set_paused(entry, True, hold)
+
+    async def resume(self, entry: Entry) -> None:
+        """Resume a subscription; raises as `pause` does."""
+        self._check_lease(entry)
+        await self._lifecycle.set_paused(entry, False)
+
+    async def renew(self, entry: Entry, asked: Expiry, principal: Principal) -> None:
+        """Move the end of a subscription's lease; within the grace also of one that is over.
+
+        Raises:
+            SubscriptionUnknown: It has ended.
+            Refused: As its specification says; the lease is as it was.
+        """
+        now = datetime.now(UTC)
+        if not self._renewal.is_alive(entry, now):
+            raise SubscriptionUnknown
+        await self._renewal.renew(entry, asked, principal, now=now)
+
+    def _check_lease(self, entry: Entry) -> None:
+        if entry.ended or self._lifecycle.is_over(entry.subscription):
+            raise SubscriptionUnknown
 
     async def end_at(self, channel: str) -> None:
         """End the subscriptions at a channel, which is not there any more."""

@@ -1,4 +1,4 @@
-"""The pump: what the messaging system yields, matched, to the dispatcher.
+"""The pump: hands each message of the messaging system to the dispatcher, with its matches.
 
 adapter.deliveries() --> keys that match --> their subscriptions --> dispatcher.accept()
 |                                              |
@@ -22,7 +22,6 @@ from gateway.model.channels import CHANNEL_PROPERTY
 from gateway.observing.samples import Sample, counter, gauge
 from gateway.store import StoreUnavailable
 from gateway.subscriptions.filter_budgets import FilterBudgets
-from gateway.subscriptions.shared_delivery import shared_settlement
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.grid_events import VIA_PROPERTY
 from mediation.model.messages import Notification, Rights
@@ -32,8 +31,8 @@ RETRY = 1.0
 _log = structlog.get_logger("dragoman")
 
 
-class Inside(Protocol):
-    """What of the gateway itself subscribes.
+class InternalSubscriber(Protocol):
+    """A part of the gateway itself that subscribes.
 
     Attributes:
         key: That of its filter, which no subscription has.
@@ -46,10 +45,10 @@ class Inside(Protocol):
 
 
 class Guard(Protocol):
-    """Says who gets, and who may publish, what is published on topics that are somebody's."""
+    """Decides who may publish, and who gets, messages on topics that are somebody's."""
 
     def now(self) -> datetime:
-        """The time, by which what comes is judged, even if that takes longer."""
+        """The time by which a message is judged, even if the judgement takes longer."""
 
     def guards(self, topic: Topic) -> bool: ...
 
@@ -62,7 +61,7 @@ class Matching:
     """Hands each message of *adapter* to the dispatcher, with the subscriptions that match it.
 
     Args:
-        inside: What of the gateway itself gets messages, by their topics.
+        inside: Parts of the gateway itself that get messages, by topic.
         guard: None: all topics are everybody's.
     """
 
@@ -72,7 +71,7 @@ class Matching:
         table: SubscriptionTable,
         dispatchers: Dispatchers,
         budgets: FilterBudgets,
-        inside: Mapping[Topic, Inside] | None = None,
+        inside: Mapping[Topic, InternalSubscriber] | None = None,
         guard: Guard | None = None,
     ) -> None:
         self._adapter = adapter
@@ -94,7 +93,7 @@ class Matching:
                 topic = matched.delivery.notification.topic
                 inside = self._inside.get(topic) if topic is not None else None
                 if CHANNEL_PROPERTY in matched.delivery.notification.properties:
-                    inside = None  # What is said at a channel is said to those at it.
+                    inside = None  # Events at a channel are for those at it.
                 # Of the parts of a message, one alone has the key.
                 if inside is not None and inside.key in matched.keys:
                     matched = self._hand_inside(matched, inside)
@@ -105,9 +104,9 @@ class Matching:
                 _log.exception("delivery.not-accepted")
             await self._dispatchers.wait_for_capacity()
 
-    def _hand_inside(self, matched: Matched, inside: Inside) -> Matched:
-        """Hand a message to what of the gateway wants it. Returns what is left for others, with
-        whom its settlement is shared."""
+    def _hand_inside(self, matched: Matched, inside: InternalSubscriber) -> Matched:
+        """Hand a message to the part of the gateway that wants it. Returns the delivery for the
+        others, with whom its settlement is shared."""
         delivery = matched.delivery
         if self._dispatchers.of(delivery.partition) is None:
             return matched  # Another gateway has the partition now, and all that wants it.
@@ -116,8 +115,8 @@ class Matching:
         return replace(matched, delivery=others)
 
     async def _entitled(self, matched: Matched, topic: Topic, guard: Guard) -> Matched:
-        """What is left of *matched* for those who may get it: nothing of what its publisher had
-        no right to publish."""
+        """Cut *matched* down to the subscriptions that may get it; to none if its publisher had no
+        right to the topic."""
         if not await self._may_be_delivered(matched.delivery.notification, guard):
             self.withheld += 1
             return replace(matched, keys=(), over_budget=(), unevaluated=())
@@ -140,7 +139,7 @@ class Matching:
         )
 
     async def _may_be_delivered(self, notification: Notification, guard: Guard) -> bool:
-        """What *guard* says, once the store is there: what comes next waits for it, too."""
+        """Ask *guard*, again until the store is there; the messages behind this one wait, too."""
         came = guard.now()
         while True:
             try:
@@ -206,3 +205,51 @@ class Matching:
         yield counter(
             "unreadable", "Native messages that could not be read: dead letters.", state.unreadable
         )
+
+
+class _Count:
+    """The number of takers that have yet to settle a delivery."""
+
+    __slots__ = ("delivery", "left")
+
+    def __init__(self, delivery: Delivery, left: int) -> None:
+        self.delivery = delivery
+        self.left = left
+
+    def less(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.delivery.settle()
+
+
+class PartDelivery:
+    """A delivery as one of several has it."""
+
+    __slots__ = ("_count", "_settled")
+
+    def __init__(self, count: _Count) -> None:
+        self._count = count
+        self._settled = False
+
+    @property
+    def notification(self) -> Notification:
+        return self._count.delivery.notification
+
+    @property
+    def partition(self) -> int:
+        return self._count.delivery.partition
+
+    @property
+    def redelivered(self) -> bool:
+        return self._count.delivery.redelivered
+
+    def settle(self) -> None:
+        if not self._settled:
+            self._settled = True
+            self._count.less()
+
+
+def shared_settlement(delivery: Delivery, number: int) -> list[PartDelivery]:
+    """*delivery* for *number* takers, each of which settles its own."""
+    count = _Count(delivery, number)
+    return [PartDelivery(count) for _ in range(number)]

@@ -12,9 +12,9 @@ from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.quotas import PrincipalRate
 from gateway.subscriptions.creation import SubscriptionCreation
-from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
-from gateway.subscriptions.naming import NamedSubscriptions
-from gateway.subscriptions.renewal import Renewal
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle, SubscriptionUnknown
+from gateway.subscriptions.lifecycle.renewal import Renewal
+from gateway.subscriptions.named_subscriptions import NamedSubscriptions
 from mediation.model.messages import Notification, Rights, Subscription
 from mediation.model.requests import (
     Done,
@@ -192,7 +192,7 @@ class SubscriptionOperations:
         """The subscription that a request names; one whose lease has just ended where *in_grace*.
 
         Raises:
-            SubscriptionUnknown: There is none.
+            SubscriptionUnknown: No subscription has such a name.
         """
         entry = await self._subscriptions.find(incoming, inbound, now)
         end = entry.subscription.lease.expires

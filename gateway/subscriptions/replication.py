@@ -13,8 +13,8 @@ from gateway.store import Store
 from gateway.store import subscriptions as rows
 from gateway.store.replicas import Added
 from gateway.subscriptions.consumers import Consumers
-from gateway.subscriptions.lifecycle import Lifecycle
-from gateway.subscriptions.removal import drop_leftovers
+from gateway.subscriptions.lifecycle.leftovers import drop_leftovers
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.messages import Subscription
 

@@ -7,9 +7,9 @@ from gateway.exchange import Inbound
 from gateway.resources import end_if_over
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import key_in
-from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
-from gateway.subscriptions.naming import NamedSubscriptions, subscription_names
-from gateway.subscriptions.renewal import Renewal
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle, SubscriptionUnknown
+from gateway.subscriptions.lifecycle.renewal import Renewal
+from gateway.subscriptions.named_subscriptions import NamedSubscriptions, subscription_names
 from mediation.model.expiry import Expiry
 from mediation.model.requests import Incoming
 from mediation.model.specification import PropertyDocument

@@ -5,7 +5,7 @@ from functools import partial
 
 from adapters import XPathFilterAdapter
 from filters import Filter, Topic
-from gateway.delivery import WorkSharing, resend
+from gateway.delivery import WorkSharing
 from gateway.delivery.room import DeliveryRoom
 from gateway.discovery.rights import TopicRights
 from gateway.egress import AddressPolicy, Schemes, TransportByScheme
@@ -18,31 +18,30 @@ from gateway.security.quotas import SubscriptionQuotas
 from gateway.settings.settings import Settings
 from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes
-from gateway.subscriptions.acknowledging import AcknowledgementOperations
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.creation import SubscriptionCreation
 from gateway.subscriptions.dead_letters import DeadLetters, PublishAgain
-from gateway.subscriptions.endings import Endings
 from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.filter_budgets import FilterBudgets
-from gateway.subscriptions.leases import LeaseTerms
-from gateway.subscriptions.lifecycle import Lifecycle
+from gateway.subscriptions.lifecycle.endings import Endings
+from gateway.subscriptions.lifecycle.existing_subscriptions import ExistingSubscriptions
+from gateway.subscriptions.lifecycle.leases import LeaseTerms
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
+from gateway.subscriptions.lifecycle.renewal import Renewal
+from gateway.subscriptions.lifecycle.subscription_end import SubscriptionEnds
+from gateway.subscriptions.listing import SubscriptionReports, SubscriptionSelector
 from gateway.subscriptions.mailbox_feeds import MailboxFeeds
 from gateway.subscriptions.management import ManagementOperations, SubscriptionManagement
-from gateway.subscriptions.matching import Inside, Matching
-from gateway.subscriptions.naming import NamedSubscriptions
+from gateway.subscriptions.matching import InternalSubscriber, Matching
+from gateway.subscriptions.message_tracing import MessageTracing
+from gateway.subscriptions.named_subscriptions import NamedSubscriptions
 from gateway.subscriptions.operations import SubscriptionOperations
-from gateway.subscriptions.renewal import Renewal
 from gateway.subscriptions.replication import Replication
-from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.resources import SubscriptionResources
-from gateway.subscriptions.resumption import Resumption
-from gateway.subscriptions.selection import SubscriptionSelector
-from gateway.subscriptions.sequences import SubscriberSequences
-from gateway.subscriptions.subscription_end import SubscriptionEnds
+from gateway.subscriptions.sequences.acknowledgements import AcknowledgementOperations
+from gateway.subscriptions.sequences.subscriber_sequences import SubscriberSequences
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.topic_subscribers import TopicSubscribers
-from gateway.subscriptions.tracing import MessageTracing
 from gateway.subscriptions.webhooks import Handshake, WebHooks
 
 ENDS_CLOSE = 2.0
@@ -82,79 +81,132 @@ class SubscriptionRoom(Room):
         trusts: Callable[[str], bool],
         rights: TopicRights | None,
     ) -> None:
-        dispatchers, probations = delivery.dispatchers, delivery.probations
-        terms = lease_terms(settings)
-        self._drain = settings.drain
         self.table = table
         self._store = store
-        self._dispatchers = dispatchers
-        consumers = Consumers(schemes, mailboxes)
+        self._adapter = adapter
+        self._sharing = sharing
+        self._consumers = Consumers(schemes, mailboxes)
+        self._dispatchers = delivery.dispatchers
+        self._protocol = delivery.sequence_protocol
+        self._probations = delivery.probations
+        self._terms = lease_terms(settings)
+        self._drain = settings.drain
+        self._hold_while_paused = settings.hold_while_paused
+        self._reach_consumers(settings, transport, delivery, base, address, durable=durable)
+        self._keep_subscriptions(mailboxes)
+        self._create_subscriptions(settings, owner_bytes)
+        self._end_subscriptions(trusts)
+        self._answer_managers(producer)
+        self._answer_subscribers(producer, trusts, rights)
+
+    def _reach_consumers(
+        self,
+        settings: Settings,
+        transport: TransportByScheme,
+        delivery: DeliveryRoom,
+        base: str,
+        address: str,
+        *,
+        durable: bool,
+    ) -> None:
+        """Make the parts that send anything but notifications to consumers."""
+        consumers, probations = self._consumers, self._probations
         handshake = Handshake(settings.webhook_handshake)
         self.web_hooks = WebHooks(transport, consumers, probations, base=base, handshake=handshake)
         self.sequences = SubscriberSequences(
-            store,
-            delivery.in_sequence,
+            self._store,
+            self._protocol,
+            delivery.sequence_sending.messages,
             transport,
             consumers,
             probations,
             durable=durable,
-            keeps_house=lambda: sharing.keeps_house,
-            shared=sharing.shared,
+            keeps_house=lambda: self._sharing.keeps_house,
+            shared=self._sharing.shared,
+        )
+        self.acknowledgements = AcknowledgementOperations(
+            self._store, self._protocol.acknowledgements, self._go_on
         )
         self.ends = SubscriptionEnds(transport, consumers, probations, producer=address)
+
+    def _keep_subscriptions(self, mailboxes: Mailboxes) -> None:
+        """Make the parts that keep subscriptions in the store, the table and the filter set."""
         self.lifecycle = Lifecycle(
-            store,
-            table,
-            adapter,
-            consumers,
+            self._store,
+            self.table,
+            self._adapter,
+            self._consumers,
             mailboxes,
-            dispatchers,
-            sharing,
+            self._dispatchers,
+            self._sharing,
             self.sequences,
-            terms=terms,
+            terms=self._terms,
+            hold_while_paused=self._hold_while_paused,
             notify_end=self.ends.notify,
         )
-        self.renewal = Renewal(table, self.lifecycle, terms)
+        self.renewal = Renewal(self.lifecycle, self._terms)
         self.replication = Replication(
-            store, table, adapter, consumers, dispatchers, self.lifecycle, shared=sharing.shared
+            self._store,
+            self.table,
+            self._adapter,
+            self._consumers,
+            self._dispatchers,
+            self.lifecycle,
+            shared=self._sharing.shared,
         )
+        self.feeds = MailboxFeeds(self.table, self.lifecycle, self.renewal, self.replication)
+
+    def _create_subscriptions(self, settings: Settings, owner_bytes: OwnerBytes) -> None:
+        existing = ExistingSubscriptions(self._store, self.table, self._dispatchers, self.renewal)
         self.creation = SubscriptionCreation(
-            table,
-            adapter,
-            consumers,
-            dispatchers,
+            self.table,
+            self._adapter,
+            self._consumers,
             self.web_hooks,
             self.sequences,
             self.lifecycle,
-            self.renewal,
-            Resumption(store, table, self.renewal),
+            existing,
             self.replication,
-            terms=terms,
+            terms=self._terms,
             quotas=_quotas(settings),
             owner_bytes=owner_bytes,
         )
-        self.feeds = MailboxFeeds(table, self.lifecycle, self.renewal, self.replication)
+
+    def _end_subscriptions(self, trusts: Callable[[str], bool]) -> None:
+        """Make the parts that end subscriptions which nobody asked to end."""
         self.endings = Endings(
-            store,
-            table,
+            self._store,
+            self.table,
             self.lifecycle,
-            dispatchers,
-            probations,
-            shared=sharing.shared,
+            self._dispatchers,
+            self._probations,
+            shared=self._sharing.shared,
             trusts=trusts,
         )
         self.budgets = FilterBudgets(self.endings.cancel)
-        self.reports = SubscriptionReports(store, table, dispatchers)
+
+    def _answer_managers(self, producer: ProducerRoom) -> None:
+        """Make the parts that list and end subscriptions, and tell of messages."""
+        self.reports = SubscriptionReports(self._store, self.table, self._dispatchers)
+        selector = SubscriptionSelector(self.table, self._dispatchers)
         self.management = SubscriptionManagement(
-            table,
+            self.table,
             self.lifecycle,
+            self.renewal,
             self.replication,
             self.reports,
-            SubscriptionSelector(table, dispatchers),
+            selector,
         )
-        named = NamedSubscriptions(self.renewal, self.replication)
+        self._management = ManagementOperations(self.management, producer.looks)
+        self.tracing = MessageTracing(self._dispatchers.scheduler.traces, self._store)
+
+    def _answer_subscribers(
+        self, producer: ProducerRoom, trusts: Callable[[str], bool], rights: TopicRights | None
+    ) -> None:
+        """Make the handlers of Subscribe, and of requests to the managers of subscriptions."""
+        named = NamedSubscriptions(self.table, self.renewal, self.replication)
         self.resources = SubscriptionResources(named, self.lifecycle, self.renewal)
-        self.synchronizing = producer.synchronizing(adapter.evaluate)
+        self.synchronizing = producer.synchronizing(self._adapter.evaluate)
         self.operations = SubscriptionOperations(
             self.creation,
             self.lifecycle,
@@ -164,16 +216,11 @@ class SubscriptionRoom(Room):
             synchronizing=self.synchronizing,
             looks=producer.looks,
             trusts=trusts,
-            resend=partial(resend, dispatchers),
+            resend=self._dispatchers.resend,
             exceeded=self.budgets.exceeded_now,
             rights_of=rights.of_request if rights else None,
             may_get=rights.may_get_current if rights else None,
         )
-        self._management = ManagementOperations(self.management, producer.looks)
-        self.acknowledgements = AcknowledgementOperations(
-            store, self.sequences.acknowledgements, self._go_on
-        )
-        self.tracing = MessageTracing(dispatchers.scheduler.traces, store)
 
     def filters(self) -> Mapping[str, Filter]:
         """The filters to match, by the keys of their subscriptions."""
@@ -226,7 +273,7 @@ class SubscriptionRoom(Room):
 
     async def linger(self) -> None:
         # What consumers do not acknowledge now is sent again after the next start.
-        await self.sequences.acknowledgements.close(self._drain)
+        await self._protocol.acknowledgements.close(self._drain)
 
 
 class EndingRoom(Room):
@@ -246,7 +293,7 @@ class MatchingRoom(Room):
     """Hands what the messaging system yields to the subscriptions that match it.
 
     Args:
-        inside: What of the gateway itself gets messages, by topic.
+        inside: Parts of the gateway itself that get messages, by topic.
         rights: Of topics that are somebody's; None where all are everybody's.
     """
 
@@ -255,7 +302,7 @@ class MatchingRoom(Room):
         subscriptions: SubscriptionRoom,
         adapter: XPathFilterAdapter,
         delivery: DeliveryRoom,
-        inside: Mapping[Topic, Inside],
+        inside: Mapping[Topic, InternalSubscriber],
         rights: TopicRights | None,
     ) -> None:
         self._matching = Matching(
@@ -279,7 +326,7 @@ class DeadLetterRoom(Room):
 
     Args:
         producer: The gateway's own address, for events without a producer reference.
-        publish_again: Publishes what was set aside, should that be possible now.
+        publish_again: Publishes a message that was set aside.
     """
 
     def __init__(
@@ -320,7 +367,7 @@ class DeadLetterRoom(Room):
 
 
 def lease_terms(settings: Settings) -> LeaseTerms:
-    """How long leases may be, for subscriptions and registrations alike."""
+    """The terms of leases, for subscriptions and registrations alike."""
     return LeaseTerms(settings.default_lease, settings.longest_lease, grace=settings.grace)
 
 

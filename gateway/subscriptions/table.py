@@ -125,7 +125,7 @@ class SubscriptionTable:
         return self._at_channels[channel]
 
     def owner(self, key: str) -> str | None:
-        """The owner of the subscription with this key; None where there is none."""
+        """The owner of the subscription with this key; None if it is not there."""
         entry = self._entries.get(key)
         return None if entry is None else entry.subscription.owner
 
@@ -170,7 +170,7 @@ class SubscriptionTable:
 
 
 def identity_of(subscription: Subscription) -> str | None:
-    """What there is one subscription only with; None where there may be any number."""
+    """The identity that one subscription alone may have; None if any number may be alike."""
     identity = SPECIFICATIONS[subscription.spec.version].identity
     return None if identity is None else identity(subscription)
 
@@ -181,8 +181,8 @@ def _may_be_repeated(subscription: Subscription) -> bool:
 
 
 def _sameness(subscription: Subscription) -> _Sameness:
-    """All that is the same in a subscription and its repetition: who subscribed, in which versions,
-    whom, where its end is told, to what, and at which channel."""
+    """The key by which a repeated Subscribe is recognised: owner, versions, consumer, EndTo,
+    filter, form of messages, channel."""
     return (
         subscription.owner,
         subscription.spec,

@@ -1,4 +1,4 @@
-"""The subscriptions that somebody made by a right to a protected topic."""
+"""Subscriptions that were made by a right to a protected topic."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from gateway.subscriptions.table import SubscriptionTable
 
 
 class TopicSubscribers:
-    """Knows, of *table*, the subscriptions by right, and ends those to a topic that is closed.
+    """Keeps the subscriptions of *table* by right, and ends those to a topic that is closed.
 
     Args:
         end: Ends a subscription, soon, for a reason that its subscriber is told.
@@ -34,12 +34,12 @@ class TopicSubscribers:
             self._entries[entry] = parse_clark(rights.topic)
 
     def end(self, topic_id: str, reason: str) -> None:
-        """End those to the topic of an advertisement."""
+        """End the subscriptions to the topic of an advertisement."""
         for entry in self._of(topic_id):
             self._end(entry, reason)
 
     def listen(self, topic_id: str) -> bool:
-        """Whether there is one to the topic of an advertisement."""
+        """True if a subscription by right is to the topic of an advertisement."""
         return bool(self._of(topic_id))
 
     def _of(self, topic_id: str) -> list[Entry]:

@@ -23,13 +23,13 @@ PATIENCE = 10.0
 ASKED, ASKED_AT_ONCE = 1.0, 10.0
 """Handshakes that a network address may cause: a second, and at once."""
 MOST = 1_000_000
-"""Requests a minute from which on a rate is none."""
+"""Requests a minute from which on a rate counts as unlimited."""
 _NUMBER = re.compile(r"[0-9]{1,100}(\.[0-9]{0,100})?", re.ASCII)
 _log = structlog.get_logger("dragoman.webhooks")
 
 
 class Handshake(Enum):
-    """Whose consumers must agree before a subscription is made."""
+    """The subscribers whose consumers must agree before a subscription is made."""
 
     ALWAYS = "always"
     STRANGERS = "strangers"
@@ -135,9 +135,9 @@ class WebHooks:
 
 
 def _rate(text: str) -> int:
-    """The rate a minute that a header allows; 0 is any, which ``*`` means. What is no positive
-    number is the smallest: whoever writes 0 wants few (HTTP 1.1 Web Hooks for Event Delivery,
-    4.2.2)."""
+    """The rate a minute that a header allows; 0 is any, which ``*`` means. Text that is not
+    a positive number counts as 1: whoever writes 0 wants few (HTTP 1.1 Web Hooks for Event
+    Delivery, 4.2.2)."""
     text = text.strip()
     if text == "*":
         return 0

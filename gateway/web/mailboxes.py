@@ -29,8 +29,8 @@ from gateway.security.quotas import PrincipalRate
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.read import read_inbound
 from gateway.soap.service import SoapService
+from gateway.subscriptions.lifecycle.renewal import Renewal as LeaseRenewal
 from gateway.subscriptions.mailbox_feeds import KEPT_ALIVE, MailboxFeeds
-from gateway.subscriptions.renewal import Renewal as LeaseRenewal
 from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.dependencies import Asking, refuse_when_stopping

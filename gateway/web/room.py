@@ -1,12 +1,15 @@
 """The rooms of the web: CloudEvents and mailboxes over HTTP, and the JSON administration."""
 
+from collections.abc import Iterable
+
 from gateway.channels.room import ChannelRoom, RelayRoom
 from gateway.delivery.room import DeliveryRoom
 from gateway.http import HttpLimits
 from gateway.mailboxes.room import MailboxRoom
+from gateway.observing.rates import Rates
 from gateway.parsing import Parsing
 from gateway.publishing.room import PublishingRoom
-from gateway.rooms import Room
+from gateway.rooms import Room, Work
 from gateway.routes import BoundRouter, Routes
 from gateway.security.intake import Intake
 from gateway.security.principals import Right
@@ -20,8 +23,10 @@ from gateway.subscriptions.room import DeadLetterRoom, SubscriptionRoom
 from gateway.web import api, mailboxes, xregistry
 from gateway.web.api import channels as channel_routes
 from gateway.web.api import dead_letters as dead_letter_routes
-from gateway.web.api import destinations, links, messages, spool
+from gateway.web.api import destinations, links, messages, spool, tap
 from gateway.web.api import mailboxes as mailbox_routes
+from gateway.web.api import overview as overview_routes
+from gateway.web.api import recipients as recipient_routes
 from gateway.web.api import relays as relay_routes
 from gateway.web.api import sequences as sequence_routes
 from gateway.web.api import sources as source_routes
@@ -31,8 +36,12 @@ from gateway.web.catalogue import TopicCatalogue
 from gateway.web.dependencies import Asking
 from gateway.web.events import EventEndpoint, consents, event_routes
 from gateway.web.events import subscriptions as event_subscriptions
+from gateway.web.kept_messages import KeptMessages
 from gateway.web.mailbox_streams import Streams
+from gateway.web.overview import Overviews
+from gateway.web.recipients import Recipients
 from gateway.web.schemas import schema_routes
+from gateway.web.shared_rates import SharedRates
 
 
 class EventRoom(Room):
@@ -128,13 +137,20 @@ class AdministrationRoom(Room):
         delivery: DeliveryRoom,
         topics: TopicCatalogue,
         explainer: Explainer,
+        overviews: Overviews,
+        rates: Rates,
+        shared_rates: SharedRates,
+        kept: KeptMessages,
+        recipients: Recipients,
         *,
         base: str,
     ) -> None:
         table, lifecycle = subscriptions.table, subscriptions.lifecycle
         management = subscriptions.management
         self._registry = xregistry.PARTS.of(xregistry.RegistryParts(base, topics))
+        self.rates, self._shared_rates = rates, shared_rates
         self._given = {
+            **overview_routes.OVERVIEWS.of(overviews),
             **subscription_routes.PARTS.of(
                 subscription_routes.SubscriptionParts(
                     base,
@@ -145,6 +161,9 @@ class AdministrationRoom(Room):
                     subscriptions.reports,
                     management,
                     explainer,
+                    delivery.dispatchers.scheduler.attempts,
+                    delivery.send_again,
+                    kept,
                 )
             ),
             **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),
@@ -167,9 +186,22 @@ class AdministrationRoom(Room):
             **dead_letter_routes.LETTERS.of(dead_letters.letters),
             **spool.SPOOL.of(publishing.spool),
             **destinations.FAILURES.of(delivery.dispatchers.scheduler.troubles.counts),
-            **messages.TRACING.of(subscriptions.tracing),
+            **tap.PARTS.of(
+                tap.TapParts(
+                    asking,
+                    delivery.dispatchers.scheduler.taps,
+                    delivery.dispatchers.scheduler.traces,
+                )
+            ),
+            **messages.PARTS.of(
+                messages.MessageParts(subscriptions.tracing, kept, recipients.mask)
+            ),
+            **recipient_routes.PARTS.of(recipient_routes.RecipientParts(kept, recipients)),
             **topic_routes.PARTS.of(topic_routes.TopicParts(base, topics)),
         }
+
+    def works(self) -> Iterable[Work]:
+        return self.rates.run, self._shared_rates.run
 
     def administration_routes(self) -> Routes:
         yield BoundRouter(api.router, self._given, Right.OPERATE, reading=Right.READ)

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from lxml import etree
 
 from filters import Reason
-from filters.documents import parse_document, parse_own
+from filters.documents import parse_own
 from mediation import names
 from mediation.mailboxes.kept import action
-from mediation.model.errors import MediationError
 from mediation.model.requests import Arrival, Context, Operation, Request, Response, TakeFor, Taken
 from mediation.model.specification import NOTHING, Answer, Code, Detail, Fault, Specification
 from mediation.model.versions import Family, Soap, Version
-from mediation.soap.envelopes import elements, read_envelope, soap_of, text_of
-from mediation.soap.splicing import add_header_blocks
-
-_ACTION = names.MAKE_CONNECTION_1_1 + "/MakeConnection"
-_ELEMENT = f"{{{names.MAKE_CONNECTION_1_1}}}MakeConnection"
-_ADDRESS = f"{{{names.MAKE_CONNECTION_1_1}}}Address"
+from mediation.soap.envelopes import soap_of
+from mediation.soap.make_connection import (
+    MAKE_CONNECTION,
+    MAKE_CONNECTION_ACTION,
+    read_selection,
+    with_pending,
+)
 
 
 class MakeConnectionRequests:
@@ -26,13 +26,13 @@ class MakeConnectionRequests:
     that can be called, or nothing (section 3.2)."""
 
     namespaces = frozenset({names.MAKE_CONNECTION_1_1})
-    elements: Mapping[str, Operation] = {_ELEMENT: Operation.MAKE_CONNECTION}
-    actions: Mapping[str, Operation] = {_ACTION: Operation.MAKE_CONNECTION}
+    elements: Mapping[str, Operation] = {MAKE_CONNECTION: Operation.MAKE_CONNECTION}
+    actions: Mapping[str, Operation] = {MAKE_CONNECTION_ACTION: Operation.MAKE_CONNECTION}
 
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
     ) -> Request:
-        return TakeFor(_selected(element))
+        return TakeFor(read_selection(element).address)
 
     def write(self, response: Response, context: Context) -> Answer:
         match response:
@@ -40,41 +40,6 @@ class MakeConnectionRequests:
                 return Answer(action(envelope) or "", envelope=with_pending(envelope, more))
             case _:
                 return NOTHING
-
-
-def is_make_connection(envelope: bytes) -> bool:
-    """Return whether the body of an envelope is a MakeConnection, whatever its action is.
-
-    Raises:
-        Refused: It is not an envelope.
-    """
-    body = read_envelope(parse_document(envelope)).body
-    return bool(body) and body[0].tag == _ELEMENT
-
-
-def selected_address(envelope: bytes) -> str:
-    """The address whose messages a MakeConnection asks for.
-
-    Raises:
-        MediationError: ``SELECTION_MISSING``, ``SELECTION_UNSUPPORTED``.
-        Refused: It is not an envelope.
-    """
-    body = read_envelope(parse_document(envelope)).body
-    return _selected(body[0] if body and body[0].tag == _ELEMENT else etree.Element(_ELEMENT))
-
-
-def _selected(element: etree._Element) -> str:
-    addresses = [child for child in elements(element) if child.tag == _ADDRESS]
-    others = [child for child in elements(element) if child.tag != _ADDRESS]
-    unknown = tuple(str(child.tag) for child in (*others, *addresses[1:]))
-    if unknown:
-        raise MediationError(
-            Reason.SELECTION_UNSUPPORTED, "One wsmc:Address selects.", names=unknown
-        )
-    address = text_of(addresses[0]) if addresses else ""
-    if not address:
-        raise MediationError(Reason.SELECTION_MISSING, "wsmc:Address is missing.")
-    return address
 
 
 def _fault(name: str, text: str) -> Fault:
@@ -106,16 +71,6 @@ SPECIFICATION = Specification(
         ),
     },
 )
-
-
-def with_pending(envelope: bytes, pending: bool) -> bytes:
-    """Add a header block to *envelope* (UTF-8) that says whether more messages wait for the same
-    selection (section 3.3). All else stays as it is, octet for octet: it may be signed."""
-    block = b'<wsmc:MessagePending xmlns:wsmc="%b" pending="%b"/>' % (
-        names.MAKE_CONNECTION_1_1.encode(),
-        b"true" if pending else b"false",
-    )
-    return add_header_blocks(envelope, block)
 
 
 def soap_in(envelope: bytes) -> Soap:

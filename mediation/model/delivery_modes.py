@@ -87,12 +87,12 @@ class DeliveryMode:
 
     @property
     def acknowledged(self) -> bool:
-        """Whether a message counts as delivered only when the sink has acknowledged it."""
+        """True if a message counts as delivered only when the sink has acknowledged it."""
         return self.mode in (Mode.PUSH_WITH_ACK, Mode.EVENTS)
 
     @property
     def batched(self) -> bool:
-        """Whether one message has several events."""
+        """True if one message has several events."""
         return self.mode in (Mode.EVENTS, Mode.BATCH)
 
 

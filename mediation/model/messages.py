@@ -133,7 +133,8 @@ class Policy:
     them. ``data`` is the form of what is sent without SOAP, ``delivery`` the mode of deliveries;
     ``rate`` is how many messages a minute the consumer allows, 0 is any number; ``calling`` is how
     a consumer is called that subscribed by a call, ``rights`` what it proved to have a right to,
-    ``channel`` the name of the channel at which it subscribed, empty at none with a name."""
+    ``channel`` the name of the channel at which it subscribed, empty at none with a name.
+    ``hold_while_paused``: what is published while it is paused waits for it."""
 
     raw: bool = False
     paused: bool = False
@@ -146,6 +147,7 @@ class Policy:
     calling: Calling | None = None
     rights: Rights | None = None
     channel: str = ""
+    hold_while_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Notify as publishers write it, in every version of WS-BaseNotification, as notifications."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from mediation.model.errors import MediationError
 from mediation.model.messages import NO_PROPERTIES, EndpointReference, Notification
 from mediation.model.requests import Arrival, Context, Publish, SetAside, TopicRules
 from mediation.model.specification import UnwrappedEvent
+from mediation.model.values import checked_dataclass
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.topics import read_topics, received_topic, unsaid_topics
 from mediation.soap.addressing import id_to_keep, read_epr, write_epr
@@ -59,10 +60,11 @@ _SUBSCRIPTIONS = frozenset(f"{{{namespace}}}SubscriptionReference" for namespace
 """Names of the reference of the sender's subscription, which is nobody else's."""
 _DIALECT = frozenset({"Dialect", "dialect"})
 _ADDRESSINGS = frozenset(wsa.value for wsa in Wsa)
+_ADDRESSES = frozenset(f"{{{wsa.value}}}Address" for wsa in Wsa)
 _OF_REFERENCES = frozenset({"Address", "ReferenceProperties", "ReferenceParameters", "Metadata"})
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, slots=True)
 class _Read:
     """An event of a NotificationMessage, or, with ``why`` it cannot be taken, the message."""
 
@@ -95,13 +97,11 @@ def _published(found: Sequence[_Read], context: Context, arrival: Arrival) -> Pu
     aside."""
     events = [(one.topic, one.payload, one.producer) for one in found]
     notifications = numbered(events, None, context, arrival, written=[one.written for one in found])
-    if any(one.headers for one in found):
-        notifications = tuple(
-            replace(made, headers=one.headers)
-            for made, one in zip(notifications, found, strict=True)
-        )
-    if not any(one.why for one in found):
+    if not any(one.headers or one.why for one in found):  # As nearly always.
         return Publish(notifications)
+    notifications = tuple(
+        replace(made, headers=one.headers) for made, one in zip(notifications, found, strict=True)
+    )
     pairs = list(zip(notifications, found, strict=True))
     return Publish(
         tuple(made for made, one in pairs if not one.why),
@@ -199,15 +199,21 @@ def _further(
     reference = parts.get("ProducerReference")
     whole = reference is None or (producer is not None and _is_plain_reference(reference))
     read = [part for part in parts.values() if whole or part is not reference]
-    read += [one for one in elements(message) if one.tag in _SUBSCRIPTIONS]
+    if len(parts) < len(message):
+        read += [one for one in elements(message) if one.tag in _SUBSCRIPTIONS]
     topic = parts.get("Topic")
     said = None if topic is None else what_else(topic, _DIALECT, text=True)
-    return tuple(filter(None, (around, what_else(message, read=read), said)))
+    besides = what_else(message, read=read)
+    if around is None and besides is None and said is None:  # As nearly always.
+        return ()
+    return tuple([one for one in (around, besides, said) if one is not None])
 
 
 def _is_plain_reference(element: etree._Element) -> bool:
     """Return whether an endpoint reference has nothing but what `read_epr` keeps."""
     children = elements(element)
+    if len(children) == 1 and children[0].tag in _ADDRESSES:  # As nearly always.
+        return not attributes_told(element) and not attributes_told(children[0])
     for child in children:
         if local_name(child) == "EndpointReference":
             return len(children) == 1 and _is_plain_reference(child)

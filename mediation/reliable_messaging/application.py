@@ -1,10 +1,9 @@
 """Messages of applications around reliable messaging: finished envelopes, to which only header
-blocks are added when they are sent. The selection of WS-MakeConnection."""
+blocks are added when they are sent."""
 
 from functools import lru_cache
 
 from filters.documents import parse_document
-from mediation import names
 from mediation.model.messages import EndpointReference, MessageHeaders
 from mediation.model.specification import Code
 from mediation.model.versions import Soap, Wsa
@@ -27,8 +26,6 @@ from mediation.soap.envelopes import (
 )
 from mediation.soap.layout import layout_of
 from mediation.soap.payloads import payload_of
-
-MAKE_CONNECTION_ACTION = f"{names.MAKE_CONNECTION_1_1}/MakeConnection"
 
 
 def write_application_message(

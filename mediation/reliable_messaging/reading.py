@@ -52,6 +52,12 @@ from mediation.soap.envelopes import (
     text_of,
 )
 from mediation.soap.layout import layout_of
+from mediation.soap.make_connection import (
+    MAKE_CONNECTION,
+    MAKE_CONNECTION_ACTION,
+    Selection,
+    read_selection,
+)
 from mediation.soap.payloads import payload_of
 
 
@@ -67,6 +73,7 @@ class ReliableMessage(SequenceParts):
             token, or to the TLS session; who cannot do that has to refuse.
         message_pending: Whether more messages wait at a receiver of MakeConnection; None: it does
             not say.
+        selection: What a MakeConnection in its body asks for; None: there is none.
         refusals: Faults to answer for those of its acknowledgements that are not valid, and not
             in *acknowledgements*. All else of the message is as good as without them.
     """
@@ -82,11 +89,19 @@ class ReliableMessage(SequenceParts):
     uses_token: bool = False
     uses_tls: bool = False
     message_pending: bool | None = None
+    selection: Selection | None = None
     refusals: tuple[RmFault, ...] = ()
 
     @property
     def wsa(self) -> Wsa | None:
         return self.headers.wsa
+
+    @property
+    def makes_connection(self) -> bool:
+        """Whether it is a MakeConnection: its action says so, or its body where it has none."""
+        if self.headers.action is not None:
+            return self.headers.action == MAKE_CONNECTION_ACTION
+        return self.selection is not None and self.sequence is None
 
 
 def read_message(
@@ -136,7 +151,7 @@ def _is_of_application(root: etree._Element, soap: Soap) -> bool:
     if not isinstance(tag, str):
         return False  # type: ignore[unreachable]
     namespace = tag[1:].rpartition("}")[0]
-    return namespace not in RM_BY_NAMESPACE and namespace != namespace_of_soap
+    return namespace not in _UNDERSTOOD and namespace != namespace_of_soap
 
 
 def _headed(heading: Heading, body: Body | None) -> ReliableMessage:
@@ -173,6 +188,7 @@ def read_parts(
     element = envelope.body[0] if envelope.body else None
     fault: RmFault | PeerFault | None = None
     kind = None
+    selection = None
     if element is None:
         kind = _EMPTY.get(headers.action or http_action or "")
         if kind is not None:
@@ -182,10 +198,14 @@ def read_parts(
         fault = answered if isinstance(answered, PeerFault) else answered[1]
         if not isinstance(answered, PeerFault) and answered[0] is not None:
             versions.add(answered[0])
+    elif element.tag == MAKE_CONNECTION:
+        selection = read_selection(element)
     elif (spoken := RM_BY_NAMESPACE.get(namespace_of(element))) is not None:
         versions.add(spoken)
     if not versions:
-        return ReliableMessage(envelope.soap, headers, fault=fault, message_pending=pending)
+        return ReliableMessage(
+            envelope.soap, headers, fault=fault, message_pending=pending, selection=selection
+        )
     rm = _one_version(versions, headers)
     acknowledgements, refusals = _acknowledgements(rm, found.get("SequenceAcknowledgement", ()))
     return ReliableMessage(
@@ -203,6 +223,7 @@ def read_parts(
         uses_token="UsesSequenceSTR" in found,
         uses_tls="UsesSequenceSSL" in found,
         message_pending=pending,
+        selection=selection,
         refusals=refusals,
     )
 

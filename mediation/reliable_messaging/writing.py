@@ -17,6 +17,7 @@ from mediation.soap.envelopes import (
     write_envelope,
     xml_text,
 )
+from mediation.soap.make_connection import MAKE_CONNECTION_ACTION
 
 
 def write_message(
@@ -108,13 +109,12 @@ def write_make_connection(
 ) -> tuple[str, bytes]:
     """Write MakeConnection, which fetches one message that waits for *address*: the action and the
     envelope."""
-    action = f"{names.MAKE_CONNECTION_1_1}/MakeConnection"
-    header = _addressing(wsa, action, to, message_id, None, None)
+    header = _addressing(wsa, MAKE_CONNECTION_ACTION, to, message_id, None, None)
     body = (
         f'<wsmc:MakeConnection xmlns:wsmc="{names.MAKE_CONNECTION_1_1}">'
         f"<wsmc:Address>{xml_text(address)}</wsmc:Address></wsmc:MakeConnection>"
     )
-    return action, _envelope(soap, wsa, header, (), body)
+    return MAKE_CONNECTION_ACTION, _envelope(soap, wsa, header, (), body)
 
 
 def _addressing(

@@ -100,7 +100,10 @@ def check_body(envelope: Envelope) -> None:
     Raises:
         MediationError: ``MESSAGE_INVALID``.
     """
-    body = envelope.body[0].getparent()
+    _check_attributes(envelope.body[0].getparent())
+
+
+def _check_attributes(body: etree._Element | None) -> None:
     if body is not None and (told := attributes_told(body, _IDENTIFIERS)):
         refuse_attributes(body, told)
 
@@ -118,7 +121,7 @@ def check_alone(envelope: Envelope) -> None:
             Reason.MESSAGE_INVALID,
             f"The Body has more than {local_name(first)}: send what else there is by itself.",
         )
-    check_body(envelope)
+    _check_attributes(body)
 
 
 def check_nothing_else(
@@ -174,9 +177,13 @@ def attributes_told(
 
 def has_text(parent: etree._Element) -> bool:
     """Return whether there is text in *parent* itself, besides white space."""
+    return _has_text(parent, children_of(parent))
+
+
+def _has_text(parent: etree._Element, children: list[etree._Element]) -> bool:
     if (text := parent.text) is not None and text.strip():
         return True
-    return any((tail := child.tail) is not None and tail.strip() for child in children_of(parent))
+    return any((tail := child.tail) is not None and tail.strip() for child in children)
 
 
 def _inner(parent: etree._Element, in_ours: bool) -> bytes:
@@ -194,7 +201,7 @@ def _inner(parent: etree._Element, in_ours: bool) -> bytes:
 
 def what_else(
     element: etree._Element,
-    attributes: Collection[str] = (),
+    attributes: frozenset[str] = frozenset(),
     read: Collection[etree._Element] = (),
     *,
     text: bool = False,
@@ -207,11 +214,20 @@ def what_else(
         read: The children that are read.
         text: Its text is read, too.
     """
+    children = children_of(element)
+    known_attributes = attributes.issuperset(element.keys())
+    if (
+        len(read) == len(children)
+        and known_attributes
+        and (text or not _has_text(element, children))
+    ):
+        return None  # As nearly always: all that stands in it is read.
     told = attributes_told(element, attributes)
-    others = [child for child in elements(element) if child not in read]
+    known = set(read)  # A list would be searched for each child.
+    others = [child for child in elements(element) if child not in known]
     texts = []
-    if not text and has_text(element):
-        texts = [element.text or "", *(child.tail or "" for child in children_of(element))]
+    if not text and _has_text(element, children):
+        texts = [element.text or "", *(child.tail or "" for child in children)]
     if not (told or others or texts):
         return None
     name = local_name(element)

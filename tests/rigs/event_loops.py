@@ -1,11 +1,13 @@
 """Watches what holds the event loop while a gateway runs on it: everybody waits meanwhile.
 
-What counts is the processor time of the loop's thread, so that a busy machine changes nothing. What
-is left out, and why:
+What counts is the processor time of the loop's thread, so that a busy machine changes little; of that
+time, how many times as much a known piece of work takes at the same moment (`pace.unit`): on a core
+whose other half computes, all takes up to twice as long. What is left out, and why:
 
 - callbacks of tests and rigs, which share the loop with the gateway, but not in production;
 - pauses of Python's collector: they depend on all that the tests keep in memory, and a gateway
   freezes what it has at its start;
+- what a machine under this virtual one took, which the thread's time has in it;
 - what the kernel does meanwhile, such as to find memory: 135 ms were seen in a step that awaits;
 - callbacks that import a module, which happens once, and compile patterns with it;
 - what uvloop runs: its callbacks cannot be seen. The same code runs on asyncio's loop in other tests.
@@ -13,6 +15,7 @@ is left out, and why:
 
 import asyncio
 import gc
+import os
 import resource
 import sys
 import time
@@ -25,14 +28,23 @@ from threading import get_ident
 from types import CodeType
 from typing import Any, cast
 
+from tests.rigs import pace
+
 MOST = 0.05
-"""Seconds of processor time that one callback may take."""
+"""Seconds of processor time that one callback may take, where `pace.work` takes `QUIET`."""
+QUIET = 0.01
+"""Seconds that `pace.work` takes on a quiet machine of today."""
 _ROOT = Path(__file__).parents[2]
 _OURS = tuple(f"{_ROOT}/{floor}/" for floor in ("gateway", "adapters", "mediation", "filters"))
 _SERVERS = ("/site-packages/uvicorn/", "/site-packages/starlette/", "/site-packages/fastapi/")
 
+_STATISTICS = Path("/proc/stat")
+_TICKS = os.sysconf("SC_CLK_TCK")
+
 _held: list[str] = []
 """Who held the loop, and for how long, since somebody asked."""
+_stolen = 0.0
+"""What `_stolen_time` said then."""
 _watchers = 0
 _most = MOST
 _collecting: defaultdict[int, float] = defaultdict(float)
@@ -60,6 +72,8 @@ def watched(most: float = MOST) -> Iterator[None]:
 
 def take_held() -> list[str]:
     """Who held an event loop since the last call."""
+    global _stolen
+    _stolen = _stolen_time()
     held = _held.copy()
     _held.clear()
     return held
@@ -74,11 +88,22 @@ def _run(handle: asyncio.Handle) -> None:
     _plain_run(handle)
     took = time.thread_time() - began - (_collecting[thread] - collecting)
     if took > _most and len(sys.modules) == modules and _user_time() - computed >= 0.8 * _most:
-        callback = _callback_of(handle)
-        if (name := _name_of(callback)) is not None:
-            _held.append(f"{name} held the event loop for {took * 1000:.0f} ms")
+        _note(_callback_of(handle), took)
     # A traceback keeps this frame, from 3.12 on, and the frame would keep what the traceback is of.
     del handle
+
+
+def _note(callback: Any, took: float) -> None:
+    own = took - (_stolen_time() - _stolen)
+    if (name := _name_of(callback)) is not None and own > _most * max(1.0, pace.unit() / QUIET):
+        _held.append(f"{name} held the event loop for {own * 1000:.0f} ms")
+
+
+def _stolen_time() -> float:
+    """The seconds for which other machines had our processors, since this one started."""
+    if not _STATISTICS.is_file():
+        return 0.0
+    return int(_STATISTICS.read_text().split(maxsplit=9)[8]) / _TICKS
 
 
 def _user_time() -> float:

@@ -15,6 +15,7 @@ from gateway.discovery.service import DiscoveryService
 from gateway.egress import AddressPolicy, TransportByScheme
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.room import MailboxRoom
+from gateway.observing.rates import Rates
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
 from gateway.publishing.operations import PublishingOperations
@@ -41,12 +42,13 @@ from gateway.store.disk_reserve import Reserve
 from gateway.subscriptions.creation import SubscriptionCreation
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.filter_budgets import FilterBudgets
-from gateway.subscriptions.lifecycle import Lifecycle
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
+from gateway.subscriptions.lifecycle.renewal import Renewal
+from gateway.subscriptions.lifecycle.subscription_end import SubscriptionEnds
 from gateway.subscriptions.management import SubscriptionManagement
-from gateway.subscriptions.renewal import Renewal
 from gateway.subscriptions.room import DeadLetterRoom, SubscriptionRoom
-from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.table import SubscriptionTable
+from gateway.web.room import AdministrationRoom
 
 R = TypeVar("R", bound=Room)
 
@@ -193,6 +195,10 @@ class GatewayParts:
     def sequences(self) -> Sequences | None:
         room = self._find(SequenceRoom)
         return None if room is None else room.sequences
+
+    @property
+    def rates(self) -> Rates:
+        return self._room(AdministrationRoom).rates
 
     @property
     def archive(self) -> Archive | None:

@@ -1,5 +1,6 @@
 """Runs the command line as its users do: as processes."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -37,6 +38,14 @@ def run(
     return subprocess.CompletedProcess(
         ended.args, ended.returncode, ended.stdout.decode(), ended.stderr.decode()
     )
+
+
+async def command(url: str, *words: str, cwd: Path, code: int = 0) -> str:
+    """Run a command at the gateway in this process whose *url* this is; what it prints, also as an
+    error. It must end with *code*."""
+    ended = await asyncio.to_thread(run, *words, "--gateway", url, cwd=cwd)
+    assert ended.returncode == code, ended.stderr
+    return ended.stdout + ended.stderr
 
 
 class Program:

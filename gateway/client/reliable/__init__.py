@@ -8,6 +8,8 @@ with what that one changes.
     receiver = Receiver("sqlite:///warehouse.db")
 """
 
+import logging
+
 from filters.extras import how_to_install
 
 try:
@@ -69,3 +71,5 @@ __all__ = [
     "Wsa",
     "load_store",
 ]
+
+logging.getLogger("dragoman.reliable").addHandler(logging.NullHandler())

@@ -2,6 +2,8 @@
 once, in order, though both sides and the net between them fail."""
 
 import asyncio
+import logging
+import random
 import ssl
 import time
 import uuid
@@ -14,37 +16,33 @@ from operator import attrgetter
 from weakref import WeakKeyDictionary
 
 from gateway.client.reliable.addresses import check_listener, check_target
-from gateway.client.reliable.batching import TOGETHER, Gathering
 from gateway.client.reliable.deliveries import (
-    Applications,
     Callback,
     Callbacks,
     Completed,
     GivenUp,
-    called_back,
+    NamedFunctions,
+    callback_application,
 )
 from gateway.client.reliable.endpoint_base import (
-    End,
-    Endings,
+    EndpointBase,
     completed,
     dead,
     given_up,
-    jitter,
     new_id,
     patient,
     say,
 )
 from gateway.client.reliable.http_requests import Intake
 from gateway.client.reliable.listener import listening
-from gateway.client.reliable.logs import log
-from gateway.client.reliable.shared_commits import Sharing
+from gateway.client.reliable.shared_commits import TOGETHER, Gathering, Sharing
 from gateway.client.reliable.transaction_threads import Pool
 from gateway.client.reliable.transactions import (
     ClientTransaction,
     OpenTransaction,
     Pending,
+    PendingMessages,
     Threads,
-    pending_message,
     sequence_name,
 )
 from gateway.client.reliable.workers import STOP, Workers
@@ -53,10 +51,9 @@ from gateway.reliability.immediate_sending import send_at_once
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.source import (
-    end_sequence,
+    Source,
     is_key_of,
     keys_upto,
-    send,
     takes_messages,
 )
 from gateway.reliability.steps import Step
@@ -67,12 +64,20 @@ from gateway.reliability.storage import (
     Transaction,
     in_key_order,
 )
-from gateway.reliability.values import Dead, Notice, Outgoing
+from gateway.reliability.values import (
+    Application,
+    DeadMessageHandler,
+    Notice,
+    Outgoing,
+    SequenceCallback,
+)
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm, make_connection_address
 from mediation.reliable_messaging.policy import Policy
 from mediation.soap.body_elements import BodyContent
+
+log = logging.getLogger("dragoman.reliable")
 
 PAGE = 256
 KEPT = 16_384
@@ -82,13 +87,13 @@ PAUSE, MAX_PAUSE = 0.01, 0.05
 
 
 class Replies(Enum):
-    """How acknowledgements and replies come back."""
+    """The way on which acknowledgements and replies come back."""
 
     ON_CONNECTIONS = "on the connections that the client opened"
     FETCHED = "the client asks for them (WS-MakeConnection)"
 
 
-class ReliableClient(End):
+class ReliableClient(EndpointBase):
     """Sends messages in sequences of WS-ReliableMessaging.
 
     ::
@@ -103,13 +108,13 @@ class ReliableClient(End):
     and goes when it does.
 
     Args:
-        store: Where messages are kept: a store, or its URL.
+        store: The store of messages, or its URL.
         rm, soap, wsa: The versions that it speaks.
-        replies: How acknowledgements and replies come back; a URL: they are posted to it, where the
-            client listens while it runs. It should be the same after a restart.
+        replies: The way on which acknowledgements and replies come back. A URL: they are posted to
+            it, where the client listens while it runs. It should be the same after a restart.
         bind: The host and port to listen on, where the URL names others.
-        policy: How often it tries, how long it waits, how much it takes; what is not acknowledged
-            when the sequence expires, by default after a day, is given up.
+        policy: Attempts, intervals and limits. Messages that are not acknowledged when the sequence
+            expires, by default after a day, are given up.
         reply_within: Seconds that a request waits for its reply, from when it is acknowledged; then
             its sequence is given up, and ``on_error`` is told. None: about a day, and for ever if
             they do not come on connections.
@@ -150,17 +155,17 @@ class ReliableClient(End):
         if reply_within is not None:
             rules = replace(rules, reply_within=reply_within)
         self._acks_to = EndpointReference(back, self._wire.wsa) if back else None
-        self._applications = Applications()
-        self._given_up = Endings()
-        self._completed = Endings()
-        self._dead: dict[str, Dead] = {}
+        self._applications = NamedFunctions[Application](nameless=True)
+        self._given_up = NamedFunctions[SequenceCallback]()
+        self._completed = NamedFunctions[SequenceCallback]()
+        self._dead: dict[str, DeadMessageHandler] = {}
         self._endpoint = Endpoint(
             Party(
                 self.store,
                 new_id,
-                jitter,
+                random.random,
                 address=own,
-                # It takes the sequences that it offered, and those of nobody else.
+                # It takes the sequences that it offered, and no others.
                 policy=replace(rules, sequences=0, sequences_per_peer=0),
                 allows=lambda address: False,
                 applications=self._applications,
@@ -181,6 +186,7 @@ class ReliableClient(End):
         )
         self._channels: dict[tuple[str | EndpointReference, str | None], Channel] = {}
         """By what a message is sent to, and the name of its callbacks; `KEPT` at most."""
+        self._messages = PendingMessages(self._channel, new_id)
         self._missing: set[str] = set()
         """Names of callbacks that were named and not registered; `KEPT` at most."""
         self._open: dict[str, str] = {}
@@ -214,7 +220,7 @@ class ReliableClient(End):
         if name.startswith("/"):
             raise ValueError(f"{name!r} looks like the path of a service")
         callbacks = Callbacks(on_message, on_fault)
-        self._applications.register(name, called_back(callbacks, self._calls))
+        self._applications.register(name, callback_application(callbacks, self._calls))
         self._given_up.register(name, given_up(on_error, self._calls))
         self._completed.register(name, completed(on_complete, self._calls))
         self._dead[name] = dead(on_error, self._calls)
@@ -230,7 +236,7 @@ class ReliableClient(End):
         super().start()
 
     def close(self) -> None:
-        """Stop; what is not acknowledged stays in the store."""
+        """Stop; messages that are not acknowledged stay in the store."""
         self._workers.stop()
         if self._threads is not None:
             self._threads.close()
@@ -242,12 +248,12 @@ class ReliableClient(End):
         super().close()
 
     def transaction(self) -> OpenTransaction:
-        """A transaction for ``with`` or ``async with``: what is changed through its connection or
-        session and what is sent in it are committed together. The store waits for it, so it should
-        be short."""
+        """A transaction for ``with`` or ``async with``: changes through its connection or session,
+        and messages sent in it, are committed together. The store waits for it, so it should be
+        short."""
         return OpenTransaction(
             self.store.transaction,
-            lambda transaction: ClientTransaction(transaction, self._channel, new_id),
+            lambda transaction: ClientTransaction(transaction, self._messages),
             self._store_pending,
             lambda own: self._go_on(own.pending, own.at_once),
             self._own_threads,
@@ -265,7 +271,9 @@ class ReliableClient(End):
     ) -> str:
         """Send a message that nothing else is committed with: see `ClientTransaction.send`.
         Messages of threads that send at the same time share a transaction."""
-        return self._send(address, body, None, action, key, envelope, last)
+        return self._send(
+            self._messages.make(address, body, action=action, key=key, envelope=envelope, last=last)
+        )
 
     async def send_async(
         self,
@@ -280,7 +288,9 @@ class ReliableClient(End):
         """As `send`, in any event loop, which goes on meanwhile: what its tasks send at the same
         time shares a transaction, on a thread. Messages of one key come in the order of the calls.
         """
-        pending = self._pending(address, body, None, action, key, envelope, last)
+        pending = self._messages.make(
+            address, body, action=action, key=key, envelope=envelope, last=last
+        )
         await self._gathering().run(pending)
         return pending.message_id
 
@@ -296,46 +306,24 @@ class ReliableClient(End):
         last: bool = False,
     ) -> str:
         """Send a request that nothing else is committed with: see `ClientTransaction.request`."""
-        return self._send(address, body, callbacks, action, key, envelope, last)
+        return self._send(
+            self._messages.make(
+                address,
+                body,
+                callbacks=callbacks,
+                action=action,
+                key=key,
+                envelope=envelope,
+                last=last,
+            )
+        )
 
-    def _send(
-        self,
-        address: str | EndpointReference,
-        body: BodyContent,
-        callbacks: str | None,
-        action: str,
-        key: str,
-        envelope: BodyContent | None,
-        last: bool,
-    ) -> str:
-        pending = self._pending(address, body, callbacks, action, key, envelope, last)
+    def _send(self, pending: Pending) -> str:
         self._sharing.run(pending)
         return pending.message_id
 
-    def _pending(
-        self,
-        address: str | EndpointReference,
-        body: BodyContent,
-        callbacks: str | None,
-        action: str,
-        key: str,
-        envelope: BodyContent | None,
-        last: bool,
-    ) -> Pending:
-        return pending_message(
-            self._channel,
-            new_id(),
-            address,
-            body,
-            callbacks=callbacks,
-            action=action,
-            key=key,
-            envelope=envelope,
-            last=last,
-        )
-
     def _gathering(self) -> Gathering[Pending, None]:
-        """What gathers the messages of tasks of the running event loop."""
+        """The `Gathering` for messages of tasks of the running event loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if self._pool is None:
@@ -363,13 +351,13 @@ class ReliableClient(End):
             with self.store.transaction() as tx:
                 found = tx.outgoing.find(sequence.key)
                 if found is not None and takes_messages(found):
-                    end_sequence(Step(self._endpoint.party, tx, time.time()), found)
+                    Source(Step(self._endpoint.party, tx, time.time())).end_sequence(found)
                     ended += 1
         self._workers.wake()
         return ended
 
     def waiting(self) -> int:
-        """How many messages are not acknowledged, or wait for their replies."""
+        """Count the messages that are not acknowledged, or wait for their replies."""
         with self.store.look() as look:
             return look.waiting()
 
@@ -390,7 +378,7 @@ class ReliableClient(End):
             pause = min(2 * pause, MAX_PAUSE)
 
     def _sequences(self) -> list[OutgoingSequence]:
-        """Those that clients made; replies go in others."""
+        """The sequences that clients made, without those of replies."""
         found: list[OutgoingSequence] = []
         after = ""
         with self.store.look() as look:
@@ -436,7 +424,7 @@ class ReliableClient(End):
         own.at_once = self._store_in(own.transaction, own.pending)
 
     def _go_on(self, stored: Sequence[Pending], at_once: Sequence[Outgoing]) -> None:
-        """Have the workers send what is committed; *at_once* counts as sent."""
+        """Have the workers send the committed messages; those *at_once* count as sent."""
         self._workers.post_soon(at_once)
         if len(at_once) < len(stored):
             self._workers.wake()
@@ -452,15 +440,15 @@ class ReliableClient(End):
                 if outgoing is not None:
                     at_once.append(outgoing)
             else:
-                sent = send(step, each.name, each.channel, each.message)
+                sent = Source(step).send(each.name, each.channel, each.message)
             if len(self._open) >= KEPT:
                 self._open.clear()
             self._open[each.place] = sent.key
         return at_once
 
     def _lock_all(self, transaction: Transaction, pending: Sequence[Pending]) -> None:
-        """Lock the sequences of several messages with one statement, where each is known to be
-        there: what is not there has to be locked in its turn."""
+        """Lock the sequences of several messages with one statement, if all of them are known to
+        exist: a missing one has to be locked in its turn."""
         find_all = getattr(transaction.outgoing, "find_all", None)
         firsts = {each.place: each for each in pending}
         known = [
@@ -502,5 +490,5 @@ _place = attrgetter("place")
 
 
 def _is_of(sequence: OutgoingSequence, key: str) -> bool:
-    """Whether a sequence is of a client's *key*."""
+    """Return whether a sequence is of a client's *key*."""
     return is_key_of(sequence.key, sequence_name(key, sequence.callback), sequence.target)

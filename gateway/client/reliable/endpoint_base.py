@@ -3,12 +3,11 @@
 import asyncio
 import logging
 import os
-import random
 import re
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 from urllib.parse import unquote
@@ -20,13 +19,20 @@ from gateway.client.reliable.deliveries import (
     GivenUp,
     left_of,
 )
-from gateway.client.reliable.logs import log
 from gateway.client.reliable.workers import Workers
 from gateway.reliability.loading import load_store
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager, Transaction
-from gateway.reliability.values import Dead, Delivered, NotHere, Notice, NoticeKind, Told
+from gateway.reliability.values import (
+    DeadMessageHandler,
+    Delivered,
+    Notice,
+    NoticeKind,
+    SequenceCallback,
+)
 from mediation.reliable_messaging.policy import Policy
+
+log = logging.getLogger("dragoman.reliable")
 
 PATIENT = Policy(tries=10_000)
 """A queue waits for a destination that is away until its sequence expires, a day later."""
@@ -40,17 +46,12 @@ def patient(policy: Policy | None) -> Policy:
 
 
 def new_id() -> str:
-    """A message id, or an identifier of a sequence; nobody guesses it."""
+    """Make a message id or an identifier of a sequence, which nobody can guess."""
     return f"urn:uuid:{uuid.UUID(bytes=_random_bytes(), version=4)}"
 
 
-def jitter() -> float:
-    """A number from 0 to 1; nobody is harmed who guesses it."""
-    return random.random()
-
-
 _drawn: deque[bytes] = deque()
-"""Random octets of the system for ids to come: it is asked once for many, since each time other
+"""Random bytes of the system for ids to come. It is asked once for 256 ids: at each call other
 threads get their turn."""
 
 
@@ -80,7 +81,8 @@ _KEY = re.compile(r"to (\S+) as ([^\s>]*)>?(\S*)(?: \(\d+\))?")
 
 
 def in_words(sequence: str) -> str:
-    """A sequence for people: its identifier, or, while it has none, what is sent where."""
+    """Name a sequence for people: by its identifier, or, while it has none, by its address, key and
+    callbacks."""
     found = _KEY.fullmatch(sequence)
     if found is None:
         return sequence
@@ -90,8 +92,9 @@ def in_words(sequence: str) -> str:
     return words + (f" and callbacks {callbacks!r}" if callbacks else "")
 
 
-class End:
-    """What runs over a store: started and stopped by ``with``, ``async with`` or by hand.
+class EndpointBase:
+    """Base of a program that runs over a store: started and stopped by ``with``, ``async with`` or
+    by hand.
 
     Args:
         store: A store, or the URL of one, which is closed with this.
@@ -120,7 +123,7 @@ class End:
             self._workers.start()
 
     def close(self) -> None:
-        """Stop; what is being delivered ends first."""
+        """Stop; deliveries under way end first."""
         with self._lock:  # Nothing that comes from now on starts it again.
             self._closed = True
         self._workers.stop()
@@ -143,39 +146,8 @@ class End:
         await asyncio.to_thread(self.close)
 
 
-class Endings(Mapping[str, Told]):
-    """What is told of the ends of sequences, by the name of callbacks. Where a name is of another
-    process, the sequence waits for it."""
-
-    def __init__(self) -> None:
-        self._named: dict[str, Told] = {}
-
-    def register(self, name: str, told: Told) -> None:
-        self._named[name] = told
-
-    def __getitem__(self, name: str) -> Told:
-        return self._named.get(name) or _elsewhere(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Find the function; None where nobody gave a name."""
-        return self[name] if name or name in self._named else default
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._named)
-
-    def __len__(self) -> int:
-        return len(self._named)
-
-
-def _elsewhere(name: str) -> Told:
-    def wait(transaction: Transaction, sequence: OutgoingSequence) -> None:
-        raise NotHere(f"nothing is registered as {name!r}")
-
-    return wait
-
-
-def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Told:
-    """What tells *function* of sequences that were given up."""
+def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> SequenceCallback:
+    """Make the callback that tells *function* of a sequence that was given up."""
 
     def told(transaction: Transaction, sequence: OutgoingSequence) -> None:
         if function is not None:
@@ -186,8 +158,8 @@ def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Told:
     return told
 
 
-def completed(function: Callable[[Completed], Any] | None, calls: Calls) -> Told:
-    """What tells *function* of sequences that have come to their ends."""
+def completed(function: Callable[[Completed], Any] | None, calls: Calls) -> SequenceCallback:
+    """Make the callback that tells *function* of a sequence that came to its end."""
 
     def told(transaction: Transaction, sequence: OutgoingSequence) -> None:
         if function is not None:
@@ -197,8 +169,9 @@ def completed(function: Callable[[Completed], Any] | None, calls: Calls) -> Told
     return told
 
 
-def dead(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Dead:
-    """What tells *function* of messages that an application failed to take again and again."""
+def dead(function: Callable[[GivenUp], Any] | None, calls: Calls) -> DeadMessageHandler:
+    """Make the callback that tells *function* of a message that an application failed to take again
+    and again."""
 
     def told(transaction: Transaction, delivered: Delivered, error: Exception) -> None:
         if function is not None:
@@ -206,18 +179,3 @@ def dead(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Dead:
             calls.call(function, GivenUp(transaction, delivered.identifier, reason))
 
     return told
-
-
-__all__ = [
-    "PATIENT",
-    "End",
-    "Endings",
-    "completed",
-    "dead",
-    "given_up",
-    "in_words",
-    "jitter",
-    "new_id",
-    "patient",
-    "say",
-]

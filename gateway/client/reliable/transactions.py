@@ -43,39 +43,56 @@ def sequence_name(key: str, callbacks: str | None) -> str:
     return quote(key) if callbacks is None else f"{quote(key)}>{quote(callbacks)}"
 
 
-def pending_message(
-    channel: Callable[[str | EndpointReference, str | None], Channel],
-    message_id: str,
-    address: str | EndpointReference,
-    body: BodyContent,
-    *,
-    callbacks: str | None,
-    action: str,
-    key: str,
-    envelope: BodyContent | None,
-    last: bool,
-) -> Pending:
-    """A message as `ClientTransaction.send` and `ClientTransaction.request` are given it.
+class PendingMessages:
+    """Makes the messages that a program sends, which are stored when their transaction ends.
 
-    Raises:
-        ValueError: The address, the action, *body* or *envelope* cannot be sent.
-        TypeError: The address, *body* or *envelope* is of no type that can be sent.
+    Args:
+        channel: The way to an address, for the replies of callbacks with a name; None: for none.
+        new_id: Makes message ids.
     """
-    finished = None if envelope is None else body_element(envelope)
-    if finished is not None:
-        action, message_id = _named_in(finished)
-    check_action(action)
-    message = Message(
-        action,
-        body_element(body),
-        message_id,
-        wants_reply=callbacks is not None,
-        last=last,
-        envelope=finished,
-    )
-    name = sequence_name(key, callbacks)
-    to = channel(address, callbacks)
-    return Pending(name, key_of(name, to.target), to, message, message_id)
+
+    def __init__(
+        self,
+        channel: Callable[[str | EndpointReference, str | None], Channel],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._channel = channel
+        self._new_id = new_id
+
+    def make(
+        self,
+        address: str | EndpointReference,
+        body: BodyContent,
+        *,
+        callbacks: str | None = None,
+        action: str,
+        key: str,
+        envelope: BodyContent | None,
+        last: bool,
+    ) -> Pending:
+        """Make a message as `ClientTransaction.send` and `ClientTransaction.request` are given it.
+
+        Raises:
+            ValueError: The address, the action, *body* or *envelope* cannot be sent.
+            TypeError: The address, *body* or *envelope* is of no type that can be sent.
+        """
+        finished = None if envelope is None else body_element(envelope)
+        if finished is None:
+            message_id = self._new_id()
+        else:
+            action, message_id = _named_in(finished)
+        check_action(action)
+        message = Message(
+            action,
+            body_element(body),
+            message_id,
+            wants_reply=callbacks is not None,
+            last=last,
+            envelope=finished,
+        )
+        name = sequence_name(key, callbacks)
+        to = self._channel(address, callbacks)
+        return Pending(name, key_of(name, to.target), to, message, message_id)
 
 
 def _named_in(envelope: bytes) -> tuple[str, str]:
@@ -97,18 +114,12 @@ class ClientTransaction(InTransaction):
     """A transaction of a client. Its messages get their places in the sequences at its end, so that
     nobody else waits for a sequence meanwhile."""
 
-    def __init__(
-        self,
-        transaction: Transaction,
-        channel: Callable[[str | EndpointReference, str | None], Channel],
-        new_id: Callable[[], str],
-    ) -> None:
+    def __init__(self, transaction: Transaction, messages: PendingMessages) -> None:
         super().__init__(transaction)
-        self._channel = channel
-        self._new_id = new_id
+        self._messages = messages
         self.pending: list[Pending] = []
         self.at_once: list[Outgoing] = []
-        """What is sent once it is committed."""
+        """Messages that are sent once it is committed."""
 
     def send(
         self,
@@ -138,7 +149,9 @@ class ClientTransaction(InTransaction):
                 *body* is not one well-formed element (the text has the line and the column).
                 Nothing is stored.
         """
-        return self._add(address, body, action, key, envelope, last, None)
+        return self._add(
+            self._messages.make(address, body, action=action, key=key, envelope=envelope, last=last)
+        )
 
     def request(
         self,
@@ -159,29 +172,19 @@ class ClientTransaction(InTransaction):
         Raises:
             ValueError: As `send`.
         """
-        return self._add(address, body, action, key, envelope, last, callbacks)
-
-    def _add(
-        self,
-        address: str | EndpointReference,
-        body: BodyContent,
-        action: str,
-        key: str,
-        envelope: BodyContent | None,
-        last: bool,
-        callbacks: str | None,
-    ) -> str:
-        pending = pending_message(
-            self._channel,
-            self._new_id(),
-            address,
-            body,
-            callbacks=callbacks,
-            action=action,
-            key=key,
-            envelope=envelope,
-            last=last,
+        return self._add(
+            self._messages.make(
+                address,
+                body,
+                callbacks=callbacks,
+                action=action,
+                key=key,
+                envelope=envelope,
+                last=last,
+            )
         )
+
+    def _add(self, pending: Pending) -> str:
         self.pending.append(pending)
         return pending.message_id
 
@@ -239,7 +242,7 @@ class OpenTransaction:
 
     async def __aexit__(self, *raised: Any) -> None:
         ending = self._threads().end.submit(self.__exit__, *raised)
-        # Who is cancelled does not wait, but the end comes.
+        # A task that is cancelled does not wait; the transaction ends all the same.
         await asyncio.shield(asyncio.wrap_future(ending))
 
     def _roll_back(self, begun: "Future[ClientTransaction]") -> None:

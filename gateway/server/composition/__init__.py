@@ -60,9 +60,10 @@ async def build(settings: Settings, listening: Listening) -> Application:
         endpoints.events,
         endpoints.json_mailboxes,
         endpoints.administration,
+        *([endpoints.console] if endpoints.console else ()),
         endpoints.soap,
     ]
-    serving = serving_of(base, sending, endpoints, rooms)
+    serving = serving_of(base, endpoints, rooms)
     return Application(settings, listening, base.state, rooms, serving)
 
 

@@ -1,5 +1,5 @@
-"""The JSON administration, ``/api/v1``: subscriptions, mailboxes, sources, channels, links,
-relays, sequences, dead letters, the spool, destinations, messages and topics."""
+"""The JSON administration, ``/api/v1``: the overview, subscriptions, mailboxes, sources, channels,
+links, relays, sequences, dead letters, the spool, destinations, messages, the tap and topics."""
 
 from fastapi import APIRouter
 
@@ -10,18 +10,32 @@ from gateway.web.api import (
     links,
     mailboxes,
     messages,
+    overview,
+    recipients,
     relays,
     sequences,
     sources,
     spool,
     subscriptions,
+    tap,
     topics,
 )
+from gateway.web.refusals import PROBLEM, problem
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/api/v1")
+_REFUSED = {
+    "description": "It cannot be done; `detail` says why, and what to do.",
+    "content": {
+        PROBLEM: {
+            "schema": {"type": "object"},
+            "example": problem(404, "There is no such subscription.", "subscription-unknown"),
+        }
+    },
+}
+router = APIRouter(prefix="/api/v1", responses={"4XX": _REFUSED, "503": _REFUSED})
 for _part in (
+    overview,
     subscriptions,
     mailboxes,
     sources,
@@ -33,6 +47,8 @@ for _part in (
     spool,
     destinations,
     messages,
+    recipients,
+    tap,
     topics,
 ):
     router.include_router(_part.router)

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel
 
-from gateway.delivery.failures import KEPT, FailureCounts
+from gateway.delivery.destinations.failures import KEPT, FailureCounts
 from gateway.routes import Dependency
 from gateway.web.parameters import PAGE
 from gateway.web.validation import JsonRoute

@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 from gateway.routes import Dependency
 from gateway.sequences.listing import SequenceState
 from gateway.sequences.sequences import Sequences
-from gateway.subscriptions.lifecycle import Lifecycle, SubscriptionUnknown
-from gateway.subscriptions.sequence_listing import SubscriberSequence
-from gateway.subscriptions.sequences import SubscriberSequences
+from gateway.subscriptions.lifecycle.lifecycle import Lifecycle, SubscriptionUnknown
+from gateway.subscriptions.sequences.listing import SubscriberSequence
+from gateway.subscriptions.sequences.subscriber_sequences import SubscriberSequences
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.parameters import PAGE, After, Limit, page_of
 from gateway.web.validation import JsonRoute

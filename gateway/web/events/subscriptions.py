@@ -22,7 +22,7 @@ from gateway.security.keys import public_id
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import key_in
 from gateway.soap.service import SoapService
-from gateway.subscriptions.lifecycle import SubscriptionUnknown
+from gateway.subscriptions.lifecycle.lifecycle import SubscriptionUnknown
 from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.dependencies import Asking, refuse_when_stopping
@@ -225,7 +225,7 @@ async def make(
     subscribe = Subscribe(
         consumer,
         filter=_filter(wanted),
-        expires=_expiry(wanted.config.expires),
+        expires=expiry_of(wanted.config.expires),
         data=DataForm(said.data),
         secret=secret,
         delivery=with_assurance(_delivery(said), wanted.config.assurance, sequences=False),
@@ -264,7 +264,7 @@ async def extend_event_subscription(
     if said == shown:
         return now
     _check_unchanged(said, shown)
-    renew = Renew(_expiry(wanted.config.expires))
+    renew = Renew(expiry_of(wanted.config.expires))
     return _view(await _execute(parts, request, renew, Operation.RENEW))
 
 
@@ -398,7 +398,12 @@ def _delivery(said: Sending) -> DeliveryMode:
     return DeliveryMode()
 
 
-def _expiry(said: float | str | None) -> Expiry:
+def expiry_of(said: float | str | None) -> Expiry:
+    """The end of a lease as a request says it: seconds, a duration or an instant.
+
+    Raises:
+        MediationError: It is none of them.
+    """
     if said is None:
         return UNSPECIFIED
     return parse_expiry(f"PT{said:.3f}S" if isinstance(said, float) else said)

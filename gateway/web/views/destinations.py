@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
-from gateway.delivery.failures import DestinationFailures
+from gateway.delivery.destinations.failures import DestinationFailures
 from gateway.model.moments import moment_of
 
 

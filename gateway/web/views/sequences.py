@@ -10,7 +10,7 @@ from gateway.security.principals import address_of
 from gateway.security.resource_addresses import shown
 from gateway.sequences.listing import SequenceState
 from gateway.sequences.sequences import TRUSTED
-from gateway.subscriptions.sequence_listing import SubscriberSequence
+from gateway.subscriptions.sequences.listing import SubscriberSequence
 from mediation.reliable_messaging.machines import SourceState
 
 _ENDING = frozenset({SourceState.SENDING_ENDED, SourceState.COMPLETE, SourceState.TERMINATED})

@@ -10,7 +10,7 @@ from gateway.model.moments import moment_or_none
 from gateway.security.resource_addresses import shown
 from gateway.store import Totals
 from gateway.subscriptions.explaining import Step
-from gateway.subscriptions.reports import SubscriptionReport
+from gateway.subscriptions.listing import SubscriptionReport
 from mediation.filtering import of_producer
 from mediation.model.delivery_modes import DeliveryMode
 from mediation.model.messages import Subscription
@@ -103,6 +103,9 @@ class SubscriptionView(BaseModel, extra="forbid"):
     raw: bool
     mode: ModeView
     paused: bool
+    hold_while_paused: bool = Field(
+        description="While it is paused: what is published waits for it, and does not pass it by."
+    )
     profiles: list[str] = Field(
         description="The peculiarities of its peers by which it is served, as docs/profiles.md "
         "names them."
@@ -145,6 +148,7 @@ def subscription_view(report: SubscriptionReport) -> SubscriptionView:
         raw=subscription.policy.raw,
         mode=_mode(subscription.policy.delivery),
         paused=subscription.policy.paused,
+        hold_while_paused=subscription.policy.hold_while_paused,
         profiles=list(profiles_of(subscription)),
         created=subscription.lease.created,
         expires=subscription.lease.expires,

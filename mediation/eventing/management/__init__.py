@@ -1,8 +1,13 @@
 """WS-Management (DSP0226 1.2, and as Windows Event Forwarding speaks it, MS-WSMV) over WS-Eventing:
 delivery modes, heartbeats, acknowledgements, events to be pulled, and Identify."""
 
-from mediation.eventing.management.asking import (
+from mediation.eventing.management.client import (
     EARLIEST_BOOKMARK,
+    Pulled,
+    PulledEvent,
+    context_in,
+    pull_parts,
+    pulled_in,
     request_headers,
     write_bookmarks,
     write_delivery_options,
@@ -22,19 +27,12 @@ from mediation.eventing.management.deliveries import (
     write_event,
     write_events,
 )
+from mediation.eventing.management.enumeration import enumeration_context
 from mediation.eventing.management.faults import FAULTS
 from mediation.eventing.management.headers import read_management
-from mediation.eventing.management.pulled import (
-    Pulled,
-    PulledEvent,
-    context_in,
-    pull_parts,
-    pulled_in,
-)
-from mediation.eventing.management.pulling import enumeration_context
+from mediation.eventing.management.publications import channel_topic
 from mediation.eventing.management.specification import SPECIFICATION
 from mediation.eventing.management.subscribing import read_delivery_mode
-from mediation.eventing.management.windows import channel_topic
 
 __all__ = [
     "AROUND_EVENTS",

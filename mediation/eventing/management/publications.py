@@ -9,10 +9,9 @@ from collections.abc import Mapping
 
 from lxml import etree
 
-from filters import Reason, Refused, Topic, parse_document
+from filters import Reason, Refused, Step, Topic, parse_document
 from filters.documents import replace_forbidden
 from mediation import names
-from mediation.eventing.management.windows import channel_topic
 from mediation.model.errors import MediationError
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Arrival, Context, Operation, Publish, Request, Response
@@ -21,7 +20,7 @@ from mediation.notification.notify import numbered, read_payload
 from mediation.profiles import spellings_of
 from mediation.soap.addressing import MAX_URI
 from mediation.soap.contents import attributes_told, check_nothing_else
-from mediation.soap.envelopes import elements, octets_of, whole_text
+from mediation.soap.envelopes import elements, octets_of, text_of, whole_text
 from mediation.soap.payloads import payload_of
 
 MOST_EVENTS = 1024
@@ -33,6 +32,10 @@ _DECLARATION = re.compile(r"\A<\?xml\s[^>]*\?>")
 """An XML declaration names the encoding that a document once had: text has none."""
 _ACTIONS = ("Action", f"{{{names.WSMAN}}}Action")
 """The attribute with an event's action: openwsman's is of the namespace."""
+_WINDOWS_EVENT = f"{{{names.WINDOWS_EVENTS}}}Event"
+_CHANNEL = f"{{{names.WINDOWS_EVENTS}}}System/{{{names.WINDOWS_EVENTS}}}Channel"
+_NO_NAME = re.compile(r"[^\w.-]")
+_MOST_STEPS = 8
 
 
 class DeliveryRequests:
@@ -105,7 +108,7 @@ def event_in(event: etree._Element, learnt: set[str] | None) -> tuple[Topic | No
 
 
 def _document_in(text: str, learnt: set[str] | None) -> etree._Element | None:
-    """The root of the document that *text* is; None where it is none that is taken."""
+    """The root of the document that *text* is; None if it is not a document that is taken."""
     if "<" not in text:
         return None
     document = _DECLARATION.sub("", text.strip(), count=1).encode(errors="replace")
@@ -118,3 +121,16 @@ def _document_in(text: str, learnt: set[str] | None) -> etree._Element | None:
         return parse_document(mended, names=learnt) if mended is not None else None
     except Refused:
         return None
+
+
+def channel_topic(event: etree._Element) -> Topic | None:
+    """The topic of an event that names its channel: the channel's path, in which every character
+    that no name of a topic has is an underscore. None for an event of somebody else."""
+    if event.tag != _WINDOWS_EVENT:
+        return None
+    channel = event.find(_CHANNEL)
+    pieces = text_of(channel).split("/")[:_MOST_STEPS] if channel is not None else []
+    steps = [_NO_NAME.sub("_", piece).lstrip(".") for piece in pieces]
+    if not steps or not all(steps):
+        return None
+    return Topic(tuple(Step(None, step) for step in steps))

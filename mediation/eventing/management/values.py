@@ -22,7 +22,7 @@ def read_seconds(element: etree._Element) -> float:
     """Read an xsd:duration as seconds.
 
     Raises:
-        MediationError: ``MESSAGE_INVALID``: it is none.
+        MediationError: ``MESSAGE_INVALID``: it is not a duration.
     """
     text = text_of(element)
     try:
@@ -38,7 +38,7 @@ def read_number(element: etree._Element) -> int:
     """Read a positive number.
 
     Raises:
-        MediationError: ``MESSAGE_INVALID``: it is none.
+        MediationError: ``MESSAGE_INVALID``: it is not a positive number.
     """
     return parse_number(text_of(element), local_name(element))
 
@@ -47,7 +47,7 @@ def parse_number(text: str, name: str) -> int:
     """Read the positive number *text* of what is called *name*.
 
     Raises:
-        MediationError: ``MESSAGE_INVALID``: it is none.
+        MediationError: ``MESSAGE_INVALID``: it is not a positive number.
     """
     if not _NUMBER.fullmatch(text.strip()) or not int(text):
         raise MediationError(

@@ -3,18 +3,6 @@
 A module holds the requests of one family with the answers to them.
 """
 
-from mediation.model.requests.administration import (
-    DeleteSubscriptions,
-    ListSubscriptions,
-    SubscriptionEntry,
-    SubscriptionsDeleted,
-    SubscriptionSelection,
-    SubscriptionsListed,
-)
-from mediation.model.requests.answers import (
-    Done,
-    Response,
-)
 from mediation.model.requests.context import (
     Arrival,
     Context,
@@ -37,11 +25,6 @@ from mediation.model.requests.endpoint_rules import (
     ANYWHERE,
     EndpointRules,
     FaultTexts,
-)
-from mediation.model.requests.incoming import (
-    Incoming,
-    Named,
-    Request,
 )
 from mediation.model.requests.mailboxes import (
     CreateMailbox,
@@ -77,21 +60,34 @@ from mediation.model.requests.publishing import (
     RegisterPublisher,
     SetAside,
 )
+from mediation.model.requests.request_response import (
+    Done,
+    Incoming,
+    Named,
+    Request,
+    Response,
+)
 from mediation.model.requests.sequences import (
     RunSequence,
     SequenceAnswered,
     SequenceParts,
     Sequences,
 )
-from mediation.model.requests.subscribing import (
+from mediation.model.requests.subscriptions import (
+    DeleteSubscriptions,
     EndOfSubscription,
     GetStatus,
+    ListSubscriptions,
     Pause,
     Renew,
     Resume,
     Subscribe,
     Subscribed,
     SubscribePulling,
+    SubscriptionEntry,
+    SubscriptionsDeleted,
+    SubscriptionSelection,
+    SubscriptionsListed,
     Synchronize,
     Unsubscribe,
 )

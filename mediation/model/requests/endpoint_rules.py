@@ -59,7 +59,7 @@ class EndpointRules:
     def fault_text(
         self, refused: Refused, operation: Operation | None, identifiers: Iterable[str] = ()
     ) -> str:
-        """The prescribed beginning of a fault's text; empty where there is none.
+        """The prescribed beginning of a fault's text; empty if none is prescribed.
 
         Args:
             identifiers: Those by which the request names a subscription.

@@ -29,8 +29,8 @@ class DestroyMailbox:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Hand over what lies in a mailbox, oldest first: at most so many messages, None as many as
-    there are; if there are none, wait so many seconds for one. ``octets``: of the messages
+    """Hand over what lies in a mailbox, oldest first: at most so many messages, None for all;
+    if the mailbox is empty, wait so many seconds for one. ``octets``: of the messages
     together at most, None leaves that to us. ``lenient``: a mailbox that is not there is answered
     as an empty one. ``insists``: no message in time is a fault (``TIMED_OUT``). ``after``: what was
     handed over as `Taken.lease` has arrived, nothing that was later, and what is handed over now
@@ -70,8 +70,8 @@ class MailboxMade:
 class Taken:
     """The answer to Take and TakeFor: whole envelopes (UTF-8), oldest first.
 
-    *more*: others are left. *expires*: until when the subscription behind it lives; None never, or
-    there is none. *key*: of the mailbox. *octets*: of the messages at most, as was asked.
+    *more*: others are left. *expires*: until when the subscription behind it lives; None for ever,
+    or without one. *key*: of the mailbox. *octets*: of the messages at most, as was asked.
     *lease*: what the next `Take` names to say that they have arrived; empty: it need not.
     """
 

@@ -80,7 +80,7 @@ class BodyShape(Protocol):
 
     @property
     def soap(self) -> Soap | None:
-        """The version of the envelope; None where it is none."""
+        """The version of the envelope; None if the message is not SOAP."""
 
     @property
     def tells(self) -> frozenset[Fact]:

@@ -56,13 +56,13 @@ class Fault:
     always: tuple[str, ...] = ()
     """Names that are listed before the error's own."""
     in_soap_1_1: bool = True
-    """Whether the detail is for SOAP 1.1, too."""
+    """True if the detail is for SOAP 1.1, too."""
     prefix: str = "f"
     """The prefix of the subcode; some peers read it by its prefix."""
     action: str = ""
     """The action of the message; empty: that of WS-Addressing."""
     soap_action: bool = False
-    """Whether the action is that of SOAP's own faults, although there is a subcode."""
+    """True if the action is that of SOAP's own faults, although there is a subcode."""
     status: int = 0
     """That of HTTP, where it is not the usual one."""
     instead: tuple[tuple[str, "Fault"], ...] = ()

@@ -40,12 +40,12 @@ class Wrapping:
     default_action: str | None = None
     """The action of an event without one; None: it is made from the payload."""
     names_producer: bool = False
-    """Whether *around* writes the producer; then frames differ by producer."""
+    """True if *around* writes the producer; then frames differ by producer."""
     names_gateway: bool = True
-    """Whether the gateway stands for a producer that nobody named; else the address of the one that
+    """True if the gateway stands for a producer that nobody named; else the address of the one that
     *around* gets is empty."""
     keeps_topic_header: bool = False
-    """Whether a publisher's own topic header goes to the consumer as it is."""
+    """True if a publisher's own topic header goes to the consumer as it is."""
     tells: frozenset[Fact] = frozenset()
     """What its messages say of an event besides the payload; `mediation.matrix` reports the rest as
     lost."""

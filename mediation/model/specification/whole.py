@@ -26,7 +26,7 @@ class Specification:
         title: What people call it, in a refusal that lists what is offered.
         events: Actions of bare events that are publications in this specification, and answered.
         termination: The namespace of the WS-ResourceLifetime whose TerminationNotification a
-            consumer can subscribe for; empty where there is none.
+            consumer can subscribe for; empty without one.
         identifiers: Expanded names of elements in a request that name the subscription.
         notifications, bodies, ending, client, leasing, properties: None where the specification has
             none.

@@ -7,7 +7,7 @@ from pathlib import Path
 from gateway.delivery.entry import DeliveryState, Entry
 
 GATEWAY = Path(__file__).parents[3] / "gateway"
-LIFECYCLE = {"gateway/subscriptions/lifecycle.py"}
+LIFECYCLE = {"gateway/subscriptions/lifecycle/lifecycle.py"}
 CHANGED_BY_LIFECYCLE = {"ended", "halted", "recipient", "subscription"}
 
 

@@ -22,7 +22,7 @@ from gateway.delivery.policy import (
     decide,
 )
 from gateway.delivery.policy import TOO_LARGE as WANTS_NONE
-from gateway.delivery.schedule import BlackList, Schedule
+from gateway.delivery.retry_schedule import BlackList, Schedule
 from gateway.delivery.verdicts import DELIVERED, Outcome, Verdict
 from gateway.egress import FailureKind
 from gateway.model.deaths import DeathReason

@@ -9,7 +9,7 @@ from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.partition_share import everything
 from gateway.delivery.pending import Message
 from gateway.delivery.scheduler import SendScheduler
-from gateway.delivery.stall_timer import STALLED, TICK
+from gateway.delivery.timers import STALLED, TICK
 from gateway.delivery.verdicts import Outcome
 from gateway.egress import Answer, Request, Target, Told
 from tests.rigs.dispatching import engine, notification

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from filters import Reason
-from gateway.delivery.breaker import FAILURES, FIRST_PROBE, LAST_PROBE, Breaker
-from gateway.delivery.destination import RECOVERY_RATE
+from gateway.delivery.destinations.breaker import FAILURES, FIRST_PROBE, LAST_PROBE, Breaker
+from gateway.delivery.destinations.destination import RECOVERY_RATE
 from gateway.delivery.outbox import OutboxDestination
-from gateway.delivery.schedule import JITTER, Schedule
+from gateway.delivery.retry_schedule import JITTER, Schedule
 from gateway.mailboxes.transport import SCHEME
 from gateway.store import Totals
-from gateway.subscriptions.leases import LeaseRefused, LeaseTerms, grant
+from gateway.subscriptions.lifecycle.leases import LeaseRefused, LeaseTerms, grant
 from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry
 from mediation.model.versions import Version
 from mediation.specifications import SPECIFICATIONS

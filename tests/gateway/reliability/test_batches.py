@@ -15,20 +15,32 @@ from typing import Any
 import pytest
 
 from filters import Refused
-from gateway.reliability import reading
-from gateway.reliability.batches import Acknowledging, Arrived
+from gateway.reliability import values
+from gateway.reliability.batch_delivery import deliver_some
+from gateway.reliability.batches import (
+    AcknowledgementAnswer,
+    ReceivedMessage,
+    acknowledge_all,
+    send_all_due,
+)
 from gateway.reliability.endpoint import Endpoint
-from gateway.reliability.group_commit import MISSES, Part, together
-from gateway.reliability.invoker import deliver_some
+from gateway.reliability.group_commit import MISSES, Part, run_together
 from gateway.reliability.party import Channel, Party, anonymous
-from gateway.reliability.reading import SHORT, read_again
 from gateway.reliability.source import Message
 from gateway.reliability.source_worker import Work
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import StorageManager, StorageUnavailable, Transaction
 from gateway.reliability.stores.database import DatabaseStore
 from gateway.reliability.stores.memory import MemoryStore
-from gateway.reliability.values import Answer, Application, Delivered, Outgoing, Reply
+from gateway.reliability.values import (
+    REMEMBERED_BYTES,
+    Answer,
+    Application,
+    Delivered,
+    Outgoing,
+    Reply,
+    read_again,
+)
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Ranges, read_message
@@ -86,13 +98,13 @@ class Sides:
 
     def due(self) -> list[Outgoing]:
         """What the client sends, decided together."""
-        works = self.client.act_all(dict.fromkeys(self.keys(NOW), 64), NOW)
+        works = send_all_due(self.client.party, dict.fromkeys(self.keys(NOW), 64), NOW)
         assert all(isinstance(work, Work) for work in works.values())
         return [each for work in works.values() if isinstance(work, Work) for each in work.outgoing]
 
     def answered(self, sent: list[Outgoing]) -> list[Reply]:
         """What the service answers, which takes it together."""
-        found = self.service.received_all([Arrived(each.envelope) for each in sent], NOW)
+        found = self.service.received_all([ReceivedMessage(each.envelope) for each in sent], NOW)
         replies = [each for each in found if isinstance(each, Reply)]
         assert len(replies) == len(sent)
         return replies
@@ -152,10 +164,12 @@ def test_many_sequences_share_a_commit(sides: Sides) -> None:
         assert (reply.answer is None) == (outgoing.label == "message 1")
         if reply.answer is not None:
             envelope = reply.answer.envelope
-            answers.append(Acknowledging(outgoing.key, read_message(envelope), envelope))
+            answers.append(AcknowledgementAnswer(outgoing.key, read_message(envelope), envelope))
     assert len(answers) == SEQUENCES
     before = sides.here.commits
-    assert all(isinstance(each, Reply) for each in sides.client.acknowledged_all(answers, NOW))
+    assert all(
+        isinstance(each, Reply) for each in acknowledge_all(sides.client.party, answers, NOW)
+    )
     assert sides.here.commits - before == 1
     with sides.here.look() as look:
         found = look.outgoing_page("", 100)
@@ -174,8 +188,12 @@ def test_many_sequences_share_a_commit(sides: Sides) -> None:
 def test_what_is_no_message_spoils_nothing(sides: Sides) -> None:
     sides.open()
     sent = sides.due()
-    arrived = [Arrived(each.envelope) for each in sent]
-    arrived[2:2] = [Arrived(b"<no/>"), Arrived(sent[0].envelope), Arrived(b"no")]
+    arrived = [ReceivedMessage(each.envelope) for each in sent]
+    arrived[2:2] = [
+        ReceivedMessage(b"<no/>"),
+        ReceivedMessage(sent[0].envelope),
+        ReceivedMessage(b"no"),
+    ]
     found = sides.service.received_all(arrived, NOW)
     assert [isinstance(each, Reply) for each in found] == [
         *(True, True, False, True, False),
@@ -205,7 +223,7 @@ def test_a_part_that_fails_does_so_alone(sides: Sides) -> None:
         return key
 
     parts = [Part(partial(work, key), invoker=(key,)) for key in keys]
-    found = together(party, NOW, parts)
+    found = run_together(party, NOW, parts)
     assert isinstance(found[1], ValueError)
     assert [*found[:1], *found[2:]] == [*keys[:1], *keys[2:]]
     with sides.there.transaction() as tx:
@@ -227,7 +245,7 @@ def test_where_the_store_is_away_few_wait_for_it() -> None:
         with begin(party, NOW):
             pass
 
-    found = together(party, NOW, [Part(work)] * 50)
+    found = run_together(party, NOW, [Part(work)] * 50)
     assert [type(each) for each in found] == [StorageUnavailable] * 50
     assert len(tried) == MISSES
 
@@ -242,7 +260,7 @@ def test_one_that_waits_in_vain_keeps_no_other_from_its_own() -> None:
         return number
 
     parts = [Part(partial(work, number)) for number in range(9)]
-    found = together(sides.service.party, NOW, parts)
+    found = run_together(sides.service.party, NOW, parts)
     assert [each for each in found if isinstance(each, int)] == [0, 1, 2, 4, 5, 6, 7, 8]
     assert isinstance(found[3], StorageUnavailable)
 
@@ -324,7 +342,7 @@ def test_those_that_wait_for_others_share_a_transaction_too(sides: Sides) -> Non
         assert held.wait(30)
         before = sides.here.commits
         parts = [Part(partial(work, key), outgoing=(key,)) for key in keys]
-        assert together(sides.client.party, NOW, parts) == keys
+        assert run_together(sides.client.party, NOW, parts) == keys
         holding.result(30)
     assert sides.here.commits - before == 3
 
@@ -335,7 +353,9 @@ def test_a_message_that_asks_is_acknowledged_itself(sides: Sides) -> None:
     assert [each.label for each in sides.due()] == ["message 1", "message 2"] * SEQUENCES
     again = [
         outgoing
-        for work in sides.client.act_all(dict.fromkeys(sides.keys(NOW + 60), 64), NOW + 60).values()
+        for work in send_all_due(
+            sides.client.party, dict.fromkeys(sides.keys(NOW + 60), 64), NOW + 60
+        ).values()
         if isinstance(work, Work)
         for outgoing in work.outgoing
     ]
@@ -410,14 +430,14 @@ def test_deliveries_stop_in_time(tmp_path: Path) -> None:
 
 
 def test_a_message_is_read_once_where_it_is_short() -> None:
-    short, long = envelope_of(b"<a/>"), envelope_of(b"<a>" + b"x" * SHORT + b"</a>")
-    reading._read.cache_clear()
+    short, long = envelope_of(b"<a/>"), envelope_of(b"<a>" + b"x" * REMEMBERED_BYTES + b"</a>")
+    values._read.cache_clear()
     for _ in range(3):
         assert read_again(short) == read_message(short)
         assert read_again(long) == read_message(long)
         with pytest.raises(Refused):
             read_again(b"<no/>")
-    assert reading._read.cache_info().currsize == 1
+    assert values._read.cache_info().currsize == 1
 
 
 def envelope_of(body: bytes) -> bytes:

@@ -143,7 +143,7 @@ def test_a_sequence_is_not_made_in_a_sequence(wire: Wire) -> None:
     peer = Peer(ends)
     made = peer.create()
     block = sequence_block(wire.rm, wire.soap, SequenceHeader(made, 1))
-    with pytest.raises(Refused, match="in none"):
+    with pytest.raises(Refused, match="never a message of a sequence"):
         peer.take(with_blocks(create(wire), [block]))
     ends.settle(1)
     assert ends.service.got == []

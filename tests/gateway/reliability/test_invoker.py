@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from gateway.reliability.destination import terminate
-from gateway.reliability.invoker import deliver
+from gateway.reliability.destination import Destination
+from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Channel
 from gateway.reliability.source import Message
+from gateway.reliability.steps import begin
 from gateway.reliability.storage import Transaction
 from gateway.reliability.values import Answer, ApplicationFault, Delivered, NoticeKind
 from mediation.model.messages import EndpointReference
@@ -227,7 +228,7 @@ def test_nothing_is_looked_at_where_nothing_is_left() -> None:
     with ends.service.store.look() as look:
         [identifier] = look.invoker_due(ends.now, 10)
     before = ends.service.store.commits
-    assert deliver(ends.service.endpoint.party, identifier, ends.now) == 1
+    assert Invoker(ends.service.endpoint.party, identifier, ends.now).deliver() == 1
     assert ends.service.store.commits == before + 1
 
 
@@ -303,7 +304,8 @@ def test_what_is_answered_after_the_end_is_forgotten_with_the_sequence() -> None
         [sequence] = look.outgoing_page("", 10)
     assert sequence.identifier is not None
     party = ends.service.endpoint.party
-    terminate(party, sequence.identifier, 1, ends.now, owner=None)
+    with begin(party, ends.now) as step:
+        Destination(step, None).terminate(sequence.identifier, 1)
     ends.settle(60)
     assert not away
     ends.forget(ends.client)

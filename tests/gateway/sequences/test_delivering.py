@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway.reliability import destination
+from gateway.reliability.destination import Destination, create
 from gateway.reliability.party import Party, anonymous
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.stores.memory import MemoryStore
@@ -36,9 +36,7 @@ class Trial:
             incomplete=IncompleteBehaviour.DISCARD_FOLLOWING_FIRST_GAP,
             after_delivery=True,
         )
-        made, _ = destination.create(
-            self.party, SAID, CREATE, self.now, owner="a", service="publish"
-        )
+        made, _ = create(self.party, SAID, CREATE, self.now, owner="a", service="publish")
         assert isinstance(made, CreateSequenceResponse)
 
     @contextmanager
@@ -49,7 +47,8 @@ class Trial:
     def comes(self, *numbers: int, octets: bytes = b"x") -> None:
         for number in numbers:
             header = SequenceHeader("urn:s", number)
-            destination.receive(self.party, SAID, header, octets, "", self.now, owner="a")
+            with self.step() as step:
+                Destination(step, "a").receive(SAID, header, octets, "")
 
     def turn(self) -> Turn | None:
         with self.step() as step:
@@ -97,7 +96,8 @@ def test_what_is_leased_is_due_when_the_lease_ends() -> None:
     trial.comes(1)
     turn = trial.turn()
     assert turn is not None
-    destination.close(trial.party, "urn:s", 1, trial.now, owner="a")
+    with trial.step() as step:
+        Destination(step, "a").close("urn:s", 1)
     assert trial.numbers() == []
     with trial.step() as step:
         buffer = step.tx.invoker.find("urn:s")

@@ -16,7 +16,7 @@ from gateway.sources.registrations import MOST, RESERVED, Registrations
 from gateway.sources.sources import Sources
 from gateway.store import Store
 from gateway.store import registrations as rows
-from gateway.subscriptions.leases import LeaseTerms
+from gateway.subscriptions.lifecycle.leases import LeaseTerms
 from mediation.client import SPECS
 from mediation.model.requests import RegisterPublisher
 from mediation.model.versions import Version

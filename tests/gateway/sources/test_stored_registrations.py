@@ -22,7 +22,7 @@ from gateway.store import Store
 from gateway.store import registrations as registration_rows
 from gateway.store import sources as source_rows
 from gateway.store.schema import registrations as table
-from gateway.subscriptions.leases import LeaseTerms
+from gateway.subscriptions.lifecycle.leases import LeaseTerms
 from mediation.client import SPECS
 from mediation.model.expiry import parse_expiry
 from mediation.model.messages import EndpointReference

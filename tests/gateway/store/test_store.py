@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,18 @@ from sqlalchemy import Connection, text
 
 from filters import Refused
 from gateway.model.deaths import Death, DeathReason
-from gateway.store import HeldRow, Store, StoreUnavailable, Totals, burials, run_apart, totals
-from gateway.store import held as rows
+from gateway.store import (
+    HeldRow,
+    Store,
+    StoreUnavailable,
+    Totals,
+    burials,
+    dead_letter_counts,
+    run_apart,
+    totals,
+)
+from gateway.store import waiting_deliveries as rows
+from gateway.store.dead_letter_counts import Died
 from gateway.store.engine import MAX_BATCH, MAX_WAITING
 from gateway.store.opening import BUSY
 from mediation.model.messages import Notification
@@ -89,6 +100,21 @@ async def test_many_of_one_message(store: Store) -> None:
     await store.submit(lambda c: rows.delivered(c, [(name, 1) for name in subscriptions[:2999]]))
     sums, held, _ = await law(store)
     assert (sums.matched, sums.delivered, held) == (3000, 2999, 1)
+
+
+@on_each_store
+async def test_the_newest_dead_letters_are_counted_by_reason(store: Store) -> None:
+    assert await store.submit(rows.oldest) is None
+    work = [(notification(str(n)), one_row("a", n)._replace(since=50.0 - n)) for n in range(5)]
+    await store.submit(lambda c: rows.hold(c, work))
+    for n, reason in enumerate((DeathReason.REJECTED, DeathReason.EXHAUSTED, DeathReason.REJECTED)):
+        died = replace(death("a", reason), died=100.0 + n)
+        await store.submit(partial(burials.bury_held, position=n, death=died))
+    assert await store.submit(rows.oldest) == 46.0
+    counted = await store.submit(partial(dead_letter_counts.by_reason, since=101.5))
+    assert counted == {"rejected": Died(2, 1), "exhausted": Died(1, 0)}
+    newest = await store.submit(partial(dead_letter_counts.by_reason, since=0.0, newest=1))
+    assert newest == {"rejected": Died(1, 1)}
 
 
 @on_each_store

@@ -10,14 +10,11 @@ from lxml import etree
 from filters import Reason, Refused
 from mediation.detect import write_response
 from mediation.faults import write_fault
-from mediation.mailboxes.make_connection import (
-    is_make_connection,
-    selected_address,
-    soap_in,
-    with_pending,
-)
+from mediation.mailboxes.make_connection import soap_in
 from mediation.model.requests import TakeFor, Taken
 from mediation.model.versions import Soap, Version, Wsa
+from mediation.reliable_messaging import ReliableMessage, read_message
+from mediation.soap.make_connection import with_pending
 from tests.rigs.mediation import ENVELOPES, NOW, canonical, envelope, incoming, parts, refused, text
 
 S11, S12 = Soap.V1_1, Soap.V1_2
@@ -48,8 +45,30 @@ def test_both_readers_of_a_whole_envelope() -> None:
     """That of a mailbox, and that of a side of sequences, which may have no mailbox."""
     octets = (ENVELOPES / "reliable_messaging" / "wsmc-1.1-makeconnection.xml").read_bytes()
     assert incoming(octets).request == TakeFor(URI)
-    assert is_make_connection(octets)
-    assert selected_address(octets) == URI
+    message = read_message(octets)
+    assert message.makes_connection
+    assert selected(message) == URI
+
+
+def selected(message: ReliableMessage) -> str:
+    assert message.selection is not None
+    return message.selection.address
+
+
+@pytest.mark.parametrize("headers", ["", "<wsa:MessageID>urn:uuid:asked</wsa:MessageID>"])
+def test_it_is_known_by_its_body_where_it_has_no_action(headers: str) -> None:
+    body = f'<wsmc:MakeConnection xmlns:wsmc="{WSMC}">{MADE}</wsmc:MakeConnection>'
+    message = read_message(envelope(body, headers, soap=S12))
+    assert message.makes_connection
+    assert selected(message) == URI
+
+
+@pytest.mark.parametrize("action", ["urn:app:order", None])
+def test_what_is_not_a_make_connection(action: str | None) -> None:
+    """Another action decides over the body, and a body of an application over none."""
+    body = f'<wsmc:MakeConnection xmlns:wsmc="{WSMC}">{MADE}</wsmc:MakeConnection>'
+    said = f"<wsa:Action>{action}</wsa:Action>" if action else ""
+    assert not read_message(envelope(body if action else "<order/>", said)).makes_connection
 
 
 def test_addresses_are_compared_character_by_character() -> None:
@@ -82,7 +101,7 @@ def test_faults(soap: Soap, inner: str, reason: Reason, unknown: list[str]) -> N
     rejected = refused(connect(inner, soap=soap))
     assert rejected.refused.reason is reason
     with pytest.raises(Refused) as same:
-        selected_address(connect(inner, soap=soap))
+        selected(read_message(connect(inner, soap=soap)))
     assert (same.value.reason, same.value.names) == (reason, rejected.refused.names)
     status, _, octets = write_fault(
         rejected.refused, rejected.context, now=NOW, message_id="urn:uuid:answer"

@@ -11,6 +11,7 @@ from lxml import etree
 from mediation.model.messages import NO_HEADERS, EndpointReference
 from mediation.model.specification import Code
 from mediation.model.versions import Soap, Wsa
+from mediation.names import MAKE_CONNECTION_ANONYMOUS
 from mediation.reliable_messaging import (
     CONNECTION_LIMIT_REACHED,
     EMPTY,
@@ -36,6 +37,7 @@ from mediation.reliable_messaging import (
     TerminateSequenceResponse,
     read_message,
 )
+from mediation.soap.make_connection import Selection
 from tests.rigs.mediation import ENVELOPES
 
 V1_0, V1_1 = Rm.V1_0, Rm.V1_1
@@ -225,7 +227,16 @@ MESSAGES: dict[str, tuple[Wsa, ReliableMessage]] = {
             body=AcknowledgementAlone(),
         ),
     ),
-    "wsmc-1.1-makeconnection": (W5, ReliableMessage(S11, NO_HEADERS)),
+    "wsmc-1.1-makeconnection": (
+        W5,
+        ReliableMessage(
+            S11,
+            NO_HEADERS,
+            selection=Selection(
+                (f"{MAKE_CONNECTION_ANONYMOUS}550e8400-e29b-11d4-a716-446655440000",)
+            ),
+        ),
+    ),
     "wsmc-1.1-messagepending": (
         W5,
         replace(plain(S12, V1_1), sequence=SequenceHeader(SEQUENCE, 1), message_pending=True),

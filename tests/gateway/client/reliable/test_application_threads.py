@@ -1,7 +1,7 @@
 """How much applications are given at a time."""
 
 from gateway.client.reliable.application_threads import Pace
-from gateway.client.reliable.batching import TOGETHER
+from gateway.client.reliable.shared_commits import TOGETHER
 
 
 def test_several_are_delivered_at_once_unless_that_takes_long() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.client.reliable import GivenUp, Policy, ReliableClient
 from gateway.client.reliable.endpoint_base import PATIENT, in_words, patient, say
-from gateway.reliability.refusals import Refusals
+from gateway.reliability.party import Refusals
 from gateway.reliability.values import Notice, NoticeKind
 from mediation.model.versions import Soap
 from tests.gateway.client.reliable.test_queued import ORDER, SOON

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.client.reliable import ReliableClient, StorageUnavailable
-from gateway.client.reliable.batching import Gathering
-from gateway.client.reliable.shared_commits import Sharing
+from gateway.client.reliable.shared_commits import Gathering, Sharing
 from gateway.client.reliable.transaction_threads import Pool
 from gateway.reliability.source import SourceFull
 from mediation.reliable_messaging.policy import Policy

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from gateway.reliability import destination, destination_worker, group_commit, invoker, source
-from gateway.reliability.acknowledging import block_of
-from gateway.reliability.destination import Outcome
+from gateway.reliability import destination, destination_worker, exchange, group_commit
+from gateway.reliability.acknowledgements import block_of
+from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Party
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
 from gateway.reliability.simulation import scenarios
 from gateway.reliability.simulation.run import simulate
 from gateway.reliability.simulation.scenarios import Exchange, Scenario
-from gateway.reliability.source import Message, Sent
+from gateway.reliability.source import Message, Sent, Source
 from gateway.reliability.steps import Step, begin, sharing
 from gateway.reliability.storage import StorageUnavailable
 from mediation.reliable_messaging import Ranges
@@ -26,20 +26,22 @@ from mediation.reliable_messaging.policy import Policy, Verdict
 SEEDS = 400
 
 
+@contextmanager
+def hasty(party: Party, now: float) -> Iterator[Step]:
+    """A transaction whose failed commit nobody hears of."""
+    done = False
+    try:
+        with begin(party, now) as step:
+            yield step
+            done = True
+    except StorageUnavailable:
+        if not done:
+            raise
+
+
 def acknowledge_before_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is acknowledged may still be lost with the transaction."""
-
-    def receive(party: Any, message: Any, header: Any, *rest: Any, owner: str | None) -> Outcome:
-        envelope, content_type, now = rest
-        outcome = Outcome()
-        try:
-            with begin(party, now) as step:
-                outcome = destination._receive(step, message, header, envelope, content_type, owner)
-        except StorageUnavailable:
-            pass
-        return outcome
-
-    monkeypatch.setattr(destination, "receive", receive)
+    monkeypatch.setattr(exchange, "begin", hasty)
 
 
 def forget_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,17 +57,17 @@ def forget_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def number_outside_the_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     """A number is used up, even where the transaction is rolled back."""
-    append = source.append
+    append = Source.append
     used: dict[str, int] = {}
 
-    def counted(step: Step, sequence: OutgoingSequence, message: Message) -> Sent:
+    def counted(self: Source, sequence: OutgoingSequence, message: Message) -> Sent:
         number = max(used.get(sequence.key, 0) + 1, sequence.next_number)
         if sequence.next_number > 1:  # The first message makes the sequence.
             used[sequence.key] = number
             sequence = replace(sequence, next_number=number)
-        return append(step, sequence, message)
+        return append(self, sequence, message)
 
-    monkeypatch.setattr(source, "append", counted)
+    monkeypatch.setattr(Source, "append", counted)
 
 
 def drop_the_tombstone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,13 +87,13 @@ def deliver_across_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reply_in_a_transaction_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reply is stored, even where what the application did is rolled back."""
-    reply = invoker._reply
+    reply = Invoker._reply
 
-    def apart(step: Step, *args: Any) -> None:
+    def apart(self: Invoker, step: Step, *args: Any) -> None:
         with begin(step.party, step.now) as own:
-            reply(own, *args)
+            reply(self, own, *args)
 
-    monkeypatch.setattr(invoker, "_reply", apart)
+    monkeypatch.setattr(Invoker, "_reply", apart)
 
 
 def acknowledge_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +105,7 @@ def acknowledge_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
             sequence = replace(sequence, received=filled)
         return block_of(step, sequence)
 
-    monkeypatch.setattr("gateway.reliability.acknowledging.block_of", whole)
+    monkeypatch.setattr("gateway.reliability.acknowledgements.block_of", whole)
 
 
 def never_send_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,18 +124,6 @@ def keep_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def acknowledge_before_the_shared_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """What several parts said is sent, even where their commit fails."""
-
-    @contextmanager
-    def hasty(party: Party, now: float) -> Iterator[Step]:
-        began = False
-        try:
-            with begin(party, now) as step:
-                began = True
-                yield step
-        except StorageUnavailable:
-            if not began:
-                raise
-
     monkeypatch.setattr(group_commit, "begin", hasty)
 
 

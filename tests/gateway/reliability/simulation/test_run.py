@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.reliability import batches
-from gateway.reliability.group_commit import together
+from gateway.reliability.group_commit import run_together
 from gateway.reliability.simulation.run import simulate
 from gateway.reliability.simulation.scenarios import Exchange, Scenario
 
@@ -54,9 +54,9 @@ def test_what_comes_in_a_turn_shares_transactions(monkeypatch: pytest.MonkeyPatc
 
     def counted(party: Any, now: float, parts: Sequence[Any], *first: Any) -> list[Any]:
         sizes.append(len(parts))
-        return together(party, now, parts, *first)
+        return run_together(party, now, parts, *first)
 
-    monkeypatch.setattr(batches, "together", counted)
+    monkeypatch.setattr(batches, "run_together", counted)
     busy = replace(Scenario.drawn(1, Exchange.ONE_WAY), messages=12, pace=0.01, names=3)
     for most in (1, 8):
         sizes.clear()

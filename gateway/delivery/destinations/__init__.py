@@ -1,0 +1,1 @@
+"""Destinations, the hosts and ports that are sent to, and what bounds the attempts at each."""

@@ -1,0 +1,270 @@
+"""Probation: hosts that have not agreed to get messages yet.
+
+Anybody may subscribe anybody's host, and name any number of paths and ports of it. So until a host
+has accepted a message, it gets few attempts, over all subscriptions of strangers together:
+
+    unknown --- 2xx ---> agreed
+       |
+       +-- so many a minute, so many in all; failures in a row open one breaker for the host
+       |
+       +--> over: its subscriptions end, and nothing is sent for a day
+
+Whoever has a domain can give a victim's address any number of names. So a host that is a name is
+counted as the address that it is connected to, too, before anything is written.
+
+A host is agreed for as long as the process lives, and at its start when one of its subscriptions
+has a delivery among its totals: so nothing more need be kept. What is on probation is known to one
+process alone: each start, and each of several gateways, begins to count anew.
+
+By SOAP.TCP nobody answers. There a host agrees at the port where its system took a whole message,
+and for SOAP.TCP alone.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address
+from typing import Protocol
+
+from gateway.delivery.destinations.breaker import FIRST_PROBE, Breaker
+from gateway.egress.policy import unmapped
+from gateway.mailboxes.transport import SCHEME
+
+MINUTE = 60.0
+LOOK_AGAIN = 1.0
+"""Seconds after which it is looked whether one of the last attempts succeeded."""
+FORGOTTEN = 86400.0
+"""Seconds after its last attempt, after which a host that did not agree is unknown again."""
+REMEMBERED = 10_000
+"""Hosts on probation that are remembered; the one unused the longest goes."""
+AGREED = 100_000
+"""Hosts that agreed, in the same way."""
+
+Name = tuple[str, str, int]
+"""Scheme, host and port."""
+
+
+class OnProbation(Protocol):
+    """A destination, as far as probation reads and writes it."""
+
+    name: Name
+    address: str
+    active: int
+    known: bool
+    agreed: bool
+    probation: "Probation | None"
+
+    def learn_agreed(self, agreed: bool) -> bool: ...
+    def put_on_probation(self, probation: "Probation | None") -> None: ...
+    def free(self) -> None: ...
+    def lead_to(self, address: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProbationLimits:
+    """Attempts a minute, and in all; and seconds until the first probe of a host's breaker."""
+
+    a_minute: int = 6
+    in_all: int = 20
+    probe: float = FIRST_PROBE
+
+
+class Probation:
+    """The attempts at one host. Times are the event loop's, in seconds."""
+
+    __slots__ = ("_limits", "_recent", "attempts", "breaker", "destinations", "last")
+
+    def __init__(self, limits: ProbationLimits) -> None:
+        self._limits = limits
+        self._recent: deque[float] = deque(maxlen=limits.a_minute)
+        self.attempts = 0
+        self.breaker = Breaker(limits.probe)
+        self.destinations: set[OnProbation] = set()
+        self.last = 0.0
+
+    @property
+    def over(self) -> bool:
+        """True if all attempts were made, and none of them succeeded."""
+        return self.attempts >= self._limits.in_all and not self._in_flight
+
+    @property
+    def _in_flight(self) -> int:
+        return sum(destination.active for destination in self.destinations)
+
+    def wait(self, now: float) -> float:
+        """Seconds until the next attempt may start; 0 when the probation is `over`, too."""
+        if self.attempts >= self._limits.in_all:
+            return LOOK_AGAIN if self._in_flight else 0.0
+        wait = self.breaker.until - now if self.breaker.until is not None else 0.0
+        if len(self._recent) == self._recent.maxlen:
+            wait = max(wait, self._recent[0] + MINUTE - now)
+        return max(0.0, wait)
+
+    def started(self, now: float) -> None:
+        """An attempt starts."""
+        self.attempts += 1
+        self._recent.append(now)
+        self.last = now
+        self.breaker.probing(now)
+
+    def failed(self, now: float, *, at_least: float = 0.0) -> None:
+        """An attempt ended otherwise than with a 2xx."""
+        self.breaker.failed(now, at_least=at_least)
+
+
+class Probations:
+    """All hosts.
+
+    Args:
+        vouches: Whether an owner's word is enough: a trusted peer's.
+        exempt: Whether the operator has said of a host that it agrees.
+        by_address: Whether names are counted by their addresses, too; not behind a proxy, whose
+            address all of them have.
+    """
+
+    def __init__(
+        self,
+        *,
+        vouches: Callable[[str], bool] = lambda _: False,
+        exempt: Callable[[str], bool] = lambda _: False,
+        limits: ProbationLimits | None = None,
+        by_address: bool = True,
+    ) -> None:
+        self._by_address = by_address
+        self._vouches = vouches
+        self._exempt = exempt
+        self._limits = limits or ProbationLimits()
+        self._agreed: OrderedDict[tuple[str, int], None] = OrderedDict()
+        """By host, and the port where that is said by SOAP.TCP alone, else 0."""
+        self._hosts: OrderedDict[str, Probation] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Hosts on probation."""
+        return len(self._hosts)
+
+    def has_agreed(self, name: Name) -> bool:
+        """True if the host at *name* accepted a message, or need not have."""
+        scheme, host, port = name
+        if scheme == SCHEME or (host, 0) in self._agreed:
+            return True
+        return (_is_tcp(scheme) and (host, port) in self._agreed) or self._exempt(host)
+
+    def admit(self, destination: OnProbation, owner: str, now: float) -> None:
+        """Put *destination* on probation, or not, for a subscription of *owner*."""
+        if destination.agreed or (destination.known and destination.probation is None):
+            return
+        if not destination.known and destination.learn_agreed(self.has_agreed(destination.name)):
+            return
+        host = destination.name[1]
+        if self._vouches(owner):
+            destination.put_on_probation(None)
+        elif destination.probation is None:
+            probation = self._of(host, now)
+            destination.put_on_probation(probation)
+            probation.destinations.add(destination)
+
+    def _of(self, host: str, now: float) -> Probation:
+        probation = self._hosts.pop(host, None)
+        if probation is None or (probation.last and now - probation.last > FORGOTTEN):
+            probation = Probation(self._limits)
+        self._hosts[host] = probation
+        if len(self._hosts) > REMEMBERED:
+            self._hosts.popitem(last=False)
+        return probation
+
+    def forget(self, destination: OnProbation) -> None:
+        """Forget *destination*, to which nobody sends any more; its host is remembered."""
+        for host in (destination.name[1], destination.address):
+            probation = self._hosts.get(host)
+            if probation is not None:
+                probation.destinations.discard(destination)
+        if destination.probation is not None:
+            destination.probation.destinations.discard(destination)
+
+    def gate(
+        self, name: Name, now: Callable[[], float], destination: OnProbation | None = None
+    ) -> Callable[[str], bool]:
+        """The question whether anything may be written to *name*, on probation, at an address."""
+        return partial(self._admit_address, name, destination, now)
+
+    def gate_for(
+        self, name: Name, owner: str, now: Callable[[], float]
+    ) -> Callable[[str], bool] | None:
+        """As `gate`; None for what needs no probation."""
+        return None if self.has_agreed(name) or self._vouches(owner) else self.gate(name, now)
+
+    def _admit_address(
+        self,
+        name: Name,
+        destination: OnProbation | None,
+        clock: Callable[[], float],
+        text: str,
+    ) -> bool:
+        address = str(unmapped(ip_address(text))) if text else ""
+        if not self._by_address or address in ("", name[1]):
+            return True  # It is counted by its name.
+        if self.has_agreed((name[0], address, name[2])):
+            return True
+        now = clock()
+        probation = self._of(address, now)
+        if destination is not None:
+            destination.lead_to(address)
+            probation.destinations.add(destination)
+        if probation.attempts >= self._limits.in_all or probation.wait(now) > 0:
+            return False
+        probation.started(now)
+        return True
+
+    def failed(self, destination: OnProbation, now: float, *, at_least: float = 0.0) -> None:
+        """Note that an attempt at *destination*, on probation, ended otherwise than with a 2xx."""
+        if destination.probation is not None:
+            destination.probation.failed(now, at_least=at_least)
+        probation = self._hosts.get(destination.address)
+        if probation is not None:
+            probation.failed(now, at_least=at_least)
+
+    def agree(self, name: Name, address: str = "") -> Iterable[OnProbation]:
+        """A message was accepted at *name*, which may have led to *address*; the destinations that
+        are on probation no longer."""
+        free = list(self._agree(name))
+        if address:
+            free += self._agree((name[0], address, name[2]))
+        return free
+
+    def _agree(self, name: Name) -> Iterable[OnProbation]:
+        scheme, host, port = name
+        key = (host, port if _is_tcp(scheme) else 0)
+        self._agreed[key] = None
+        self._agreed.move_to_end(key)
+        if len(self._agreed) > AGREED:
+            self._agreed.popitem(last=False)
+        probation = self._hosts.get(host)
+        if probation is None:
+            return ()
+        free = [one for one in probation.destinations if self.has_agreed(one.name)]
+        for destination in free:
+            destination.free()
+            probation.destinations.discard(destination)
+        if not key[1]:
+            del self._hosts[host]
+        return free
+
+    def vouches(self, owner: str) -> bool:
+        """True if the word of *owner* is enough for any host."""
+        return self._vouches(owner)
+
+    def may_tell(self, name: Name, owner: str, now: float) -> bool:
+        """True if something else than a message may be sent to *name* for *owner*, now; where it
+        may because the host has attempts left, it has one less."""
+        if self.has_agreed(name) or self._vouches(owner):
+            return True
+        probation = self._of(name[1], now)
+        if probation.attempts >= self._limits.in_all or probation.wait(now) > 0:
+            return False
+        probation.started(now)
+        return True
+
+
+def _is_tcp(scheme: str) -> bool:
+    return scheme.startswith("soap.tcp")

@@ -1,0 +1,1 @@
+"""Sequences of WS-ReliableMessaging to subscribers: message numbers, acknowledgements, ends."""

@@ -1,0 +1,83 @@
+"""Tracing: the deliveries of a message, as far as memory and the store know of them."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from gateway.model.deaths import DeadLetter
+from gateway.observing.traces import MessageTraces, Trace, delivered_as, ids_of
+from gateway.store import Store, dead_letters, messages
+
+MOST = 100
+"""Deliveries that wait, and dead letters, that are named of one message."""
+_DELIVERY = re.compile(r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+"""The form of ids that consumers are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A delivery that waits in the store. Times are POSIX seconds."""
+
+    subscription: str
+    since: float
+    attempts: int
+    due: float
+
+
+@dataclass(slots=True)
+class Traced:
+    """The known fate of one message. ``trace`` is None where only the store
+    knows of it."""
+
+    id: str
+    topic: str | None
+    trace: Trace | None = None
+    waiting: list[Waiting] = field(default_factory=list)
+    dead: list[DeadLetter] = field(default_factory=list)
+
+    @property
+    def ends(self) -> tuple[Mapping[str, int], Sequence[tuple[str, str]]]:
+        """The numbers of deliveries by their ends, and the first of them by name."""
+        return ({}, ()) if self.trace is None else self.trace.ends()
+
+
+class MessageTracing:
+    """Traces messages: by the id of their publisher, of a notification
+    that they held, or of a delivery."""
+
+    def __init__(self, traces: MessageTraces, store: Store) -> None:
+        self._traces = traces
+        self._store = store
+
+    async def trace(self, message: str) -> list[Traced]:
+        """Find the traces of *message*; empty if it is not known.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        found = self._traces.find(message)
+        ids = list(ids_of(message))
+        if not found and _DELIVERY.fullmatch(message):
+            found = await asyncio.to_thread(delivered_as, self._traces.snapshot(), message)
+            named = partial(messages.ids_delivered_as, delivery=message)
+            ids = [*(trace.id for trace in found), *await self._store.submit(named), message]
+        return await self._with_stored(found, list(dict.fromkeys(ids)))
+
+    async def _with_stored(self, found: Sequence[Trace], ids: Sequence[str]) -> list[Traced]:
+        traced = {trace.id: _traced(trace) for trace in found}
+        waiting = partial(messages.waiting_of, ids=ids, limit=MOST)
+        for row in await self._store.submit(waiting):
+            one = traced.setdefault(row.id, Traced(row.id, row.topic))
+            one.waiting.append(Waiting(row.subscription, row.since, row.attempts, row.due))
+        died = partial(dead_letters.of_messages, ids=ids, limit=MOST)
+        for letter in await self._store.submit(died):
+            death = letter.death
+            one = traced.setdefault(letter.published, Traced(letter.published, death.topic))
+            one.dead.append(letter)
+        return list(traced.values())
+
+
+def _traced(trace: Trace) -> Traced:
+    return Traced(trace.id, str(trace.topic) if trace.topic else None, trace)

@@ -1,0 +1,1 @@
+"""Sequences of WS-ReliableMessaging to subscribers: made at Subscribe, listed, ended."""

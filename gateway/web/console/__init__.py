@@ -1,0 +1,1 @@
+"""The console: the administration as pages for a browser, ``/console``."""

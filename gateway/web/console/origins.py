@@ -1,0 +1,26 @@
+"""Refuses forms that another site's page sends in somebody's browser (CSRF)."""
+
+from urllib.parse import urlsplit
+
+from fastapi import HTTPException, Request
+
+_SAME = frozenset({"same-origin", "none"})
+
+
+async def refuse_other_origins(request: Request) -> None:
+    """Let through what a page of the console sends, and programs that are no browsers.
+
+    A browser says of each request where it is from: ``Sec-Fetch-Site`` (Fetch Metadata), those
+    before 2020 only ``Origin`` (RFC 6454). Pages of other sites can set neither.
+
+    Raises:
+        HTTPException: 403: it is from another site's page.
+    """
+    site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
+    if site is not None:
+        same = site in _SAME
+    else:
+        same = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    if not same:
+        raise HTTPException(403, "The form is from another site's page: open the console itself.")

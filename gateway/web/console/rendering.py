@@ -1,0 +1,102 @@
+"""Renders the console's templates."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.responses import HTMLResponse
+
+from gateway.web.console.pictures import sparkline
+from gateway.web.console.tables import TABLES, value_of
+
+FOLDER = Path(__file__).parent
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+@lru_cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "time": time_of,
+        "size": size_of,
+        "number": number_of,
+        "duration": duration_of,
+        "coded": coded,
+        "at": value_of,
+    }
+    made.globals |= {"tables": TABLES, "sparkline": sparkline}
+    return made
+
+
+class Rendering:
+    """What all pages have in common.
+
+    Args:
+        acts: Whether buttons are shown.
+        headers: Those of every page.
+    """
+
+    def __init__(self, *, acts: bool, headers: Mapping[str, str]) -> None:
+        self.acts = acts
+        self._headers = headers
+
+    async def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        """Render a page. Not on the event loop: a list of a thousand rows takes 100 ms, and the
+        first page has the template compiled."""
+        text = await asyncio.to_thread(self._render, template, values)
+        return HTMLResponse(text, status, headers=dict(self._headers))
+
+    def _render(self, template: str, values: Mapping[str, Any]) -> str:
+        return _environment().get_template(template).render(acts=self.acts, **values)
+
+
+def time_of(text: str | None) -> Markup | str:
+    """A moment, ISO 8601, in UTC; a script shows it in the reader's zone."""
+    if not text:
+        return ""
+    moment = datetime.fromisoformat(text).astimezone(UTC)
+    return Markup('<time datetime="{}">{:%Y-%m-%d %H:%M:%S} UTC</time>').format(text, moment)
+
+
+def size_of(count: int | None) -> str:
+    """A number of bytes, for people."""
+    if count is None:
+        return ""
+    size, unit = float(count), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 or size >= 10 else f"{size:.1f} {_UNITS[unit]}"
+
+
+def number_of(value: float | Sequence[object] | None) -> str:
+    """A number with its thousands apart; at most three digits of what is not whole."""
+    if value is None:
+        return ""
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,.0f}"
+
+
+def duration_of(seconds: float | None) -> str:
+    """A duration, in milliseconds where it is short."""
+    if seconds is None:
+        return "-"
+    return f"{number_of(seconds * 1000)} ms" if seconds < 1 else f"{number_of(seconds)} s"
+
+
+def coded(text: str) -> Markup:
+    """*text*, with what stands between two grave accents as code."""
+    parts = [escape(part) for part in text.split("`")]
+    shown = [f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(parts)]
+    return Markup("").join(Markup(part) for part in shown)

@@ -1,0 +1,433 @@
+"""The tables of the console, a row each: what the administration lists, which columns a page shows,
+how a list is narrowed, and what can be done with what is ticked.
+
+A list of the administration that operators should see is a row here; it needs no code.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from gateway.model.deaths import DeathReason
+
+
+class Kind(Enum):
+    """How a value is shown."""
+
+    TEXT = "text"
+    CODE = "code"
+    """As a peer writes it: an address, a topic, an id."""
+    STATE = "state"
+    TIME = "time"
+    BYTES = "bytes"
+    NUMBER = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: the field of a row, with dots between the names of fields in fields.
+
+    Attributes:
+        page: The page that a value leads to, by the beginning of its address.
+        sort: What the administration calls the order by this column; empty where it has none.
+    """
+
+    title: str
+    field: str
+    kind: Kind = Kind.TEXT
+    page: str = ""
+    sort: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """A way to narrow a list: a parameter of the administration's request.
+
+    Attributes:
+        choices: All that it may be; none where anything may be typed.
+        hint: An example.
+    """
+
+    name: str
+    title: str
+    choices: Sequence[str] = ()
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What can be done with rows.
+
+    Attributes:
+        name: In addresses.
+        verb: On the button.
+        consequence: What will happen, said before it does.
+        path: Behind the table's; ``{id}`` is a row's, and it is asked for each.
+        body: Makes the JSON of a request for all rows at once, of their ids.
+        each: The JSON of a request for one row.
+        harmful: Something is lost by it.
+    """
+
+    name: str
+    verb: str
+    consequence: str
+    method: str = "DELETE"
+    path: str = "/{id}"
+    body: Callable[[Sequence[str]], object] | None = None
+    each: Mapping[str, object] | None = None
+    harmful: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A list of the administration.
+
+    Attributes:
+        name: In addresses; also of the path of the administration.
+        rows: The field of an answer that has the rows.
+        one: What one row is called.
+        id: The field of a row's id.
+        empty: What to do to have a first one.
+        shown: Whether one row has a page of its own.
+    """
+
+    name: str
+    title: str
+    one: str
+    rows: str
+    columns: Sequence[Column]
+    empty: str
+    id: str = "id"
+    narrowings: Sequence[Narrowing] = ()
+    actions: Sequence[Action] = ()
+    shown: bool = True
+
+    def action(self, name: str) -> Action | None:
+        return next((one for one in self.actions if one.name == name), None)
+
+
+def value_of(row: Mapping[str, Any], field: str) -> Any:
+    """The value at *field* in *row*; None where there is none."""
+    value: Any = row
+    for name in field.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _numbers(ids: Sequence[str]) -> object:
+    return {"numbers": [int(one) for one in ids]}
+
+
+SUBSCRIPTIONS = Table(
+    "subscriptions",
+    "Subscriptions",
+    "subscription",
+    "subscriptions",
+    (
+        Column("State", "state", Kind.STATE, sort="state"),
+        Column("Consumer", "consumer", Kind.CODE, sort="consumer"),
+        Column("Topics", "topics", Kind.CODE, sort="topic"),
+        Column("Dialect", "spec", sort="spec"),
+        Column("Delivered", "counts.delivered", Kind.NUMBER),
+        Column("Waiting", "counts.waiting", Kind.NUMBER),
+        Column("Dead", "counts.dead", Kind.NUMBER),
+        Column("Last error", "delivery.last_error"),
+        Column("Next attempt", "delivery.next_attempt", Kind.TIME),
+        Column("Created", "created", Kind.TIME, sort="created"),
+        Column("Expires", "expires", Kind.TIME, sort="expires"),
+        Column("Owner", "owner", Kind.CODE, sort="owner"),
+    ),
+    "Nobody subscribes yet. `dragoman listen` makes a subscription, and shows what arrives.",
+    narrowings=(
+        Narrowing("state", "State", ("active", "failing", "paused", "expired", "unknown")),
+        Narrowing("topic", "Topic", hint="storms/coast"),
+        Narrowing("consumer", "Consumer", hint="http://consumer.example/*"),
+        Narrowing("spec", "Dialect", hint="wse-2004-08"),
+        Narrowing("owner", "Owner", hint="anonymous:10.0.0.7"),
+    ),
+    actions=(
+        Action(
+            "pause",
+            "Pause",
+            "Nothing is sent until the subscription is resumed. What waits is kept; what is "
+            "published meanwhile passes it by, unless the setting `hold_while_paused` holds it.",
+            method="POST",
+            path="/{id}/pause",
+            each={},
+            harmful=False,
+        ),
+        Action(
+            "hold",
+            "Pause and hold",
+            "Nothing is sent until the subscription is resumed. What is published meanwhile waits "
+            "for it, within the bounds of any backlog.",
+            method="POST",
+            path="/{id}/pause",
+            each={"hold": True},
+            harmful=False,
+        ),
+        Action(
+            "resume",
+            "Resume",
+            "What waits for the subscription is sent, and what is published from now on.",
+            method="POST",
+            path="/{id}/resume",
+            harmful=False,
+        ),
+        Action(
+            "renew",
+            "Renew",
+            "The lease begins anew, as long as the gateway grants one.",
+            method="POST",
+            path="/{id}/renew",
+            each={},
+            harmful=False,
+        ),
+        Action(
+            "delete",
+            "End",
+            "The subscription ends, and its subscriber is told where it asked for that. What waits "
+            "for it is dropped. It cannot be undone.",
+        ),
+    ),
+)
+
+DEAD_LETTERS = Table(
+    "deadletters",
+    "Dead letters",
+    "dead letter",
+    "dead_letters",
+    (
+        Column("Died", "died", Kind.TIME),
+        Column("Reason", "reason", Kind.STATE),
+        Column("Consumer", "consumer", Kind.CODE),
+        Column("Topic", "topic", Kind.CODE),
+        Column("Failure", "failure"),
+        Column("Attempts", "attempts", Kind.NUMBER),
+        Column("Size", "bytes", Kind.BYTES),
+        Column("Message", "published_id", Kind.CODE, "messages"),
+    ),
+    "Nothing has died: each message was delivered, or waits.",
+    id="number",
+    narrowings=(
+        Narrowing("reason", "Reason", tuple(one.value for one in DeathReason)),
+        Narrowing("topic", "Topic", hint="storms//."),
+        Narrowing("subscription", "Subscription"),
+        Narrowing("message", "Message"),
+    ),
+    actions=(
+        Action(
+            "redrive",
+            "Redrive",
+            "The message is delivered again, to its subscription if that still exists.",
+            method="POST",
+            path="/redrive",
+            body=_numbers,
+            harmful=False,
+        ),
+        Action(
+            "purge",
+            "Purge",
+            "The message is thrown away. It cannot be undone.",
+            method="POST",
+            path="/purge",
+            body=_numbers,
+        ),
+    ),
+)
+
+SPOOL = Table(
+    "spool",
+    "Spool",
+    "spooled message",
+    "messages",
+    (
+        Column("State", "state", Kind.STATE),
+        Column("Since", "since", Kind.TIME),
+        Column("Topic", "topic", Kind.CODE),
+        Column("Publisher", "publisher", Kind.CODE),
+        Column("Reason", "reason"),
+        Column("Size", "bytes", Kind.BYTES),
+        Column("Message", "message_id", Kind.CODE, "messages"),
+    ),
+    "Nothing waits for the messaging system.",
+    id="number",
+    narrowings=(Narrowing("state", "State", ("waiting", "refused")),),
+    actions=(
+        Action(
+            "retry",
+            "Try again",
+            "The message is given to the messaging system again.",
+            method="POST",
+            path="/retry",
+            body=_numbers,
+            harmful=False,
+        ),
+        Action(
+            "discard",
+            "Discard",
+            "The message is thrown away. It cannot be undone.",
+            method="POST",
+            path="/discard",
+            body=_numbers,
+        ),
+    ),
+)
+
+SOURCES = Table(
+    "sources",
+    "Sources",
+    "source",
+    "sources",
+    (
+        Column("State", "state", Kind.STATE),
+        Column("Producer", "url", Kind.CODE),
+        Column("Dialect", "spec"),
+        Column("Topic", "topic", Kind.CODE),
+        Column("Events", "events", Kind.NUMBER),
+        Column("Last event", "last_event", Kind.TIME),
+        Column("Failures", "failures", Kind.NUMBER),
+        Column("Last error", "last_error"),
+        Column("Next exchange", "next", Kind.TIME),
+        Column("Added by", "added_by"),
+    ),
+    "The gateway subscribes nowhere. `dragoman sources add URL` has it subscribe at a producer.",
+    actions=(Action("delete", "Remove", "The gateway unsubscribes there. It cannot be undone."),),
+)
+
+CHANNELS = Table(
+    "channels",
+    "Channels",
+    "channel",
+    "channels",
+    (
+        Column("Name", "name", Kind.CODE),
+        Column("Address", "address", Kind.CODE),
+        Column("XPath", "xpath", Kind.CODE),
+        Column("Subscriptions", "subscriptions", Kind.NUMBER),
+        Column("Made by", "made_by"),
+    ),
+    "There is no channel. `dragoman channels add` makes one.",
+    id="name",
+    actions=(Action("delete", "Delete", "The channel goes, and the subscriptions at it end."),),
+)
+
+LINKS = Table(
+    "links",
+    "Links",
+    "link",
+    "links",
+    (
+        Column("State", "state", Kind.STATE),
+        Column("Channel", "channel", Kind.CODE),
+        Column("Other gateway", "url", Kind.CODE),
+        Column("Dialect", "spec"),
+        Column("Topic", "topic", Kind.CODE),
+        Column("Failures", "failures", Kind.NUMBER),
+        Column("Last error", "last_error"),
+        Column("Expires", "expires", Kind.TIME),
+    ),
+    "No channel is linked with another gateway's. `dragoman channels link` links one.",
+    actions=(Action("delete", "Remove", "The gateway unsubscribes there. It cannot be undone."),),
+)
+
+RELAYS = Table(
+    "relays",
+    "Relays",
+    "relay",
+    "relays",
+    (
+        Column("Relay", "id", Kind.CODE),
+        Column("Location", "location", Kind.CODE),
+        Column("Under way", "under_way", Kind.NUMBER),
+        Column("Made by", "made_by"),
+    ),
+    "There is no relay. `POST /api/v1/relays` makes one.",
+    actions=(Action("delete", "Delete", "Who has its address is refused from now on."),),
+    shown=False,
+)
+
+MAILBOXES = Table(
+    "mailboxes",
+    "Mailboxes",
+    "mailbox",
+    "mailboxes",
+    (
+        Column("Mailbox", "id", Kind.CODE),
+        Column("Kind", "kind"),
+        Column("Messages", "messages", Kind.NUMBER),
+        Column("Size", "bytes", Kind.BYTES),
+        Column("Dropped", "dropped", Kind.NUMBER),
+        Column("Used", "used", Kind.TIME),
+        Column("Created", "created", Kind.TIME),
+        Column("Owner", "owner", Kind.CODE),
+    ),
+    "There is no mailbox. `dragoman listen --pull` makes one.",
+    actions=(
+        Action("delete", "Delete", "The mailbox goes with all that it holds. It cannot be undone."),
+    ),
+)
+
+SEQUENCES = Table(
+    "sequences",
+    "Sequences",
+    "sequence",
+    "sequences",
+    (
+        Column("State", "state", Kind.STATE),
+        Column("Sequence", "id", Kind.CODE),
+        Column("Direction", "direction"),
+        Column("Version", "version"),
+        Column("Received", "received", Kind.NUMBER),
+        Column("Waiting", "waiting", Kind.NUMBER),
+        Column("Acknowledged to", "acknowledged_to", Kind.CODE),
+        Column("Last message", "last_message", Kind.TIME),
+        Column("Expires", "expires", Kind.TIME),
+    ),
+    "No peer has a sequence of WS-ReliableMessaging.",
+    actions=(
+        Action("delete", "Terminate", "The sequence ends: what it did not finish is given up."),
+    ),
+)
+
+TOPICS = Table(
+    "topics",
+    "Topics",
+    "topic",
+    "topics",
+    (
+        Column("Topic", "topic", Kind.CODE),
+        Column("Origin", "origin"),
+        Column("Owner", "owner.id", Kind.CODE),
+        Column("Synopsis", "synopsis"),
+        Column("Created", "created", Kind.TIME),
+        Column("Expires", "expires", Kind.TIME),
+    ),
+    "No topic is known. Publish something: `dragoman publish --topic storms storm.xml`.",
+)
+
+DESTINATIONS = Table(
+    "destinations",
+    "Destinations",
+    "destination",
+    "destinations",
+    (
+        Column("Destination", "destination", Kind.CODE),
+        Column("Failures", "failures", Kind.NUMBER),
+        Column("Last error", "last_error"),
+        Column("Last failure", "last_failure", Kind.TIME),
+    ),
+    "No delivery has failed since the start.",
+    id="destination",
+    shown=False,
+)
+
+TABLES: Mapping[str, Table] = {
+    one.name: one
+    for one in (
+        SUBSCRIPTIONS, TOPICS, DEAD_LETTERS, SPOOL, SOURCES, CHANNELS, LINKS, RELAYS, MAILBOXES,
+        SEQUENCES, DESTINATIONS,
+    )
+}  # fmt: skip
+"""In the order of the navigation."""
