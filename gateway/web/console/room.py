@@ -10,7 +10,8 @@ from starlette.routing import Route
 from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
 from gateway.security.principals import Right
-from gateway.web.console import pages
+from gateway.web.console import pages, table_pages
+from gateway.web.console.page_routes import CONSOLE, Console
 from gateway.web.console.rendering import FOLDER, Rendering
 from gateway.web.console.viewer.calls import Reach
 from gateway.web.console.viewer.pages import VIEWERS, ViewerPages
@@ -40,7 +41,7 @@ class ConsoleRoom(Room):
     ) -> None:
         acts = mode == "full"
         headers = headers_of_pages(frame_ancestors)
-        self._given = pages.CONSOLE.of(pages.Console(Rendering(acts=acts, headers=headers), acts))
+        self._given = CONSOLE.of(Console(Rendering(acts=acts, headers=headers), acts))
         self._acts, self._base = acts, base
         self._viewers = Viewers(reach)
 
@@ -49,7 +50,8 @@ class ConsoleRoom(Room):
         if self._acts:  # Before the tables, whose routes take any name.
             given = VIEWERS.of(ViewerPages(self._viewers, self._base))
             yield BoundRouter(viewer_router, {**self._given, **given}, Right.OPERATE)
-        yield BoundRouter(pages.router, self._given, Right.OPERATE, reading=Right.READ)
+        for router in (pages.router, table_pages.router):
+            yield BoundRouter(router, self._given, Right.OPERATE, reading=Right.READ)
 
     async def linger(self) -> None:
         await self._viewers.stop()
