@@ -41,6 +41,7 @@ from gateway.web.mailbox_streams import Streams
 from gateway.web.overview import Overviews
 from gateway.web.recipients import Recipients
 from gateway.web.schemas import schema_routes
+from gateway.web.shared_rates import SharedRates
 
 
 class EventRoom(Room):
@@ -138,6 +139,7 @@ class AdministrationRoom(Room):
         explainer: Explainer,
         overviews: Overviews,
         rates: Rates,
+        shared_rates: SharedRates,
         kept: KeptMessages,
         recipients: Recipients,
         *,
@@ -146,7 +148,7 @@ class AdministrationRoom(Room):
         table, lifecycle = subscriptions.table, subscriptions.lifecycle
         management = subscriptions.management
         self._registry = xregistry.PARTS.of(xregistry.RegistryParts(base, topics))
-        self.rates = rates
+        self.rates, self._shared_rates = rates, shared_rates
         self._given = {
             **overview_routes.OVERVIEWS.of(overviews),
             **subscription_routes.PARTS.of(
@@ -199,7 +201,7 @@ class AdministrationRoom(Room):
         }
 
     def works(self) -> Iterable[Work]:
-        return (self.rates.run,)
+        return self.rates.run, self._shared_rates.run
 
     def administration_routes(self) -> Routes:
         yield BoundRouter(api.router, self._given, Right.OPERATE, reading=Right.READ)

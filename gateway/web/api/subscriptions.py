@@ -1,6 +1,7 @@
 """``/api/v1/subscriptions``: which there are, how they fare and why; pausing, renewing and ending
 them; and new ones of consumers of CloudEvents."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -147,7 +148,8 @@ async def list_subscriptions(parts: Given, listing: Annotated[Listing, Query()])
             start=listing.start,
             limit=listing.limit,
         )
-    views = [subscription_view(one) for one in found]
+    # In a thread: 500 views took the event loop 57 ms.
+    views = await asyncio.to_thread(lambda: [subscription_view(one) for one in found])
     return Page(subscriptions=views, next=None if following is None else str(following))
 
 

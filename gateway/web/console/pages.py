@@ -41,7 +41,7 @@ class Console:
 CONSOLE = Dependency[Console]()
 
 
-class _PageRoute(APIRoute):
+class PageRoute(APIRoute):
     """A route whose refusals are pages, too."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -58,7 +58,7 @@ class _PageRoute(APIRoute):
         return handle_or_say
 
 
-router = APIRouter(prefix="/console", include_in_schema=False, route_class=_PageRoute)
+router = APIRouter(prefix="/console", include_in_schema=False, route_class=PageRoute)
 Given = Annotated[Console, Depends(CONSOLE)]
 
 
@@ -78,15 +78,15 @@ async def search(
     """Go to what *q* is: a message, a subscription, a consumer's address, or a topic."""
     text = q.strip()
     if not text:
-        return _to("/console")
+        return redirect("/console")
     if "/" not in text:
         if (await ask(request, "GET", f"/subscriptions/{segment(text)}")).succeeded:
-            return _to(f"/console/subscriptions/{quote(text)}")
+            return redirect(f"/console/subscriptions/{quote(text)}")
         if (await ask(request, "GET", f"/messages/{segment(text)}")).succeeded:
-            return _to(f"/console/messages/{quote(text)}")
+            return redirect(f"/console/messages/{quote(text)}")
     if "://" in text or text.startswith("mailbox:"):
-        return _to("/console/subscriptions?" + urlencode({"consumer": text}))
-    return _to("/console/subscriptions?" + urlencode({"topic": text}))
+        return redirect("/console/subscriptions?" + urlencode({"consumer": text}))
+    return redirect("/console/subscriptions?" + urlencode({"topic": text}))
 
 
 @router.get("/tap")
@@ -115,8 +115,8 @@ async def message(id: str, request: Request, console: Given) -> Response:
 @router.post("/subscriptions/{id}/try", dependencies=[Depends(refuse_other_origins)])
 async def try_message(id: str, request: Request, console: Given) -> Response:
     """Whether a subscription would get a message: nothing is sent."""
-    form = await _form(request)
-    payload, topic = _first(form, "payload"), _first(form, "topic")
+    form = await read_form(request)
+    payload, topic = first(form, "payload"), first(form, "topic")
     body = {"payload": payload, "topic": topic or None}
     answer = await ask(request, "POST", f"/subscriptions/{segment(id)}/explain", body=body)
     return await _subscription(
@@ -185,16 +185,16 @@ async def show_row(name: str, id: str, request: Request, console: Given) -> Resp
 @router.post("/{name}", dependencies=[Depends(refuse_other_origins)])
 async def act(name: str, request: Request, console: Given) -> Response:
     """Do something with the rows of a form: at first say what will happen, and ask."""
-    table, form = _table(name), await _form(request)
-    action = table.action(_first(form, "action"))
+    table, form = _table(name), await read_form(request)
+    action = table.action(first(form, "action"))
     if action is None:
         raise HTTPException(404, "There is no such action.")
     if not console.acts:
         raise HTTPException(403, 'This console only shows: the setting `console` is "read".')
     ids = list(dict.fromkeys(form.get("id", [])))
     if not ids:
-        return _to(f"/console/{table.name}")
-    if not _first(form, "confirmed"):
+        return redirect(f"/console/{table.name}")
+    if not first(form, "confirmed"):
         return await console.rendering.page(
             "confirm.html", table=table, action=action, ids=ids, here=table.name
         )
@@ -339,7 +339,12 @@ def _after(request: Request) -> dict[str, str]:
     return {"after": after} if after else {}
 
 
-async def _form(request: Request) -> dict[str, list[str]]:
+async def read_form(request: Request) -> dict[str, list[str]]:
+    """The fields of a form, each with all its values.
+
+    Raises:
+        HTTPException: 400: it cannot be read.
+    """
     try:
         text = (await request.body()).decode()
         return parse_qs(text, max_num_fields=FORM_FIELDS, errors="strict")
@@ -347,9 +352,11 @@ async def _form(request: Request) -> dict[str, list[str]]:
         raise HTTPException(400, "The form cannot be read, or has too many fields.") from None
 
 
-def _first(form: Mapping[str, Sequence[str]], name: str) -> str:
+def first(form: Mapping[str, Sequence[str]], name: str) -> str:
+    """The first value of a field; empty where it has none."""
     return form.get(name, [""])[0]
 
 
-def _to(address: str) -> Response:
+def redirect(address: str) -> Response:
+    """Send the reader to another page."""
     return RedirectResponse(address, 303)

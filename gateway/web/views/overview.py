@@ -72,9 +72,9 @@ class CertificateView(BaseModel, extra="forbid"):
 
 
 class RatesView(BaseModel, extra="forbid"):
-    """Rates of the last hour at this gateway, the oldest first; fewer after a start. All lists are
-    as long. `accepted` counts notifications, `delivered` and `failed` attempts, `refused`
-    requests."""
+    """Rates of the last hour, the oldest first; fewer after a start. All lists are as long. Those
+    of other gateways that use the store are added, as of half a minute ago. `accepted` counts
+    notifications, `delivered` and `failed` attempts, `refused` requests."""
 
     step: float = Field(description="Seconds from one value to the next.")
     ended: datetime | None = Field(description="When the last value was taken.")
@@ -84,9 +84,11 @@ class RatesView(BaseModel, extra="forbid"):
     refused: list[float] = Field(description="A second.")
     p50: list[float | None] = Field(
         description="Seconds within which half of the attempts that delivered were answered; null "
-        "where there were none."
+        "where there were none. Of several gateways the mean, weighted by what each delivered."
     )
-    p99: list[float | None] = Field(description="The same of 99 of 100.")
+    p99: list[float | None] = Field(
+        description="The same of 99 of 100; of several gateways the greatest."
+    )
 
 
 class WaitingNow(BaseModel, extra="forbid"):
@@ -223,8 +225,8 @@ _EXAMPLE: dict[str, JsonValue] = {
 
 
 class OverviewView(BaseModel):
-    """The state of the gateway. What the store says counts for all gateways that use it; `rates`,
-    `failing` and `in_flight` are those of the one that answers."""
+    """The state of the gateway. What the store says, and `rates`, count for all gateways that use
+    it; `failing` and `in_flight` are those of the one that answers."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _EXAMPLE})
 
