@@ -8,8 +8,8 @@ from gateway.reliability.records import IncomingSequence
 from gateway.sequences.delivering import Progress, Turn
 
 KEPT = 10_000
-"""Sequences whose progress is remembered while nothing happens at them; the one unseen the longest
-goes."""
+"""Sequences whose progress is remembered while nothing happens to them; the one that was seen
+longest ago goes first."""
 
 
 class PublishingProgress:
@@ -43,7 +43,7 @@ class PublishingProgress:
         return turn
 
     async def reached(self, number: int) -> None:
-        """Return once *number* is published, or nobody works on that."""
+        """Return once *number* is published, or nothing works on that."""
         if self.delivered >= number or not self.at_work:
             return
         future = asyncio.get_running_loop().create_future()
@@ -57,7 +57,7 @@ class PublishingProgress:
         self._tell(self.delivered)
 
     def rest(self) -> None:
-        """Tell all who wait that nobody works on it any more."""
+        """Tell all waiting tasks that nothing works on it any more."""
         self._tell(None)
 
     def _tell(self, upto: int | None) -> None:
@@ -70,14 +70,14 @@ class PublishingProgress:
 
 
 class ProgressBySequence:
-    """The tails by identifier, as many as are remembered."""
+    """The progress of sequences by identifier, of as many as are remembered."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most
         self._tails: OrderedDict[str, PublishingProgress] = OrderedDict()
 
     def of(self, identifier: str) -> PublishingProgress:
-        """The tail of a sequence, which is one that exists."""
+        """The progress of a sequence that exists."""
         tail = self._tails.pop(identifier, None) or PublishingProgress()
         self._tails[identifier] = tail
         if len(self._tails) > self._most:
@@ -88,7 +88,7 @@ class ProgressBySequence:
         return tail
 
     def known(self, identifier: str) -> PublishingProgress | None:
-        """The tail of a sequence, where it is remembered."""
+        """The progress of a sequence, where it is remembered."""
         return self._tails.get(identifier)
 
     def working(self) -> list["asyncio.Task[None]"]:

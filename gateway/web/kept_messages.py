@@ -1,6 +1,7 @@
 """Messages that are kept whole: the last ones in memory, and in the store those that wait or
 died."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from gateway.observing.recent_messages import RecentMessage, RecentMessages
@@ -22,6 +23,10 @@ class KeptMessages:
     def recent(self, id_: str) -> RecentMessage | None:
         """The message with this id, where it is one of the last."""
         return self._recent.find(id_) if self._recent is not None else None
+
+    def newest(self) -> Sequence[RecentMessage]:
+        """The last messages, the newest first; none where none are kept."""
+        return self._recent.newest() if self._recent is not None else ()
 
     async def for_subscription(self, id_: str, subscription: str) -> Notification | None:
         """The message with this id, as it was for *subscription*; None where it is not kept.

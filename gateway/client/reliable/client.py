@@ -3,6 +3,7 @@ once, in order, though both sides and the net between them fail."""
 
 import asyncio
 import logging
+import random
 import ssl
 import time
 import uuid
@@ -28,7 +29,6 @@ from gateway.client.reliable.endpoint_base import (
     completed,
     dead,
     given_up,
-    jitter,
     new_id,
     patient,
     say,
@@ -163,7 +163,7 @@ class ReliableClient(EndpointBase):
             Party(
                 self.store,
                 new_id,
-                jitter,
+                random.random,
                 address=own,
                 # It takes the sequences that it offered, and no others.
                 policy=replace(rules, sequences=0, sequences_per_peer=0),

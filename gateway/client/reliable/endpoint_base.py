@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import random
 import re
 import threading
 import uuid
@@ -49,11 +48,6 @@ def patient(policy: Policy | None) -> Policy:
 def new_id() -> str:
     """Make a message id or an identifier of a sequence, which nobody can guess."""
     return f"urn:uuid:{uuid.UUID(bytes=_random_bytes(), version=4)}"
-
-
-def jitter() -> float:
-    """Draw a number from 0 to 1; to guess it harms nobody."""
-    return random.random()
 
 
 _drawn: deque[bytes] = deque()

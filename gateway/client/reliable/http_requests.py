@@ -12,7 +12,6 @@ from gateway.client.reliable.endpoint_base import new_id
 from gateway.client.reliable.workers import Workers
 from gateway.reliability.batches import ReceivedMessage
 from gateway.reliability.storage import StorageUnavailable
-from gateway.reliability.values import Outgoing
 from mediation.faults import write_fault
 from mediation.model.messages import NO_HEADERS
 from mediation.model.requests import Context
@@ -126,11 +125,7 @@ class Intake:
             return plain(400, "Only messages of WS-ReliableMessaging are taken here.")
         if answer is None:
             return HttpReply(202)
-        return _answered(answer)
-
-
-def _answered(answer: Outgoing) -> HttpReply:
-    return HttpReply(answer.status, answer.http_headers, answer.envelope)
+        return HttpReply(answer.status, answer.http_headers, answer.envelope)
 
 
 def _refused(octets: bytes, refused: Refused) -> HttpReply:

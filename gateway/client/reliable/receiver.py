@@ -1,6 +1,7 @@
 """The receiving end of applications: an ASGI app, to mount in another or to be served by itself."""
 
 import asyncio
+import random
 import ssl
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, TypeAlias
@@ -8,7 +9,7 @@ from urllib.parse import urlsplit
 
 from gateway.client.reliable.addresses import place_of
 from gateway.client.reliable.deliveries import GivenUp, NamedFunctions, Service, served
-from gateway.client.reliable.endpoint_base import EndpointBase, dead, jitter, new_id, patient, say
+from gateway.client.reliable.endpoint_base import EndpointBase, dead, new_id, patient, say
 from gateway.client.reliable.http_requests import (
     BODY_TIME,
     LATER,
@@ -92,7 +93,7 @@ class Receiver(EndpointBase):
         party = Party(
             self.store,
             new_id,
-            jitter,
+            random.random,
             address=address,
             policy=patient(policy),
             applications=self._applications,

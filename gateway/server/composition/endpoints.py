@@ -142,7 +142,8 @@ class Endpoints:
                     sending.transports.by_scheme,
                     base.peers.policy,
                 ),
-                base=base.peers.base,
+                base=base.peers.base_here,
+                pulls=not settings.on_loopback,
             )
 
     def _overviews(self, base: Foundation, sending: Sending) -> Overviews:

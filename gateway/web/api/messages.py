@@ -6,14 +6,20 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from gateway.observing.masking import Mask
 from gateway.routes import Dependency
 from gateway.subscriptions.message_tracing import MessageTracing, Traced
 from gateway.web.kept_messages import KeptMessages
+from gateway.web.parameters import PAGE, page_of
 from gateway.web.validation import JsonRoute
-from gateway.web.views.message_contents import MessageContent, message_content
+from gateway.web.views.message_contents import (
+    MessageContent,
+    RecentView,
+    message_content,
+    recent_view,
+)
 from gateway.web.views.messages import MessageView, message_view
 
 SHOWN = 16 * 2**10
@@ -36,6 +42,28 @@ Given = Annotated[MessageParts, Depends(PARTS)]
 
 class MessagesView(BaseModel, extra="forbid"):
     messages: list[MessageView]
+
+
+class RecentPage(BaseModel, extra="forbid"):
+    messages: list[RecentView]
+    next: str | None = Field(None, description="Pass it as `after` for the next page.")
+
+
+@router.get("")
+async def list_recent_messages(
+    parts: Given,
+    after: Annotated[
+        str, Query(max_length=2048, description="The id of the last one of a page.")
+    ] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> RecentPage:
+    """The last messages that are kept whole (`console_messages`), the newest first, without what is
+    in them; none where the setting is 0. Behind one that is not kept any more comes nothing."""
+    newest = iter(parts.kept.newest())
+    if after:
+        any(one.notification.id == after for one in newest)  # Goes on behind it.
+    page, following = page_of(map(recent_view, newest), limit, lambda view: view.id)
+    return RecentPage(messages=page, next=following)
 
 
 @router.get("/{id:path}")

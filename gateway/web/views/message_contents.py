@@ -4,6 +4,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from gateway.model.moments import moment_of
 from gateway.observing.masking import HIDDEN, Mask
 from gateway.observing.recent_messages import Arrival, RecentMessage
 from gateway.security.resource_addresses import shown
@@ -36,6 +37,16 @@ class UnderstoodView(BaseModel, extra="forbid"):
     headers: list[str] = Field(description="Header blocks that go on with it.")
     attachments: list[str] = Field(description="Their media types.")
     payload: Part
+
+
+class RecentView(BaseModel, extra="forbid"):
+    """One of the last messages that are kept whole."""
+
+    id: str
+    topic: str | None
+    at: datetime = Field(description="When it was accepted.")
+    by: str | None = Field(description="Who published it.")
+    bytes: int
 
 
 class MessageContent(BaseModel, extra="forbid"):
@@ -77,6 +88,18 @@ class RecipientView(BaseModel):
     sent: Part | None = Field(
         description="What its consumer is sent, with ids in place of keys; null where it gets "
         "nothing."
+    )
+
+
+def recent_view(recent: RecentMessage) -> RecentView:
+    """The view of one of the last messages in a list."""
+    notification = recent.notification
+    return RecentView(
+        id=notification.id,
+        topic=str(notification.topic) if notification.topic else None,
+        at=moment_of(recent.at),
+        by=recent.by or None,
+        bytes=notification.octets,
     )
 
 

@@ -8,7 +8,7 @@ from gateway.model.moments import moment_of
 from gateway.observing.attempts import Fields
 from gateway.observing.taps import PassingMessage
 from gateway.observing.traces import Trace
-from gateway.web.views.documents import Part, part_of
+from gateway.web.views.documents import Part
 
 SHOWN = 16 * 2**10
 """Bytes of a payload that are shown."""
@@ -73,8 +73,14 @@ def tap_message(
         "under_way": max(0, matched - sum(ended.values())),
         "attempts": [_attempt(*each) for each in passing.attempts],
         "more_attempts": passing.more,
-        "payload": part_of(notification.payload, SHOWN).model_dump() if payload else None,
+        "payload": _payload(notification.payload) if payload else None,
     }
+
+
+def _payload(octets: bytes) -> dict[str, object]:
+    """As `part_of` has it."""
+    text = octets[:SHOWN].decode("utf-8", "replace")
+    return {"text": text, "bytes": len(octets), "whole": len(octets) <= SHOWN}
 
 
 def _attempt(subscription: str, fields: Fields) -> dict[str, object]:

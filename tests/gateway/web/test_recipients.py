@@ -79,6 +79,20 @@ async def test_as_it_came_and_was_understood(tmp_path: Path) -> None:
         assert (await content_of(run, "ce-1"))["came"]["path"] == "/events"
 
 
+async def test_the_last_messages_in_pages(tmp_path: Path) -> None:
+    async with running(tmp_path, console_messages=4) as run:
+        for number in range(6):
+            await run.publish(STORM, path="/soap/topic/storms", message_id=f"urn:{number}")
+        page = await get(run, "/messages?limit=3")
+        assert [one["id"] for one in page["messages"]] == ["urn:5", "urn:4", "urn:3"]
+        assert page["messages"][0]["topic"] == "storms" and "level" not in json.dumps(page)
+        rest = await get(run, f"/messages?limit=3&after={page['next']}")
+        assert ([one["id"] for one in rest["messages"]], rest["next"]) == (["urn:2"], None)
+        assert (await get(run, "/messages?after=urn:0"))["messages"] == []
+    async with running(tmp_path / "without") as run:
+        assert await get(run, "/messages") == {"messages": [], "next": None}
+
+
 async def test_fields_are_masked_everywhere(tmp_path: Path) -> None:
     settings = {"console_messages": 10, "console_mask": ["ssn", "x-patient"]}
     async with running(tmp_path, **settings) as run, Consumers() as consumer:

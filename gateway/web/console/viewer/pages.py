@@ -49,11 +49,13 @@ class ViewerPages:
     """What the pages work with.
 
     Attributes:
-        here: The URL of this gateway, which a form without another one means.
+        here: The URL of this gateway, which a form has at first.
+        pulls: Whether it says at first that messages are fetched.
     """
 
     viewers: Viewers
     here: str
+    pulls: bool
 
 
 router = APIRouter(prefix="/console/viewer", include_in_schema=False, route_class=PageRoute)
@@ -68,7 +70,11 @@ async def list_viewers(console: Given, pages: Pages) -> Response:
         "viewers.html",
         viewers=pages.viewers.all,
         versions=[one.value for one in SPOKEN],
-        given={"url": pages.here, "spec": Version.WSN_1_3.value},
+        given={
+            "url": pages.here,
+            "spec": Version.WSN_1_3.value,
+            "way": "pull" if pages.pulls else "push",
+        },
         said="",
         here="viewer",
     )
@@ -171,7 +177,7 @@ def read_wanted(form: Mapping[str, Sequence[str]]) -> Wanted:
     spec = first(form, "spec")
     if spec not in [one.value for one in SPOKEN]:
         raise GatewayError(f"{spec!r} is no specification that a viewer speaks")
-    namespaces = _read_namespaces(first(form, "ns"))
+    namespaces = read_namespaces(first(form, "ns"))
     if xpath:
         _check_xpath(xpath, namespaces)
     return Wanted(
@@ -191,7 +197,12 @@ def _check_xpath(xpath: str, namespaces: Mapping[str, str]) -> None:
         raise GatewayError(f"XPath: {error.text}") from error
 
 
-def _read_namespaces(text: str) -> dict[str, str]:
+def read_namespaces(text: str) -> dict[str, str]:
+    """Read prefixes with their URIs, ``w=urn:w v=urn:v``.
+
+    Raises:
+        GatewayError: They are written otherwise.
+    """
     pairs = [one.partition("=") for one in text.split()]
     if any(not prefix.isidentifier() or not uri for prefix, _, uri in pairs):
         raise GatewayError("prefixes are written w=http://example.org/weather, with blanks between")

@@ -105,7 +105,7 @@ class Viewer:
         self._means = means
         self._kept: deque[KeptMessage] = deque()
         self._octets = 0
-        self._checks = DeliveryChecks(shown(wanted.url))
+        self._checks = DeliveryChecks(shown(wanted.url), "" if wanted.pull else "a listener")
         self._comparison: Comparison | None = None
         self._deadline = asyncio.timeout(means.idle)
         self._task = asyncio.create_task(self._run())

@@ -84,6 +84,30 @@ async def test_messages_are_shown_paused_cleared_and_saved(tmp_path: Path) -> No
         assert len(run.gateway.subscriptions.entries) == 0
 
 
+async def test_a_gateway_that_listens_everywhere_reaches_itself(tmp_path: Path) -> None:
+    """Its own policy lets it send to no address of this machine: messages are fetched."""
+    async with running(tmp_path, host="0.0.0.0") as run:
+        page: Any = html.fromstring((await run.admin("GET", "/console/viewer")).body)
+        [url] = page.xpath("//input[@name='url']/@value")
+        assert url == run.url
+        assert page.xpath("//select[@name='way']/option[@selected]/@value") == ["pull"]
+        path = await begun(run, way="pull")
+        await publish(run, b"<a/>")
+
+        async def shown() -> bool:
+            return "1 received" in await text(run, path)
+
+        await until(shown)
+        refused = await post(run, "", {"url": run.url, **FORM})
+        path = str(refused.headers["location"]).removeprefix("/console/viewer")
+
+        async def ended() -> bool:
+            return "has ended" in await text(run, path)
+
+        await until(ended)
+        assert "The policy of this gateway" in await text(run, path)
+
+
 async def test_every_viewer_ends_with_its_gateway(tmp_path: Path) -> None:
     async with running(tmp_path / "there") as there:
         async with running(tmp_path / "here") as here:
