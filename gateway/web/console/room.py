@@ -15,6 +15,8 @@ from gateway.web.console.page_routes import CONSOLE, Console
 from gateway.web.console.rendering import FOLDER, Rendering
 from gateway.web.console.trial.pages import TRIALS, Trials
 from gateway.web.console.trial.pages import router as trial_router
+from gateway.web.console.viewer.brokers import BROKERS, Brokers
+from gateway.web.console.viewer.brokers import router as broker_router
 from gateway.web.console.viewer.calls import Reach
 from gateway.web.console.viewer.pages import VIEWERS, ViewerPages
 from gateway.web.console.viewer.pages import router as viewer_router
@@ -51,6 +53,7 @@ class ConsoleRoom(Room):
         self._acts, self._base, self._pulls = acts, base, pulls
         self._viewers = Viewers(reach)
         self._trials = Trials(reach, base)
+        self._brokers = Brokers(reach, self._viewers)
 
     def administration_routes(self) -> Routes:
         yield Route("/console/static/{name}", _static_file, include_in_schema=False)
@@ -59,6 +62,8 @@ class ConsoleRoom(Room):
             yield BoundRouter(viewer_router, {**self._given, **given}, Right.OPERATE)
             trials = TRIALS.of(self._trials)
             yield BoundRouter(trial_router, {**self._given, **trials}, Right.OPERATE)
+            brokers = BROKERS.of(self._brokers)
+            yield BoundRouter(broker_router, {**self._given, **brokers}, Right.OPERATE)
         for router in (pages.router, table_pages.router):
             yield BoundRouter(router, self._given, Right.OPERATE, reading=Right.READ)
 
