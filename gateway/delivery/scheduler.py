@@ -60,7 +60,6 @@ class SendScheduler:
         *,
         slots: int = SLOTS,
         probe: float = FIRST_PROBE,
-        max_octets: int = MAX_OCTETS,
         probations: Probations | None = None,
     ) -> None:
         self._attempts = attempts
@@ -68,7 +67,6 @@ class SendScheduler:
         self._loop = asyncio.get_running_loop()
         self._slots = slots
         self._probe = probe
-        self._max_octets = max_octets
         self._turns: deque[OutboxDestination] = deque()
         self._destinations: dict[tuple[str, str, int], OutboxDestination] = {}
         self._in_flight: dict[PendingDelivery, asyncio.Task[None] | Posted] = {}
@@ -186,9 +184,7 @@ class SendScheduler:
 
     def _has_place(self) -> bool:
         return (
-            self._slots > 0
-            and len(self._in_flight) < MAX_IN_FLIGHT
-            and self._octets < self._max_octets
+            self._slots > 0 and len(self._in_flight) < MAX_IN_FLIGHT and self._octets < MAX_OCTETS
         )
 
     def _start(self, pending: PendingDelivery) -> None:
@@ -326,7 +322,7 @@ class SendScheduler:
                 owner.stalled(pending.outbox)
                 for waiting in list(pending.outbox.destination.queue):
                     waiting.owner.stalled(waiting)
-        if self._octets >= self._max_octets:
+        if self._octets >= MAX_OCTETS:
             self._make_place(now)
         if self._in_flight:
             self._stall_timer.start()
@@ -337,7 +333,7 @@ class SendScheduler:
         """Give up the oldest attempts until there is room for new ones."""
         left = self._octets
         for pending, task in self._in_flight.items():
-            if left < self._max_octets or now - pending.started < CUT_AFTER:
+            if left < MAX_OCTETS or now - pending.started < CUT_AFTER:
                 return
             left -= pending.carried_octets
             if pending not in self._cut:

@@ -191,6 +191,7 @@ class AdministrationRoom(Room):
                     asking,
                     delivery.dispatchers.scheduler.taps,
                     delivery.dispatchers.scheduler.traces,
+                    recipients.mask,
                 )
             ),
             **messages.PARTS.of(

@@ -10,10 +10,13 @@ from starlette.routing import Route
 from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
 from gateway.security.principals import Right
-from gateway.web.console import pages
+from gateway.web.console import pages, table_pages
+from gateway.web.console.page_routes import CONSOLE, Console
 from gateway.web.console.rendering import FOLDER, Rendering
 from gateway.web.console.trial.pages import TRIALS, Trials
 from gateway.web.console.trial.pages import router as trial_router
+from gateway.web.console.viewer.brokers import BROKERS, Brokers
+from gateway.web.console.viewer.brokers import router as broker_router
 from gateway.web.console.viewer.calls import Reach
 from gateway.web.console.viewer.pages import VIEWERS, ViewerPages
 from gateway.web.console.viewer.pages import router as viewer_router
@@ -46,10 +49,11 @@ class ConsoleRoom(Room):
     ) -> None:
         acts = mode == "full"
         headers = headers_of_pages(frame_ancestors)
-        self._given = pages.CONSOLE.of(pages.Console(Rendering(acts=acts, headers=headers), acts))
+        self._given = CONSOLE.of(Console(Rendering(acts=acts, headers=headers), acts))
         self._acts, self._base, self._pulls = acts, base, pulls
         self._viewers = Viewers(reach)
         self._trials = Trials(reach, base)
+        self._brokers = Brokers(reach, self._viewers)
 
     def administration_routes(self) -> Routes:
         yield Route("/console/static/{name}", _static_file, include_in_schema=False)
@@ -58,7 +62,10 @@ class ConsoleRoom(Room):
             yield BoundRouter(viewer_router, {**self._given, **given}, Right.OPERATE)
             trials = TRIALS.of(self._trials)
             yield BoundRouter(trial_router, {**self._given, **trials}, Right.OPERATE)
-        yield BoundRouter(pages.router, self._given, Right.OPERATE, reading=Right.READ)
+            brokers = BROKERS.of(self._brokers)
+            yield BoundRouter(broker_router, {**self._given, **brokers}, Right.OPERATE)
+        for router in (pages.router, table_pages.router):
+            yield BoundRouter(router, self._given, Right.OPERATE, reading=Right.READ)
 
     async def linger(self) -> None:
         await self._viewers.stop()

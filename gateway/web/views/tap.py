@@ -53,10 +53,11 @@ class TapLosses(BaseModel, extra="forbid"):
 
 
 def tap_message(
-    passing: PassingMessage, trace: Trace | None, *, payload: bool
+    passing: PassingMessage, trace: Trace | None, *, payload: bytes | None
 ) -> dict[str, object]:
     """A message that passed, of which *trace* is known, as `TapMessage` describes it: a bare
-    dictionary, for to make and write the model took four times as long, of each message."""
+    dictionary, for to make and write the model took four times as long, of each message. *payload*
+    is shown, if any."""
     notification = passing.notification
     ended = trace.ends()[0] if trace is not None else {}
     matched = (trace.matched or 0) if trace is not None else 0
@@ -73,7 +74,7 @@ def tap_message(
         "under_way": max(0, matched - sum(ended.values())),
         "attempts": [_attempt(*each) for each in passing.attempts],
         "more_attempts": passing.more,
-        "payload": _payload(notification.payload) if payload else None,
+        "payload": None if payload is None else _payload(payload),
     }
 
 

@@ -77,6 +77,16 @@ async def test_topics_xpath_and_payloads(tmp_path: Path) -> None:
             assert (seen[1]["matched"], seen[1]["by"] is not None) == (0, True)
 
 
+async def test_masked_fields_are_not_shown(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, console_mask=["ssn"]) as run,
+        watching(run, payload="true") as told,
+    ):
+        await run.publish("<a><ssn>123-45</ssn><b>1</b></a>")
+        _, seen = await anext(told)
+        assert seen["payload"]["text"] == "<a><ssn>***</ssn><b>1</b></a>"
+
+
 async def test_who_reads_slowly_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here there is room for nothing."""
     bounds = {"sample": 1.0, "messages": 0, "octets": 100}
