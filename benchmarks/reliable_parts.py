@@ -23,7 +23,12 @@ from benchmarks.machine import describe, pin
 from benchmarks.reliable import ACTION, BODY, POLICY, stores
 from gateway.client.reliable import Receiver, ReliableClient
 from gateway.reliability.batch_delivery import deliver_some
-from gateway.reliability.batches import AcknowledgementAnswer, ReceivedMessage
+from gateway.reliability.batches import (
+    AcknowledgementAnswer,
+    ReceivedMessage,
+    acknowledge_all,
+    send_all_due,
+)
 from gateway.reliability.connection_answers import (
     ConnectionAnswer,
     acknowledgement_in,
@@ -62,7 +67,7 @@ class Sides:
             self.part("store", self._store)
         keys = self.part("look (client)", partial(self._look, self.source))[1]
         limits = dict.fromkeys(keys, 64)
-        works = self.part("decide", partial(self.source.send_all_due, limits, time.time()))
+        works = self.part("decide", partial(send_all_due, self.source.party, limits, time.time()))
         sent = [one for work in works.values() if isinstance(work, Work) for one in work.outgoing]
         replies: list[Reply | Exception] = []
         for start in range(0, len(sent), TAKEN):
@@ -110,7 +115,7 @@ class Sides:
                 self.source.sent(outgoing, time.time(), delivered=True, answer=envelope)
             else:
                 answers.append(answer)
-        take = partial(self.source.acknowledged_all, largest_of_each(answers), time.time())
+        take = partial(acknowledge_all, self.source.party, largest_of_each(answers), time.time())
         self.part("acknowledge", take)
 
     def close(self) -> None:

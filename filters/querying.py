@@ -26,7 +26,6 @@ def evaluate_query(
     document: bytes,
     query: Expression,
     *,
-    max_visits: int = MAX_VISITS,
     max_result: int = MAX_RESULT,
 ) -> str:
     """Evaluate *query* over *document*, its root element the context node.
@@ -43,7 +42,7 @@ def evaluate_query(
     tree = parse_text(query.text, query.namespaces)
     value, string = compile_value(query.text, query.namespaces)
     root = parse_own(document)
-    if bound(tree, DocumentSize.of(root)) > max_visits:
+    if bound(tree, DocumentSize.of(root)) > MAX_VISITS:
         raise _failed("the query takes too long on this document")
     try:
         result: Any = [root] if query.text.strip() == "/" else value(root)

@@ -10,7 +10,7 @@ They are here, below the rooms that carry requests out: a handler gets the `Inbo
 `Incoming`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -48,6 +48,7 @@ class Inbound:
         packaging: How it came, hence what the peer can read.
         certificate: Of the client, in TLS: DER; None where it showed none.
         proof: Of a right to a topic, where the envelope cannot bring it.
+        headers: The fields of the request; none where the transport has none.
         asked: We asked for it, and nobody waits for an answer: what is refused is kept.
         gone: Returns when the peer has gone, so that nobody waits on its behalf.
     """
@@ -66,6 +67,7 @@ class Inbound:
     packaging: Packaging = Packaging.NONE
     certificate: bytes | None = None
     proof: Proof | None = None
+    headers: Sequence[tuple[bytes, bytes]] = ()
     asked: bool = False
     gone: Callable[[], Awaitable[None]] | None = None
 

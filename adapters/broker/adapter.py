@@ -40,7 +40,6 @@ class BrokerPublishing(Protocol[MessageT]):
     publications: Publications[MessageT]
 
     def publish(self, messages: Sequence[MessageT]) -> Awaitable[None]: ...
-    def give_up(self) -> None: ...
 
 
 class BrokerAdapter(ABC, Generic[MessageT]):
@@ -126,5 +125,5 @@ class BrokerAdapter(ABC, Generic[MessageT]):
     async def close(self) -> None:
         self._open = False
         self._consuming.close()
-        self._publishing.give_up()
+        self._publishing.publications.give_up()
         await asyncio.gather(self._consumer.close(), self._publisher.close())

@@ -261,7 +261,7 @@ class Publications(Generic[OutgoingT]):
         prompt = asyncio.get_running_loop().time() - PROMPT
         by_message = fall.by_message and any(one.sent >= prompt for one in flying)
         if self._in_doubt or not by_message:
-            self.give_up(LOST)
+            self.give_up()
             return False
         self._shrink(len(flying))
         for message in flying:
@@ -287,7 +287,7 @@ class Publications(Generic[OutgoingT]):
             self._recovering.cancel()
             self._recovering = None
 
-    def give_up(self, why: str) -> None:
+    def give_up(self, why: str = LOST) -> None:
         """Tell all publishers to come again."""
         self.recovered()
         for message in (*self.flying, *self.waiting):
@@ -345,7 +345,7 @@ class Publications(Generic[OutgoingT]):
     def _await_connection(self) -> None:
         if self._recovering is None:
             loop = asyncio.get_running_loop()
-            self._recovering = loop.call_later(RECOVERY, self.give_up, LOST)
+            self._recovering = loop.call_later(RECOVERY, self.give_up)
 
     def _words_for(self, message: OutgoingT) -> str:
         return self.known.words_for(message.identity, message.destinations, message.octets)

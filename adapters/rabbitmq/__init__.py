@@ -97,7 +97,7 @@ class RabbitMQAdapter(BrokerAdapter[Message]):
         try:
             return await self._connect()
         except Lost:
-            self._publishing.give_up()
+            self._publishing.publications.give_up()
             raise
 
     async def _declare(self, connection: Connection) -> None:

@@ -118,14 +118,14 @@ class AmqpCopies:
         if self._copying is not None:
             self._copying.cancel()
             await asyncio.wait([self._copying])
-        self._publishing.give_up()
+        self._publishing.publications.give_up()
         await self._connection.close()
 
     async def _connect(self) -> Connection:
         try:
             return await Connection.open(self._parameters)
         except Lost:
-            self._publishing.give_up()
+            self._publishing.publications.give_up()
             raise
 
     async def _declare(self, connection: Connection) -> None:

@@ -134,11 +134,11 @@ class Publishing:
                 if not connection.is_open:
                     raise Reconnect
         except Lost:
-            self.publications.give_up("the connection to the broker was lost")
+            self.publications.give_up()
             raise
         finally:
             if not self.publications.recovering:
-                self.publications.give_up("the connection to the broker was lost")
+                self.publications.give_up()
 
     async def _serve_channel(self, connection: Connection, ready: Callable[[], None]) -> Lost:
         """Publish through a channel; why it ended."""
@@ -155,10 +155,6 @@ class Publishing:
             self._channel = None
             self._tags.clear()
         return channel.closed.result()
-
-    def give_up(self) -> None:
-        """Tell all publishers to come again: there is no other connection."""
-        self.publications.give_up("the connection to the broker was lost")
 
     def publish(self, messages: Sequence[Message]) -> asyncio.Future[None]:
         """Publish *messages*. Returns a future that is done when the broker has confirmed them all,

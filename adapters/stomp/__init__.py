@@ -120,7 +120,7 @@ class StompAdapter(BrokerAdapter[Message]):
         try:
             connection = await self._checked(await Connection.open(self._setup.address))
         except Lost:
-            self._publishing.give_up()
+            self._publishing.publications.give_up()
             raise
         self._java = self._setup.system.java and reads_java(connection.server)
         return connection

@@ -99,11 +99,7 @@ class Publishing:
         finally:
             self._open = False
             if not self.publications.recovering:
-                self.give_up()
-
-    def give_up(self) -> None:
-        """Tell all publishers to come again: there is no other connection."""
-        self.publications.give_up("the connection to the broker was lost")
+                self.publications.give_up()
 
     @property
     def stalled(self) -> bool:

@@ -116,15 +116,7 @@ def _paths(
     return tuple(dict.fromkeys(paths))
 
 
-def parse_topics(
-    text: str,
-    dialect: str,
-    namespaces: Namespaces,
-    *,
-    max_octets: int = MAX_OCTETS,
-    max_alternatives: int = MAX_ALTERNATIVES,
-    max_steps: int = MAX_STEPS,
-) -> tuple[Topic, ...]:
+def parse_topics(text: str, dialect: str, namespaces: Namespaces) -> tuple[Topic, ...]:
     """Read the topic of a notification, which bad senders write as an expression.
 
     ``a|b`` is both topics, a closing ``/.`` or ``//.`` (ONVIF devices) is dropped, and a path is
@@ -135,13 +127,11 @@ def parse_topics(
             names no topic.
     """
     dialect = topic_dialect(dialect)
-    return _topics(_text(text, max_octets), dialect, namespaces, max_alternatives, max_steps)
+    return _topics(_text(text, MAX_OCTETS), dialect, namespaces)
 
 
 @lru_cache(maxsize=1024)
-def _topics(
-    text: str, dialect: str, namespaces: Namespaces, max_alternatives: int, max_steps: int
-) -> tuple[Topic, ...]:
+def _topics(text: str, dialect: str, namespaces: Namespaces) -> tuple[Topic, ...]:
     if dialect == TOPIC_IBM_SIMPLE:
         name = _after_colon(text)
         if name == ">":
@@ -152,8 +142,8 @@ def _topics(
     prefixes = dict(namespaces)
     grammar = _GRAMMARS[TOPIC_CONCRETE]
     topics: dict[Topic, None] = {}
-    for alternative in _alternatives(text, _GRAMMARS[TOPIC_FULL], max_alternatives):
-        path = _path(_CLOSING.sub("", alternative), grammar, prefixes, max_steps)
+    for alternative in _alternatives(text, _GRAMMARS[TOPIC_FULL], MAX_ALTERNATIVES):
+        path = _path(_CLOSING.sub("", alternative), grammar, prefixes, MAX_STEPS)
         topics[Topic(tuple(Step(step.namespace, step.name or "") for step in path.steps))] = None
     return tuple(topics)
 

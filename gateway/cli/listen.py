@@ -1,8 +1,6 @@
 """``dragoman listen``."""
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +14,7 @@ from gateway.cli.entities import (
     Reaching,
     TopicKeyOption,
 )
-from gateway.cli.errors import CommandFailed
+from gateway.cli.listener import Listening, Wanted
 from gateway.cli.options import (
     GATEWAY,
     Form,
@@ -28,34 +26,12 @@ from gateway.cli.options import (
     read_namespaces,
     read_spec,
 )
-from gateway.cli.output import note
-from gateway.cli.printing import Printing, print_all
-from gateway.cli.receiving import (
-    Receiving,
-    end_text,
-    listener,
-    mailbox,
-    on_soap_tcp,
-    say_trouble,
-    until_stopped,
-    whereabouts,
-)
-from gateway.client import AnyClient, shown, speaking, subscribed
+from gateway.cli.printing import Printing
+from gateway.cli.receiving import Receiving, listener, mailbox, on_soap_tcp, until_stopped
+from gateway.client import speaking
 from mediation.model.delivery_modes import DeliveryAssurance
 from mediation.model.versions import Version
 from mediation.specifications import SPECIFICATIONS
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Options of the subscription."""
-
-    version: Version
-    topic: str | None
-    xpath: str | None
-    namespaces: Mapping[str, str]
-    reliable: bool
-    assurance: DeliveryAssurance | None
 
 
 def listen(
@@ -116,6 +92,16 @@ def listen(
             "is stored; exactly-once is --reliable. [at-least-once]",
         ),
     ] = None,
+    check: Annotated[
+        float | None,
+        typer.Option(
+            "--check",
+            min=0.1,
+            metavar="SECONDS",
+            help="Tell whether the gateway answers, accepts the subscription, has messages, and "
+            "reaches us: after SECONDS without one, look whether one can be fetched.",
+        ),
+    ] = None,
     discover: Annotated[
         str | None,
         typer.Option(
@@ -145,6 +131,10 @@ def listen(
 
     From a gateway at soap.tcp://HOST:8081 the notifications come over SOAP.TCP, too.
 
+    With --check 10, what is in the way between the gateway and us, such as a firewall, is found
+    after 10 seconds in which nothing comes: a mailbox is subscribed, too, and once a message is in
+    it that was not sent to us, the address is named that the gateway does not reach.
+
     With --discover topics are found by what they are about; whose they are is said, and each that
     we have the right to is subscribed to. Keys and certificates go with it.
 
@@ -158,6 +148,7 @@ def listen(
       dragoman listen --count 1 --whole
       dragoman listen --topic storms --gateway soap.tcp://127.0.0.1:8081
       dragoman listen --pull --topic storms --gateway https://events.example.org
+      dragoman listen --check 10 --topic storms
       dragoman listen --reliable --topic storms
       dragoman listen --assurance at-most-once --topic readings
       dragoman listen --discover "text~[Ss]torm" --delegation delegation.xml
@@ -166,10 +157,10 @@ def listen(
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
     reliable, assurance = _read_assurance(reliable, assurance, version, pull=pull)
-    wanted = _Wanted(version, topic, xpath, namespaces, reliable, assurance)
+    wanted = Wanted(version, topic, xpath, namespaces, reliable, assurance)
     printing = Printing(whole, output, count)
     if discover is not None:
-        _check_discovering(wanted)
+        _check_discovering(wanted, check)
     if pull:
         _check_pulling(gateway, version, host, port)
     if reliable:
@@ -183,7 +174,8 @@ def listen(
 
         async def run() -> None:
             client = speaking(gateway, version, **connecting(context))
-            await _listen(gateway, client, consumer, wanted, printing)
+            listening = Listening(gateway, connecting(context), wanted, check)
+            await listening.run(client, consumer, printing)
 
         asyncio.run(until_stopped(run()))
         return
@@ -199,7 +191,7 @@ def listen(
     asyncio.run(until_stopped(listen_to_found(finding, consumer, printing)))
 
 
-def _check_discovering(wanted: _Wanted) -> None:
+def _check_discovering(wanted: Wanted, check: float | None) -> None:
     """See that nothing is wanted that a topic that is found would decide.
 
     Raises:
@@ -210,6 +202,7 @@ def _check_discovering(wanted: _Wanted) -> None:
         "--xpath": wanted.xpath,
         "--reliable": wanted.reliable,
         "--assurance": wanted.assurance,
+        "--check": check,
     }
     for option, value in given.items():
         if value:
@@ -262,38 +255,3 @@ def _read_assurance(
         text = f"at-most-once cannot be asked for in {version.value}; it can in wsn-1.3, say"
         raise typer.BadParameter(text, param_hint="--assurance")
     return False, assurance if assurance is DeliveryAssurance.AT_MOST_ONCE else None
-
-
-async def _listen(
-    gateway: str,
-    client_of: AnyClient,
-    receiving: Receiving,
-    wanted: _Wanted,
-    printing: Printing,
-) -> None:
-    async with client_of as client, receiving as consumer:
-        subscription = subscribed(
-            client,
-            consumer.address,
-            topic=wanted.topic,
-            xpath=wanted.xpath,
-            namespaces=wanted.namespaces,
-            troubled=say_trouble,
-            reliable=wanted.reliable,
-            assurance=wanted.assurance,
-        )
-        renewed = ended = None
-        try:
-            async with subscription as renewed:
-                note(whereabouts(consumer, gateway))
-                note(
-                    f"Subscribed to {wanted.topic or 'everything'} at {shown(gateway)}"
-                    f" ({wanted.version.value}); Ctrl-C ends."
-                )
-                ended = await print_all(consumer, printing)
-                renewed.is_over = ended is not None
-        finally:
-            if renewed is not None and ended is None:
-                note(end_text(renewed))
-        if ended is not None:
-            raise CommandFailed(f"the gateway ended the subscription: {ended.reason}")

@@ -1,7 +1,6 @@
 """The output of commands: tables and XML for people, JSON for programs.
 
-What peers wrote is data: characters that a terminal would obey are shown, not sent. XML is imported
-by the functions that show some, so that whatever shows none starts quickly.
+What peers wrote is data: characters that a terminal would obey are shown, not sent.
 """
 
 import json
@@ -11,13 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gateway.cli.errors import ReaderGone
 from gateway.observing.escaping import visible
-
-if TYPE_CHECKING:
-    from lxml import etree
+from gateway.observing.indentation import pretty
 
 MAX_CELL = 72
 LEAST_CELL, LEAST_LAST = 10, 24
@@ -65,21 +62,6 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def pretty(octets: bytes) -> str:
-    """An XML document, indented where white space means nothing; what cannot be read stays as
-    it came."""
-    from lxml import etree
-
-    from filters import Refused, parse_document
-
-    try:
-        root = parse_document(octets)
-    except Refused:
-        return octets.decode("utf-8", "replace")
-    _indent(root)
-    return etree.tostring(root, encoding="unicode")
-
-
 def payload_text(octets: bytes, *, indent: bool | None = None) -> str:
     """A payload as its publisher wrote it; indented for a person at a terminal, if *indent* says
     nothing else."""
@@ -91,22 +73,6 @@ def payload_text(octets: bytes, *, indent: bool | None = None) -> str:
 def envelope_text(octets: bytes) -> str:
     """An envelope as it came, for programs; indented, for a person at a terminal."""
     return pretty(octets) if is_terminal() else octets.decode("utf-8", "replace")
-
-
-def _indent(root: "etree._Element") -> None:
-    from lxml import etree
-
-    for element in root.iter(etree.Element):
-        if len(element) and not _has_text(element):
-            element.text = None
-            for child in element:
-                child.tail = None
-    etree.indent(root)
-
-
-def _has_text(element: "etree._Element") -> bool:
-    parts = [element.text, *(child.tail for child in element)]
-    return any(part and part.strip() for part in parts)
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
@@ -11,18 +11,19 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from filters import parse_clark
-from gateway.cli.output import line, pretty, styled, table
+from gateway.cli.output import line, styled, table
 from gateway.client import Answer, Client, Exchange
 from gateway.client.messaging import fresh_id
+from gateway.client.publication_addresses import publication_address, publication_path
+from gateway.observing.indentation import pretty
 from mediation import names
 from mediation.client import read_made, write_fetching, write_subscribe
-from mediation.cloudevents import notification_of, read_message
 from mediation.detect import read, write_response
 from mediation.grid_events import Event, Port, write_subscribe_lease
-from mediation.matrix import Dialect, Fact, Publication, losses, write_publication
+from mediation.matrix import Dialect, Fact, Publication, losses, read_publication, write_publication
 from mediation.model.expiry import format_seconds
 from mediation.model.messages import EndpointReference, Notification
-from mediation.model.requests import Arrival, Done, Operation, Publish
+from mediation.model.requests import Arrival, Done, Operation
 from mediation.model.versions import Soap, Spec, Wsa
 from mediation.soap.envelopes import http_headers
 from mediation.specifications import SPECIFICATIONS
@@ -127,32 +128,17 @@ async def show_pair(url: str, origin: Dialect, target: Dialect) -> None:
             print_request(titles[exchange.operation], exchange)
 
     async with Sink() as sink, Client(url, watch=exchanged) as client:
-        at = _ADDRESSES.get(origin.name, _Address())
+        at = publication_address(origin)
         publication = write_publication(origin, _event(at.action), f"{url}{at.path}")
-        topic = str(_read(origin, publication).topic or TOPIC)
+        topic = str(read_publication(origin, publication, parse_clark(TOPIC)).topic or TOPIC)
         receive = await _subscribe(client, url, target, sink, topic)
-        await client.post("Publish", _path(origin, publication, at.path), *publication[:2])
+        await client.post("Publish", publication_path(origin, publication, TOPIC), *publication[:2])
         message = await receive()
         line()
         styled(f"The subscriber receives, in {target.title}:")
         print_message(message.url, message.headers, message.body)
     line()
     _print_losses(origin, target, publication, url)
-
-
-@dataclass(frozen=True, slots=True)
-class _Address:
-    """Where publishers of a dialect send an event, with which action."""
-
-    path: str = "/soap"
-    action: str = "http://example.org/weather/Warning"
-
-
-_ADDRESSES: Mapping[str, _Address] = {
-    "ws-messenger": _Address("/axis2/services/EventingService", names.WSE_NOTIFICATION),
-    "wsn-1.0": _Address("/axis2/services/NotificationService"),
-}
-"""Dialects of clients with addresses of their own."""
 
 
 def _event(action: str) -> Notification:
@@ -165,11 +151,6 @@ def _event(action: str) -> Notification:
         action=action,
         producer=EndpointReference(_PUBLISHER, Wsa.V2005_08),
     )
-
-
-def _path(origin: Dialect, publication: Publication, at: str) -> str:
-    path = at if origin.in_soap else "/events"
-    return path if publication.names_topic else f"{path}/topic/{TOPIC}"
 
 
 async def _subscribe(
@@ -255,7 +236,7 @@ async def _subscribe_box(
 
 
 def _print_losses(origin: Dialect, target: Dialect, publication: Publication, url: str) -> None:
-    event = _read(origin, publication)
+    event = read_publication(origin, publication, parse_clark(TOPIC))
     told = losses(event, target.shape(), f"{url}/soap", tells=target.tells)
     rows = [
         (
@@ -275,20 +256,6 @@ def _print_losses(origin: Dialect, target: Dialect, publication: Publication, ur
 
 
 _INSTEAD = {Fact.ID: "an id of the delivery's own"}
-
-
-def _read(origin: Dialect, publication: Publication) -> Notification:
-    """The event as the gateway reads it."""
-    now = datetime.now(UTC)
-    topic = None if publication.names_topic else parse_clark(TOPIC)
-    if not origin.in_soap:
-        headers = [(name.lower().encode(), value.encode()) for name, value in publication.headers]
-        (event,) = read_message(headers, publication.octets)
-        return notification_of(event, publisher="", time=now, topic=topic)
-    request = read(publication.octets, Arrival("", now, fresh_id(), url_topic=topic)).request
-    assert isinstance(request, Publish)
-    (notification,) = request.notifications
-    return notification
 
 
 def _end() -> str:

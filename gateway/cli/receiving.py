@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import signal
-import socket
 from collections.abc import Coroutine
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -18,7 +17,7 @@ from gateway.client import (
     base_url,
     shown,
 )
-from gateway.client.calling import SCHEMES, SOAP_TCP
+from gateway.client.calling import SCHEMES, SOAP_TCP, address_towards
 from gateway.client.soap_tcp import SoapTcpConsumer
 
 Receiving: TypeAlias = Consumer | SoapTcpConsumer | PulledMailbox
@@ -47,8 +46,8 @@ def listener(
 
         make = SequenceConsumer
     if host in ("0.0.0.0", "::"):
-        return make(host, port, shown=_own_address(gateway))
-    return make(host or _own_address(gateway), port)
+        return make(host, port, shown=address_towards(gateway))
+    return make(host or address_towards(gateway), port)
 
 
 def say_trouble(error: GatewayError) -> None:
@@ -59,20 +58,6 @@ def say_trouble(error: GatewayError) -> None:
 def on_soap_tcp(gateway: str) -> bool:
     """Whether the URL of *gateway* is one of SOAP.TCP."""
     return urlsplit(base_url(gateway, SCHEMES)).scheme in SOAP_TCP
-
-
-def _own_address(gateway: str) -> str:
-    """Our address as the host of *gateway* sees it; nothing is sent to find out."""
-    parts = urlsplit(base_url(gateway, SCHEMES))
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            parts.hostname, parts.port or 80, type=socket.SOCK_DGRAM
-        )[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.connect(address)
-            return str(probe.getsockname()[0])
-    except OSError:  # Subscribing will say what is wrong with it.
-        return "127.0.0.1"
 
 
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:

@@ -258,6 +258,41 @@ def renew(
     change_each(context, gateway, output, ids, lambda one, id_: one.renew(id_, expires), "renewed")
 
 
+def send_again(
+    context: typer.Context,
+    id_: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")],
+    message: Annotated[
+        str, typer.Argument(metavar="MESSAGE", help="As `dragoman attempts` shows it.")
+    ],
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Make one delivery once more, as it was, and say how that ended.
+
+    It has the same message id, is one attempt, and has no consequence for the subscription: what
+    waits still waits. The message must wait for it, have died, or be one of the last that the
+    gateway keeps (the setting console_messages).
+
+    \b
+    Example:
+      dragoman subscriptions send-again 5b1f0c9a3e77 urn:uuid:11111111-2222-3333-4444-555555555555
+    """
+
+    async def run() -> Record:
+        async with Administration(gateway, **connecting(context)) as administration:
+            return await administration.send_again(id_, message)
+
+    attempt = asyncio.run(run())
+    if output is Form.JSON:
+        json_line(attempt)
+        return
+    status = f" ({attempt['status']})" if attempt["status"] else ""
+    line(f"{attempt['verdict']}{status} in {attempt['seconds']:.3f} s")
+    for text in (attempt["error"], attempt["answer"]):
+        if text:
+            line(text)
+
+
 def delete(
     *,
     context: typer.Context,
@@ -317,4 +352,5 @@ add(subscriptions, show)
 add(subscriptions, pause)
 add(subscriptions, resume)
 add(subscriptions, renew)
+add(subscriptions, send_again, "send-again")
 add(subscriptions, delete)

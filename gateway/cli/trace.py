@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, connecting
-from gateway.cli.output import facts, json_line, line, moment, table
+from gateway.cli.output import document_lines, facts, json_line, line, moment, note, table
 from gateway.client import Administration, Record
 
 
@@ -19,6 +19,15 @@ def trace(
             metavar="ID", help="Of the message, as its publisher or as its consumer knows it."
         ),
     ],
+    content: Annotated[
+        bool, typer.Option("--content", help="Show what is in it, too, where it is kept.")
+    ] = False,
+    recipients: Annotated[
+        bool,
+        typer.Option(
+            "--recipients", help="Show what each subscription makes of it, where it is kept."
+        ),
+    ] = False,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
@@ -27,17 +36,23 @@ def trace(
     That is when it was accepted and of whom, how many subscriptions it matched, and for whom it was
     delivered, waits or died.
     A gateway remembers the last 10,000 messages until it stops; of others it knows what waits or
-    died.
+    died. What is in a message is kept while it waits, where it died, and of as many of the last as
+    the setting console_messages says.
 
     \b
     Examples:
       dragoman trace urn:uuid:11111111-2222-3333-4444-555555555555
+      dragoman trace urn:example:order-17 --content --recipients
       dragoman trace urn:example:order-17 --output json | jq '.messages[].dead'
     """
 
     async def run() -> list[Record]:
         async with Administration(gateway, **connecting(context)) as administration:
-            return await administration.trace(id_)
+            found = await administration.trace(id_, content=content)
+            for record in found if recipients else ():
+                asked = administration.recipients(record["id"])
+                record["recipients"] = [one async for one in asked]
+            return found
 
     found = asyncio.run(run())
     if output is Form.JSON:
@@ -47,6 +62,43 @@ def trace(
         if number:
             line()
         _show(record)
+        if content:
+            _show_content(record)
+        for one in record.get("recipients") or ():
+            _show_recipient(one)
+
+
+def _show_content(record: Record) -> None:
+    kept = record.get("content")
+    if kept is None:
+        note("What is in it is not kept.")
+        return
+    came = kept["came"]
+    if came is not None:
+        line()
+        for name, value in came["headers"]:
+            line(f"{name}: {value}")
+        _print_document("as it came", came["body"])
+    _print_document("payload", kept["understood"]["payload"])
+
+
+_GETS = {True: "gets it", False: "does not get it", None: "may get it"}
+
+
+def _show_recipient(one: Record) -> None:
+    line()
+    line(f"{one['subscription']} ({one['spec']}, {one['consumer']}) {_GETS[one['gets']]}")
+    line(f"    {one['why']}")
+    for detail in one["details"]:
+        line(f"      {detail}")
+    if one["sent"] is not None:
+        _print_document("sent", one["sent"])
+
+
+def _print_document(name: str, part: Record) -> None:
+    line()
+    for text in document_lines(name, part):
+        line(text)
 
 
 def _show(record: Record) -> None:

@@ -28,6 +28,8 @@ AT_A_TIME = 10_000
 SHOWN = 16 * 2**10
 WHOLE = 2**31 - 1
 """Bytes of a payload and of an envelope that are shown, and that are shown of it whole."""
+RECIPIENTS = 50
+"""Subscriptions that one request asks about of a message."""
 STEP = 5000
 """Dead letters that one request changes, about."""
 Progress: TypeAlias = Callable[[int], None]
@@ -186,6 +188,10 @@ class Administration(Speaker):
         path = f"subscriptions/{_checked(id_, 'subscription')}/attempts"
         return list(_listed(await self._ask("GET", path, of=id_), "attempts", self._url))
 
+    async def send_again(self, id_: str, message: str) -> Record:
+        """Make one delivery once more, in one attempt, and say how that ended."""
+        return await self._change_subscription(id_, "send-again", {"message": message})
+
     async def delete_subscription(self, id_: str) -> None:
         """End a subscription; its subscriber is told, where it asked for that."""
         await self._call("DELETE", f"subscriptions/{_checked(id_, 'subscription')}", of=id_)
@@ -270,10 +276,21 @@ class Administration(Speaker):
         """One topic, and whose it is."""
         return await self._ask("GET", f"topics/{_checked(id_, 'topic')}", of=id_)
 
-    async def trace(self, message: str) -> list[Record]:
-        """What became of a message, by an id of it."""
-        answer = await self._ask("GET", f"messages/{quote(message, safe='')}", of=message)
+    async def trace(self, message: str, *, content: bool = False) -> list[Record]:
+        """What became of a message, by an id of it; with *content* what is in it, too, where it is
+        kept."""
+        query = "?content=true" if content else ""
+        answer = await self._ask("GET", f"messages/{quote(message, safe='')}{query}", of=message)
         return list(_listed(answer, "messages", self._url))
+
+    async def recipients(self, message: str, matched: bool | None = None) -> AsyncIterator[Record]:
+        """What each subscription makes of a message that is kept, in the order of their ids: all,
+        those that get it, or those that do not."""
+        query: Record = {"message": message}
+        if matched is not None:
+            query["matched"] = "true" if matched else "false"
+        async for record in self._pages("recipients", "recipients", query, RECIPIENTS):
+            yield record
 
     async def tap(self, **wanted: Any) -> AsyncGenerator[tuple[str, Record], None]:
         """What passes, as it passes: pairs of ``message`` or ``lost``, and what it says.
@@ -375,11 +392,12 @@ class Administration(Speaker):
                 request["after"] = answer["next"]
         return Changed(reasons.total(), dict(sorted(reasons.items())))
 
-    async def _pages(self, path: str, name: str, query: Record) -> AsyncIterator[Record]:
+    async def _pages(
+        self, path: str, name: str, query: Record, limit: int | None = None
+    ) -> AsyncIterator[Record]:
+        query = {**query, "limit": limit or self._page}
         while True:
-            page = await self._ask(
-                "GET", f"{path}?{urlencode({**query, 'limit': self._page}, doseq=True)}"
-            )
+            page = await self._ask("GET", f"{path}?{urlencode(query, doseq=True)}")
             for record in _listed(page, name, self._url):
                 yield record
             if not page.get("next") or page["next"] == query.get("after"):

@@ -1,5 +1,6 @@
 """HTTP requests to a gateway, and errors in words for whatever goes wrong."""
 
+import socket
 import ssl
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -86,6 +87,21 @@ def _url(text: str, schemes: Collection[str]) -> str:
 
 def _no_url(text: str) -> GatewayError:
     return GatewayError(f"{text!r} is not the URL of a gateway, such as http://127.0.0.1:8080")
+
+
+def address_towards(url: str) -> str:
+    """Our address as the host of *url* sees it; nothing is sent to find out, but a name is looked
+    up, which may take its time."""
+    parts = urlsplit(base_url(url.partition("?")[0], SCHEMES))
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            parts.hostname, parts.port or 80, type=socket.SOCK_DGRAM
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(address)
+            return str(probe.getsockname()[0])
+    except OSError:  # Subscribing will say what is wrong with it.
+        return "127.0.0.1"
 
 
 def proxy_url(text: str) -> str:
@@ -235,6 +251,7 @@ class Speaker:
         timeout: Seconds for one exchange.
         tls: For a gateway with TLS; what the system trusts, when None.
         proxy: The HTTP proxy that requests go through; None: none.
+        caller: Sends the requests, instead of one with *timeout*, *tls* and *proxy*.
 
     Raises:
         GatewayError: *url* or *proxy* is none.
@@ -251,11 +268,12 @@ class Speaker:
         timeout: float = TIMEOUT,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        caller: Caller | None = None,
     ) -> None:
         self._address = endpoint_url(url, schemes, self._path)
         """Of the endpoint."""
         self._url = base_url(url.partition("?")[0], schemes)
-        self._caller = Caller(timeout=timeout, tls=tls, proxy=proxy)
+        self._caller = caller or Caller(timeout=timeout, tls=tls, proxy=proxy)
 
     async def __aenter__(self) -> Self:
         await self._caller.__aenter__()

@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Self
+from typing import Self, TypeAlias
 
 from aiohttp import web
 
-from filters import Refused
+from filters import Reason, Refused
 from gateway.client.errors import GatewayError
 from gateway.model.hosts import host_and_port
 from mediation.client import Ended, Received, read_events, read_received
@@ -51,6 +51,25 @@ class ReceivedMessage:
         return cls(notifications, ended, octets, headers, datetime.now(UTC))
 
 
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+Read: TypeAlias = Callable[[Headers, bytes], Awaitable[tuple[Received, ...] | Ended]]
+"""Reads the headers and the body of a message; raises `Refused` where it is none."""
+
+
+def read_message(headers: Headers, octets: bytes) -> tuple[Received, ...] | Ended:
+    """Read a message, in SOAP or CloudEvents; names of *headers* are in lower case.
+
+    Raises:
+        Refused: It is none.
+    """
+    return read_events(headers, octets) if is_event(headers) else read_received(octets)
+
+
+async def read_here(headers: Headers, octets: bytes) -> tuple[Received, ...] | Ended:
+    """`read_message`, at once."""
+    return read_message(headers, octets)
+
+
 class Consumer:
     """Receives notifications and SubscriptionEnd, and hands them out in their order.
 
@@ -64,6 +83,7 @@ class Consumer:
         shown: The host in its address, where senders reach it under another one.
         waiting: Messages that may wait to be read.
         max_octets: The longest message.
+        read: Reads messages where that must not be done on the event loop.
     """
 
     def __init__(
@@ -74,11 +94,13 @@ class Consumer:
         shown: str | None = None,
         waiting: int = WAITING,
         max_octets: int = MAX_OCTETS,
+        read: Read = read_here,
     ) -> None:
         self._host = host
         self._port = port
         self._shown = shown or host
         self._max_octets = max_octets
+        self._read = read
         self._queue: asyncio.Queue[ReceivedMessage] = asyncio.Queue(waiting)
         self._path = f"/{secrets.token_urlsafe(12)}"
         self._busy = 0
@@ -146,21 +168,20 @@ class Consumer:
         except TimeoutError:
             return web.Response(status=408, text="The message came too slowly.\n")
         try:
-            return self._take(request, octets)
+            return await self._take(request, octets)
         except Refused as refused:
+            if refused.reason is Reason.UNAVAILABLE:  # It could not be read in time.
+                return later()
             return web.Response(status=400, text=f"{refused.text}\n")
 
-    def _take(self, request: web.Request, octets: bytes) -> web.Response:
+    async def _take(self, request: web.Request, octets: bytes) -> web.Response:
         """Take a message, and answer it.
 
         Raises:
             Refused: It is none.
         """
         headers = [(name.lower(), value) for name, value in request.raw_headers]
-        if is_event(headers):
-            received: tuple[Received, ...] | Ended = read_events(headers, octets)
-        else:
-            received = read_received(octets)
+        received = await self._read(headers, octets)
         named = tuple((name, value) for name, value in request.headers.items())
         try:
             self._queue.put_nowait(ReceivedMessage.of(received, octets, named))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from gateway.client.calling import Answer, Speaker, shown, stranger
+from gateway.client.calling import Answer, Caller, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
 from gateway.client.grid_events import GridClient
 from gateway.client.messaging import (
@@ -165,11 +165,17 @@ AnyClient: TypeAlias = Client | EventClient | GridClient
 
 
 def speaking(
-    url: str, version: Version, *, tls: ssl.SSLContext | None = None, proxy: str | None = None
+    url: str,
+    version: Version,
+    *,
+    tls: ssl.SSLContext | None = None,
+    proxy: str | None = None,
+    caller: Caller | None = None,
 ) -> AnyClient:
-    """The client that speaks *version* to the gateway, or to the endpoint, at *url*."""
+    """The client that speaks *version* to the gateway, or to the endpoint, at *url*; *caller* sends
+    its requests, instead of one with *tls* and *proxy*."""
     if SPECIFICATIONS[version].calls:
-        return GridClient(url, tls=tls, proxy=proxy)
+        return GridClient(url, tls=tls, proxy=proxy, caller=caller)
     if SPECIFICATIONS[version].bodies is not None:
-        return EventClient(url, tls=tls, proxy=proxy)
-    return Client(url, version, tls=tls, proxy=proxy)
+        return EventClient(url, tls=tls, proxy=proxy, caller=caller)
+    return Client(url, version, tls=tls, proxy=proxy, caller=caller)

@@ -1,7 +1,8 @@
 """The management of subscriptions in SOAP: what a gateway offers where its JSON administration is
 on a listener of its own. A stranger sees and ends what it subscribed itself."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 
 from filters import Refused
 from gateway.client.administration import Record
@@ -18,6 +19,9 @@ from mediation.client import (
 )
 from mediation.soap.envelopes import http_headers
 
+PAGE = 1000
+"""Subscriptions of one answer."""
+
 
 class Management(Speaker):
     """Lists and ends subscriptions by ListSubscriptions and DeleteSubscriptions."""
@@ -28,13 +32,24 @@ class Management(Speaker):
         Raises:
             GatewayError: here as in the other methods.
         """
-        wanted = {name: value for name, value in selected.items() if value is not None}
         after: str | None = ""
         while after is not None:
-            page = await self._ask(*write_list_subscriptions(wanted, after=after))
-            for one in page.subscriptions:
-                yield _record(one)
-            after = page.next if page.next != after else None
+            records, following = await self.page(after, selected=selected)
+            for record in records:
+                yield record
+            after = following if following != after else None
+
+    async def page(
+        self,
+        after: str = "",
+        *,
+        most: int = PAGE,
+        selected: Mapping[str, str | None] = MappingProxyType({}),
+    ) -> tuple[list[Record], str | None]:
+        """At most so many subscriptions, and what to go on behind; None at the end."""
+        wanted = {name: value for name, value in selected.items() if value is not None}
+        page = await self._ask(*write_list_subscriptions(wanted, after=after, most=most))
+        return [_record(one) for one in page.subscriptions], page.next
 
     async def subscription(self, id_: str) -> Record:
         """One subscription."""

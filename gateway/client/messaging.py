@@ -11,10 +11,12 @@ from urllib.parse import urlsplit
 
 from filters import Refused, Topic, parse_clark
 from gateway.client.calling import (
+    HTTP,
     SCHEMES,
     SOAP_TCP,
     TIMEOUT,
     Answer,
+    Caller,
     Speaker,
     shown,
     stranger,
@@ -111,6 +113,7 @@ class Client(Speaker):
         watch: Told of each exchange.
         tls: For a gateway with TLS; what the system trusts, when None.
         proxy: The HTTP proxy that requests go through, ``http://[user:password@]host:port``.
+        caller: Sends the requests over HTTP, instead of one with *timeout*, *tls* and *proxy*.
 
     Raises:
         GatewayError: *url* or *proxy* is none, or *version* has no such client.
@@ -125,8 +128,10 @@ class Client(Speaker):
         watch: Callable[[Exchange], None] | None = None,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        caller: Caller | None = None,
     ) -> None:
-        super().__init__(url, schemes=SCHEMES, timeout=timeout, tls=tls, proxy=proxy)
+        schemes = SCHEMES if caller is None else HTTP
+        super().__init__(url, schemes=schemes, timeout=timeout, tls=tls, proxy=proxy, caller=caller)
         if proxy is not None and urlsplit(self._url).scheme in SOAP_TCP:
             raise GatewayError("SOAP.TCP goes through no HTTP proxy: leave out one of the two")
         self._spec: Spec = spec_of(version)

@@ -9,10 +9,9 @@ from typing import Any, Self
 
 from filters import Refused
 from gateway.client.calling import Answer, Caller, base_url, shown, stranger
-from gateway.client.consumer import ReceivedMessage
+from gateway.client.consumer import Read, ReceivedMessage, read_here
 from gateway.client.errors import GatewayError
 from gateway.client.renewal import PARTING_TIME
-from mediation.client import read_received
 
 WAIT = 20.0
 """Seconds that the gateway lets a request wait for a message."""
@@ -39,6 +38,9 @@ class PulledMailbox:
         mended: Told when it can again.
         tls: For a gateway at ``https``; what the system trusts, when None.
         proxy: The HTTP proxy that requests go through; None: none.
+        at_a_time: Messages of one answer.
+        read: As `Consumer` takes it.
+        caller: Sends the requests, instead of one with *tls* and *proxy*.
     """
 
     def __init__(
@@ -51,13 +53,18 @@ class PulledMailbox:
         mended: Callable[[], None] = lambda: None,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        at_a_time: int = AT_A_TIME,
+        read: Read = read_here,
+        caller: Caller | None = None,
     ) -> None:
         self._url = base_url(url)
         self._wait = wait
         self._lease = lease
         self._troubled = troubled
         self._mended = mended
-        self._caller = Caller(timeout=wait + ANSWERED, tls=tls, proxy=proxy)
+        self._at_a_time = at_a_time
+        self._read = read
+        self._caller = caller or Caller(timeout=wait + ANSWERED, tls=tls, proxy=proxy)
         self._key = ""
         self._dealt_with: set[int] = set()
         """Ids of what was handed out, and may come again: its lease ended first."""
@@ -89,15 +96,24 @@ class PulledMailbox:
             GatewayError: The mailbox is gone.
         """
         while True:
-            asked: dict[str, object] = {"max": AT_A_TIME, "wait": self._wait, "lease": self._lease}
+            asked: dict[str, object] = {
+                "max": self._at_a_time, "wait": self._wait, "lease": self._lease,
+            }  # fmt: skip
             batch = await self._ask_again("receive", asked)
             messages = batch.get("messages") or ()
             for message in messages:
                 if message["id"] not in self._dealt_with:
-                    yield _message(message["envelope"].encode())
+                    yield await self._message(message["envelope"].encode())
                 self._dealt_with.add(message["id"])
             if messages and await self._ask_again("acknowledge", {"lease": batch["lease"]}):
                 self._dealt_with.clear()
+
+    async def _message(self, octets: bytes) -> ReceivedMessage:
+        try:
+            received = await self._read((), octets)
+        except Refused:  # It is no notification; whoever wants whole envelopes has it.
+            received = ()
+        return ReceivedMessage.of(received, octets)
 
     async def _ask_again(self, operation: str, body: dict[str, object]) -> dict[str, Any]:
         """Ask until there is an answer; nothing where the lease has ended.
@@ -146,11 +162,3 @@ def _refused(url: str, answer: Answer, record: dict[str, Any]) -> GatewayError:
     if not isinstance(detail, str) or detail == "Not Found":  # FastAPI's, of an unknown path
         return stranger(url, answer)
     return GatewayError(f"{shown(url)} refused: {detail}", status=answer.status)
-
-
-def _message(octets: bytes) -> ReceivedMessage:
-    try:
-        received = read_received(octets)
-    except Refused:  # It is no notification; whoever wants whole envelopes has it.
-        received = ()
-    return ReceivedMessage.of(received, octets)

@@ -70,7 +70,7 @@ class SequenceConsumer(Consumer):
         self._endpoint.due(time.time())  # Something may have had no place in the queue.
         return message
 
-    def _take(self, request: web.Request, octets: bytes) -> web.Response:
+    async def _take(self, request: web.Request, octets: bytes) -> web.Response:
         if self._queue.full():
             return later()
         try:
@@ -81,7 +81,7 @@ class SequenceConsumer(Consumer):
         with self._store.transaction() as tx:
             (self._ended.clear if tx.incoming.count() else self._ended.set)()
         if reply.unreliable is not None:
-            return super()._take(request, octets)
+            return await super()._take(request, octets)
         answer = reply.answer
         if answer is None:
             return web.Response(status=202)

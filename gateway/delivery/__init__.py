@@ -1,4 +1,4 @@
-"""Delivery: one ordered, bounded outbox a subscription; what waits lies in the store."""
+"""Delivery: one ordered, bounded outbox a subscription; the backlog lies in the store."""
 
 from gateway.delivery.attempt import Attempts
 from gateway.delivery.conservation import Conservation
@@ -16,8 +16,8 @@ from gateway.delivery.partition_share import (
 )
 from gateway.delivery.retry_schedule import BlackList, Schedule
 from gateway.delivery.scheduler import SendScheduler
-from gateway.delivery.sequence_attempt import SequenceSending, handshake, is_one_way
 from gateway.delivery.sequences.acknowledgement_addresses import AcknowledgementAddresses
+from gateway.delivery.sequences.protocol import SequenceProtocol, handshake, is_one_way
 from gateway.delivery.work_sharing import KnownSubscriptions, ReplicaStatus, WorkSharing
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
     "ReplicaStatus",
     "Schedule",
     "SendScheduler",
-    "SequenceSending",
+    "SequenceProtocol",
     "WorkSharing",
     "author",
     "everything",

@@ -40,8 +40,8 @@ class Attempts:
         producer: The gateway's own address, for events without a producer reference.
         parsing: Where consumers' answers are parsed.
         origins: Says which event a message is.
-        probations: What is known of hosts that have not agreed.
-        sequences: Sends what goes in sequences.
+        probations: The hosts that have not agreed.
+        sequences: Sends deliveries in sequences.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Attempts:
         self._reading: set[asyncio.Task[None]] = set()
         """Answers to what was posted that have a body."""
         self.attachments_dropped = 0
-        """Left out of what was delivered, for want of a packaging that the consumer reads."""
+        """Left out of deliveries, for want of a packaging that the consumer reads."""
 
     def may_follow(self, outbox: Outbox) -> bool:
         """True if an attempt of *outbox* would go the way of those that are in flight, behind

@@ -30,10 +30,10 @@ from gateway.delivery.states import State
 from gateway.delivery.verdicts import Outcome
 from gateway.model.deaths import Death, DeathReason
 from gateway.store import HeldRow, burials
-from gateway.store import held as rows
+from gateway.store import waiting_deliveries as rows
 from gateway.store.burials import Overflow
-from gateway.store.held import Backlog
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.store.waiting_deliveries import Backlog
 from mediation.eventing.management import event_octets
 from mediation.model.messages import Notification
 from mediation.rendering import delivery_id
@@ -147,7 +147,7 @@ class BacklogStorage:
         self._settlement.submit(partial(rows.hold, work=work), partial(self._held, deliveries))
 
     def _submit(self, operation: Callable[[Connection], T], then: Callable[[T], None]) -> None:
-        """Ask the store for something that comes after what is on its way there."""
+        """Ask the store for something, after all that is on its way there."""
         self.flush()
         self._settlement.submit(operation, then)
 
@@ -198,8 +198,8 @@ class BacklogStorage:
         self._submit(operation, held)
 
     def bound(self, outbox: Outbox, *, by_age: bool = False) -> None:
-        """Bury what is beyond the limits of a backlog, the oldest first, unless somebody else
-        sees to overflows; *by_age*, what is too old as well."""
+        """Bury the deliveries beyond the limits of a backlog, the oldest first, unless somebody
+        else sees to overflows; *by_age*, those that are too old as well."""
         number, octets = self._over(outbox)
         unbroken = bool(outbox.entry.delivery.reliable)
         by_age = by_age and not unbroken  # Its next attempt finds that it is too old.
@@ -261,11 +261,11 @@ class BacklogStorage:
         )
 
     def _have_buried(self, chosen: Mapping[Outbox, bool], freed: list[tuple[int, int]]) -> None:
-        # Who had no turn because others took all of it is not done with what is too old.
+        # A backlog that had no turn, because others took all of it, may still be too old.
         spent = sum(number for number, _ in freed) >= BURIED
         for (outbox, by_age), (number, octets) in zip(chosen.items(), freed, strict=True):
             outbox.end_burial(number, octets)
-            if self._owner_bytes is not None:  # What is a dead letter now is forgotten next.
+            if self._owner_bytes is not None:  # Dead letters are forgotten next.
                 self._owner_bytes.freed(outbox.entry.subscription.owner, octets)
             outbox.entry.state.dropped += number
             if not outbox.entry.ended:
@@ -434,7 +434,7 @@ class BacklogStorage:
         self._submit(operation, forgotten)
 
     def abandon(self) -> None:
-        """Give back what is taken while outboxes are loaded: nothing is, any more."""
+        """Give back the memory that was taken for loading: no outbox is loaded any more."""
         for outbox in self._reading:
             outbox.cancel_load()
         self._reading.clear()

@@ -67,7 +67,7 @@ class Consequences:
         entry = deliveries[0].outbox.entry
         resolved: list[Message] = []
         rows: list[PendingDelivery] = []
-        ahead = deliveries[0].outbox.ahead
+        numbers = deliveries[0].outbox.unsaved_numbers
         if entry.delivery.bookmarks:
             self._acknowledge(entry, max(one.position for one in deliveries), resolved)
         for pending in deliveries:
@@ -78,13 +78,13 @@ class Consequences:
                 rows.append(pending)
             elif entry.delivery.bookmarks:
                 resolved.append(pending.message)
-            elif ahead is not None:
+            elif numbers is not None:
                 self._settlement.delivered(pending.message, entry)
                 resolved.append(pending.message)
             else:
                 self._settlement.resolved(pending.message, entry, "delivered")
-        if ahead is not None:  # What comes again before that is committed is in the sequence.
-            self._settlement.note(ahead, resolved, hurry=hurry)
+        if numbers is not None:  # A repetition before the commit is recognised by the sequence.
+            self._settlement.note(numbers, resolved, hurry=hurry)
         for pending in rows:
             self._backlog.delivered(pending)
             self._settlement.traces.delivered(pending.message.notification, entry.id)
@@ -195,10 +195,10 @@ class Consequences:
     def _retry(self, deliveries: Sequence[PendingDelivery], times: Iterable[float]) -> None:
         """Put *deliveries* off, each until its one of *times*."""
         outbox = deliveries[0].outbox
-        ahead = self._loop.time() - time.time()
+        numbers = self._loop.time() - time.time()
         failed = []
         for pending, at in zip(deliveries, times, strict=True):
-            if outbox.postpone(pending, at, at + ahead):
+            if outbox.postpone(pending, at, at + numbers):
                 self._backlog.postpone(pending)
             else:
                 failed.append(pending)

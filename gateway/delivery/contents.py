@@ -71,7 +71,7 @@ class Contents:
         if pending.heartbeat or pending.prepared is not None:
             return True
         octets = sum([len(one.message.notification.payload) for one in batch or (pending,)])
-        # On a lane that keeps the order nothing may be overtaken by what is made meanwhile.
+        # On a lane, nothing that is made meanwhile may overtake.
         if octets <= SMALL or pending.outbox.lane is not None:
             return True
         seen = pending.message.minimal if recipient.minimal else pending.message
@@ -185,7 +185,7 @@ class Contents:
 
 
 def room_in(entry: Entry) -> int:
-    """The octets that the events of a batch for *entry* may have."""
+    """The bytes that the events of a batch for *entry* may have."""
     return room_for_events(entry.delivery, AROUND_EVENTS + len(entry.recipient.headers))
 
 

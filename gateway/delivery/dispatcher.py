@@ -18,7 +18,7 @@ stalls, fails, stands behind another held one or exceeds the window is *held*: a
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import structlog
@@ -26,7 +26,6 @@ import structlog
 from adapters import Delivery
 from gateway.delivery.backlog import MOST, MOST_OCTETS, BacklogStorage, take_up
 from gateway.delivery.consequences import Consequences
-from gateway.delivery.conservation import Conservation, add_up
 from gateway.delivery.contents import room_in
 from gateway.delivery.destinations.destination import AGAIN
 from gateway.delivery.destinations.failures import Trouble
@@ -43,9 +42,9 @@ from gateway.delivery.states import State
 from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.model.deaths import DeathReason
 from gateway.security.keys import message_urn
-from gateway.store import Store, totals
-from gateway.store.held import Backlog
+from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.store.waiting_deliveries import Backlog
 from mediation.eventing.management import event_octets
 
 HURRY = 0.05
@@ -73,7 +72,12 @@ class Dispatcher:
         most, most_octets: What may wait for one subscription.
         retry: Seconds after which a transaction that failed is tried again.
         share: The dispatcher's part of the work.
-        owner_bytes: Bounds what waits for all subscriptions of an owner.
+        owner_bytes: Bounds the backlogs of all subscriptions of an owner.
+
+    Attributes:
+        settlement: Messages that are not settled, and the counts.
+        backlog: Deliveries that wait in the store.
+        outboxes: The outboxes in memory.
     """
 
     def __init__(
@@ -101,7 +105,7 @@ class Dispatcher:
         self._share = share
         self.settlement = Settlement(store, retry=retry, share=share, traces=scheduler.traces)
         self.scheduler = scheduler
-        self._backlog = BacklogStorage(
+        self.backlog = BacklogStorage(
             self.settlement,
             age=self._schedule.age,
             completed=self._conclude,
@@ -114,12 +118,12 @@ class Dispatcher:
             owner_bytes=owner_bytes,
         )
         self._consequences = Consequences(
-            self.settlement, self._backlog, self._schedule, give_up=give_up
+            self.settlement, self.backlog, self._schedule, give_up=give_up
         )
         self._half = max(1, prefetch // 2)
         self._window = window
         self._messages = MessagesInMemory(self._loop, lambda: self.patience, self.stalled)
-        self._outboxes = Outboxes(self._make_outbox, self._forgotten)
+        self.outboxes = Outboxes(self._make_outbox, self._forgotten)
         self._stopped = False
         self._abandoned = False
         self._position = 0
@@ -132,7 +136,7 @@ class Dispatcher:
         for entry in entries:
             backlog = backlogs.get(entry.id)
             if backlog is not None:
-                outbox = self._outboxes[entry]
+                outbox = self.outboxes[entry]
                 outbox.destination.ease_in(now)
                 self._resume(outbox, backlog, now + max(0.0, backlog.due - wall))
 
@@ -142,10 +146,6 @@ class Dispatcher:
             now = time.time()
             outbox.entry.state.trouble = Trouble(backlog.attempts, now, now, FORMER)
         self._ready(outbox)
-
-    async def wait_for_capacity(self) -> None:
-        """Wait while more than `CROWD` deliveries are in memory (back-pressure on the adapter)."""
-        await self.settlement.wait_for_capacity()
 
     def accept(
         self, delivery: Delivery, entries: Iterable[Entry], unfiltered: Iterable[Entry] = ()
@@ -177,12 +177,12 @@ class Dispatcher:
                 once = once or Message(delivery.notification, None, now)
                 self._try_once(once, entry, position, wall)
                 continue
-            outbox = self._outboxes[entry]
+            outbox = self.outboxes[entry]
             message.unsettled += 1
             self.settlement.matched()
             if entry.state.rests_until > now:
                 reason = DeathReason.BLACK_LISTED
-                self._backlog.bury_unsent(message, entry, position, wall, reason)
+                self.backlog.bury_unsent(message, entry, position, wall, reason)
                 continue
             if outbox.batched:
                 outbox.gather(now)
@@ -198,15 +198,15 @@ class Dispatcher:
                 continue
             message.unsettled += 1
             self.settlement.matched()
-            self._backlog.bury_unsent(message, entry, position, wall, DeathReason.FILTER_BUDGET)
+            self.backlog.bury_unsent(message, entry, position, wall, DeathReason.FILTER_BUDGET)
         if deliveries:
             self._messages[message] = deliveries
             self._messages.timer.start()
         if waiting:
             for outbox in waiting:
                 if outbox.live or not outbox.stored:
-                    self._backlog.hold_outbox(outbox)
-            self._backlog.hold_message(message, waiting, position, wall)
+                    self.backlog.hold_outbox(outbox)
+            self.backlog.hold_message(message, waiting, position, wall)
         self.settlement.traces.matched(message, message.unsettled - 1)
         self.settlement.release(message)
 
@@ -224,7 +224,7 @@ class Dispatcher:
     def _try_once(self, message: Message, entry: Entry, position: int, wall: float) -> None:
         """Take on a message for an *entry* that wants each at most once: it is tried soon, and is
         never stored, so that one for which there is no room now is given up."""
-        now, outbox = self._loop.time(), self._outboxes[entry]
+        now, outbox = self._loop.time(), self.outboxes[entry]
         message.unsettled += 1
         self.settlement.matched()
         if outbox.batched:
@@ -232,7 +232,7 @@ class Dispatcher:
         if entry.state.rests_until > now or self._must_wait(outbox):
             self.settlement.resolved(message, entry, "cancelled")
             if outbox.idle:
-                self._outboxes.rest(outbox)
+                self.outboxes.rest(outbox)
         else:
             self._begin(PendingDelivery(message, outbox, position, wall), now)
 
@@ -282,10 +282,6 @@ class Dispatcher:
     def _forgotten(self, outbox: Outbox) -> None:
         self.scheduler.release(outbox.destination)
 
-    def outbox(self, entry: Entry) -> Outbox | None:
-        """The outbox of *entry*, if anything is under way."""
-        return self._outboxes.busy(entry)
-
     # Its turn.
 
     def _ready(self, outbox: Outbox, *, first: bool = False) -> None:
@@ -334,7 +330,7 @@ class Dispatcher:
         if not outbox.entry.delivery.reliable:  # It may have its number: its attempt finds out.
             self._expire(outbox)
         if outbox.must_load:
-            self._backlog.load(outbox)
+            self.backlog.load(outbox)
             return None
         pending = outbox.take_next(now, time.time())
         if pending is None:
@@ -429,14 +425,14 @@ class Dispatcher:
             self._consequences.failed(left, outcome)
         self._after(outbox)
 
-    # What comes next.
+    # After an attempt.
 
     def _after(self, outbox: Outbox, first: bool = False) -> None:
         """Go on with *outbox*, of which something has changed; *first*: it had its turn already."""
-        if self._outboxes.get(outbox.entry) is not outbox:
+        if self.outboxes.get(outbox.entry) is not outbox:
             pass  # It was forgotten.
         elif outbox.idle:
-            self._outboxes.rest(outbox)
+            self.outboxes.rest(outbox)
         elif first or not (outbox.ready or self._goes_on(outbox)):
             self._ready(outbox, first=first)
         if first:
@@ -459,7 +455,7 @@ class Dispatcher:
         self._give_up(outbox.entry, "More waits for the consumer than is kept.")
 
     def stalled(self, outbox: Outbox) -> None:
-        """Move what is in memory to the store. What belongs to a subscription that has ended is
+        """Move deliveries in memory to the store. Those of a subscription that has ended are
         dropped: nothing waits for it."""
         if self._abandoned:
             return
@@ -467,34 +463,34 @@ class Dispatcher:
             for pending in outbox.drop_in_flight():
                 self.settlement.resolved(pending.message, outbox.entry, "cancelled")
         elif not outbox.entry.delivery.at_most_once:
-            self._backlog.spill(outbox)
+            self.backlog.spill(outbox)
         elif self._stopped:
             self._drop_waiting(outbox)
 
     def _drop_waiting(self, outbox: Outbox) -> None:
-        """Give up what waits in memory for a subscription that wants each event at most once."""
+        """Give up the deliveries of a subscription that wants each event at most once."""
         for pending in outbox.drop_waiting():
             self.settlement.resolved(pending.message, outbox.entry, "cancelled")
 
     # What happens to a subscription.
 
     def quiet(self, entry: Entry) -> None:
-        """Move what is in memory for *entry*, which was paused or halted, to the store."""
-        if (outbox := self._outboxes.get(entry)) is not None:
+        """Move deliveries to *entry*, which was paused or halted, from memory to the store."""
+        if (outbox := self.outboxes.get(entry)) is not None:
             self._drop_heartbeat(outbox)
             if entry.delivery.at_most_once:
                 self._drop_waiting(outbox)
             else:
-                self._backlog.spill(outbox)
+                self.backlog.spill(outbox)
 
     def resume(self, entry: Entry) -> None:
         """Send to *entry* again."""
-        if (outbox := self._outboxes.get(entry)) is not None:
+        if (outbox := self.outboxes.get(entry)) is not None:
             self._ready(outbox)
 
     def hasten(self, entry: Entry) -> None:
-        """Send to *entry* now what waits for its next attempt."""
-        outbox = self._outboxes.busy(entry)
+        """Make the next attempt at *entry* now."""
+        outbox = self.outboxes.busy(entry)
         if outbox is not None:
             outbox.hasten(self._loop.time())
             self._ready(outbox)
@@ -509,7 +505,7 @@ class Dispatcher:
         """
         if entry.silent or self._stopped:
             return 0.0
-        now, outbox = self._loop.time(), self._outboxes[entry]
+        now, outbox = self._loop.time(), self.outboxes[entry]
         if not outbox.idle:
             outbox.hurry()
             self._ready(outbox)
@@ -519,7 +515,7 @@ class Dispatcher:
             outbox.want_heartbeat()
             self.scheduler.offer(outbox)
             return 0.0
-        self._outboxes.rest(outbox)
+        self.outboxes.rest(outbox)
         return max(wait, AGAIN)
 
     def _drop_heartbeat(self, outbox: Outbox) -> None:
@@ -531,77 +527,50 @@ class Dispatcher:
         """Take on rows that someone else added to the store for *entry*."""
         if entry.ended:
             return  # The rows went with the subscription.
-        outbox = self._outboxes[entry]
-        self._backlog.hold_outbox(outbox)
+        outbox = self.outboxes[entry]
+        self.backlog.hold_outbox(outbox)
         outbox.add_rows(count, octets, self._loop.time())
         self._ready(outbox)
 
     def end(self, entry: Entry, *, expired: bool = False) -> None:
         """Start nothing more for *entry*, which has ended and left the store."""
-        outbox = self._outboxes.get(entry)
+        outbox = self.outboxes.get(entry)
         if outbox is None:
             return
         total = "expired" if expired else "cancelled"
         for pending in outbox.end():
             self.settlement.resolved(pending.message, entry, total)
-        self._backlog.end(outbox, expired=expired)
+        self.backlog.end(outbox, expired=expired)
         self._after(outbox)
 
     def clear_old(self) -> None:
         """Bury what has waited for too long."""
-        for outbox in list(self._outboxes.values()):
+        for outbox in list(self.outboxes.values()):
             if outbox.held:
-                self._backlog.bound(outbox, by_age=True)
-
-    async def counted(self) -> None:
-        """Have the store know the counts of this moment, if it can in one."""
-        await self.settlement.counted()
-
-    def bound(self, outbox: Outbox) -> None:
-        """Bury what waits of *outbox* beyond what it, or its owner, may have."""
-        self._backlog.bound(outbox)
-
-    def outboxes(self, entry: Entry) -> list[Outbox]:
-        """The outboxes that there are for *entry*: one or none."""
-        found = self._outboxes.get(entry)
-        return [] if found is None else [found]
-
-    def all_outboxes(self) -> Collection[Outbox]:
-        """The outboxes that there are."""
-        return self._outboxes.values()
-
-    @property
-    def open_breakers(self) -> int:
-        """Subscriptions whose own breaker is open: their consumers answer with failures."""
-        return self._outboxes.open_breakers
-
-    async def conservation(self) -> Conservation:
-        """The conservation law, now."""
-        durable, held, letters = await self._store.submit(totals.overall)
-        return add_up([self.settlement], durable, held, letters, self.scheduler.in_flight)
+                self.backlog.bound(outbox, by_age=True)
 
     async def stop(self, seconds: float) -> None:
         """Start nothing more, give what is under way *seconds*, keep the rest in the store."""
         self._stopped = True
-        for outbox in list(self._outboxes.values()):
+        for outbox in list(self.outboxes.values()):
             self.stalled(outbox)
-        self._backlog.flush()
+        self.backlog.flush()
         await self.scheduler.stop(seconds, self)
-        for outbox in list(self._outboxes.values()):
+        for outbox in list(self.outboxes.values()):
             if outbox.entry.delivery.at_most_once:
                 for pending in outbox.drop_in_flight():
                     self.settlement.resolved(pending.message, outbox.entry, "cancelled")
-        self._backlog.flush()
+        self.backlog.flush()
         if not await self.settlement.drained():
             _log.error("delivery.not-settled-at-the-end", why="the store takes nothing")
-            self.abandon()  # What is not settled comes again.
+            self.abandon()  # Unsettled messages come again.
 
     def abandon(self) -> None:
         """Another gateway may have the partition: send, store and settle nothing more."""
         self._stopped = self._abandoned = True
         self.settlement.abandon()
-        self._backlog.abandon()
+        self.backlog.abandon()
         self._messages.clear()
-        for outbox in list(self._outboxes.values()):
+        for outbox in list(self.outboxes.values()):
             outbox.abandon()
-            self._outboxes.forget(outbox)
+            self.outboxes.forget(outbox)

@@ -76,12 +76,12 @@ class Dispatchers:
         self._of[partition] = dispatcher
 
     def remove(self, partition: int) -> Dispatcher | None:
-        """Leave what comes of *partition* from now on to the messaging system."""
+        """Leave further messages of *partition* to the messaging system."""
         return self._of.pop(partition, None)
 
     async def wait_for_capacity(self) -> None:
         for dispatcher in list(self._of.values()):
-            await dispatcher.wait_for_capacity()
+            await dispatcher.settlement.wait_for_capacity()
 
     def accept(
         self, delivery: Delivery, entries: Iterable[Entry], unfiltered: Iterable[Entry] = ()
@@ -141,21 +141,22 @@ class Dispatchers:
 
     def outboxes(self, entry: Entry) -> list[Outbox]:
         """The outboxes of *entry*, one for each partition."""
-        return [one for dispatcher in self._of.values() for one in dispatcher.outboxes(entry)]
+        found = (dispatcher.outboxes.get(entry) for dispatcher in self._of.values())
+        return [outbox for outbox in found if outbox is not None]
 
     def shrink(self, entries: Iterable[Entry], octets: int) -> None:
-        """Bury so many bytes of what waits for *entries*, the largest backlogs first: their owner
-        keeps too much."""
+        """Bury so many bytes of the backlogs of *entries*, the largest first: their owner keeps too
+        much."""
         backlogs = [
             (outbox.octets, dispatcher, outbox)
             for entry in entries
             for dispatcher in self._of.values()
-            for outbox in dispatcher.outboxes(entry)
+            if (outbox := dispatcher.outboxes.get(entry)) is not None
         ]
         for size, dispatcher, outbox in sorted(backlogs, key=lambda one: one[0], reverse=True):
             if octets <= 0:
                 break
-            dispatcher.bound(outbox)
+            dispatcher.backlog.bound(outbox)
             octets -= size
 
     def status(self, entry: Entry) -> DeliveryStatus:
@@ -168,19 +169,19 @@ class Dispatchers:
 
     def all_outboxes(self) -> list[Outbox]:
         """The outboxes that there are, of all partitions."""
-        return [one for dispatcher in self._of.values() for one in dispatcher.all_outboxes()]
+        return [one for dispatcher in self._of.values() for one in dispatcher.outboxes.values()]
 
     @property
     def open_breakers(self) -> int:
-        """As `Dispatcher.open_breakers`."""
-        return sum(dispatcher.open_breakers for dispatcher in self._of.values())
+        """Subscriptions whose own breaker is open: their consumers answer with failures."""
+        return sum(dispatcher.outboxes.open_breakers for dispatcher in self._of.values())
 
     async def counted(self) -> None:
-        """As `Dispatcher.counted`."""
-        await asyncio.gather(*(dispatcher.counted() for dispatcher in self._of.values()))
+        """Have the store know the counts of this moment, if it can in one."""
+        await asyncio.gather(*(dispatcher.settlement.counted() for dispatcher in self._of.values()))
 
     async def conservation(self) -> Conservation:
-        """The conservation law over the store and what is in this gateway's memory."""
+        """The conservation law over the store and this gateway's memory."""
         durable, held, letters = await self._store.submit(totals.overall)
         settlements = [dispatcher.settlement for dispatcher in self._of.values()]
         return add_up(settlements, durable, held, letters, self.scheduler.in_flight)

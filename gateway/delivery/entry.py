@@ -89,7 +89,7 @@ class Entry:
 
     @property
     def holds(self) -> bool:
-        """What comes now waits in the store: it is paused, and wants that."""
+        """True if new deliveries wait in the store: it is paused, and wants that."""
         policy = self.subscription.policy
         if self.halted or self.ended or self.delivery.at_most_once:
             return False

@@ -86,7 +86,7 @@ class Heartbeats:
 
     def _sweep(self) -> None:
         """Let go of the subscriptions that have ended. To do so when as many have come as were left
-        costs each of them a constant, and half of what is kept has not ended."""
+        costs each of them a constant, and half of those that are kept have not ended."""
         self._next = [one for one in self._next if not one[2].ended]
         heapq.heapify(self._next)
         self._kept, self._swept = len(self._next), self._loop.time()

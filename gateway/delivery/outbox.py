@@ -36,7 +36,7 @@ WINDOW = 32
 UNORDERED_WIDTH = 8
 LANE_WIDTH = 8
 SOON = 1.0
-"""Seconds within which what waits in the store can be sent."""
+"""Seconds within which the backlog can be sent."""
 PACE_WEIGHT = 0.2
 """Of the last attempt in the moving average of an outbox's pace."""
 
@@ -78,9 +78,9 @@ class Outbox(Timed):
     """
 
     __slots__ = (
-        "ahead", "batched", "beats", "breaker", "destination", "entry", "gathers_until", "held",
+        "batched", "beats", "breaker", "destination", "entry", "gathers_until", "held",
         "holding", "in_flight", "lane", "live", "loaded", "loading", "octets", "one_by_one",
-        "owner", "pace", "queued", "smooth", "until", "width",
+        "owner", "pace", "queued", "smooth", "unsaved_numbers", "until", "width",
     )  # fmt: skip
 
     def __init__(
@@ -115,18 +115,18 @@ class Outbox(Timed):
         self.held = 0
         self.holding = 0
         self.octets = 0
-        """Of what is held."""
+        """Bytes of the held deliveries."""
         self.until = 0.0
         """Before this time of the event loop's clock nothing of the store is sent."""
         self.gathers_until: float | None = None
         """Before this time of the loop's clock a batch waits for more; None: no batch waits."""
         self.breaker = Breaker(probe)
-        self.ahead: UnsavedNumbers | None = None
-        """What is in memory of its sequence, where it has one."""
+        self.unsaved_numbers: UnsavedNumbers | None = None
+        """Numbers of its sequence in memory, where it has one."""
         self.lane: Lane | None = None
         """On which the last of what is in flight was posted, where it keeps the order."""
         self.loading = False
-        """The beginning of what it has in the store is being read, or cut off."""
+        """The first of its rows are being read, or cut off."""
         self.queued = False
         """The outbox stands in the queue of its destination."""
         self.beats = False
@@ -136,7 +136,7 @@ class Outbox(Timed):
         self.pace = 0.0
         """Seconds that an attempt takes, on a moving average."""
 
-    # What it has.
+    # Its state.
 
     @property
     def stored(self) -> bool:
@@ -200,7 +200,7 @@ class Outbox(Timed):
             and not self.loaded and not self.one_by_one
         )  # fmt: skip
 
-    # What comes.
+    # New deliveries.
 
     def append(self, pending: PendingDelivery) -> None:
         """Keep a new delivery in memory, behind the others."""
@@ -353,7 +353,7 @@ class Outbox(Timed):
     # An attempt.
 
     def take_next(self, now: float, wall: float) -> PendingDelivery | None:
-        """Take the delivery that is sent next: a row before what is in memory alone."""
+        """Take the delivery that is sent next: a row before a delivery in memory alone."""
         if self.loaded:
             pending = self.loaded.popleft()
             self.breaker.probing(now)
@@ -370,7 +370,7 @@ class Outbox(Timed):
         return [one for one in waiting if one.message.expires_at > wall]
 
     def take_live(self) -> PendingDelivery:
-        """Take the first of what is in memory alone."""
+        """Take the first delivery in memory alone."""
         return self.live.popleft()
 
     def put_back(self, pending: PendingDelivery) -> None:
@@ -518,8 +518,8 @@ class Outbox(Timed):
     # The end of its subscription, or of its partition.
 
     def end(self) -> list[PendingDelivery]:
-        """Drop what waits for the subscription, which has ended and left the store with its rows.
-        Returns what was in memory alone; attempts under way go on."""
+        """Drop the deliveries to the subscription, which has ended; its rows have left the store.
+        Returns those in memory alone; attempts under way go on."""
         dropped = self.drop_waiting()
         for pending in self.in_flight:
             if pending.state is State.HELD:
@@ -530,7 +530,7 @@ class Outbox(Timed):
         return dropped
 
     def drop_waiting(self) -> list[PendingDelivery]:
-        """Drop what waits in memory alone. Returns it."""
+        """Drop the deliveries that wait in memory alone. Returns them."""
         dropped = list(self.live)
         self.live.clear()
         for pending in dropped:

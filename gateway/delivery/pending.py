@@ -46,7 +46,7 @@ class Message:
         """The ends of deliveries that never were in the store, by the name of the total."""
         self.renderings: dict[Shape, Rendering] = {}
         self.preparing: dict[tuple[Shape, bool], asyncio.Task[None]] = {}
-        """What is made of it off the event loop just now."""
+        """Renderings that are made off the event loop just now."""
         self.origin = ""
         """Which event it is, for other gateways; empty until something is sent."""
         self.minimal: Message | None = None
@@ -92,7 +92,7 @@ class Pending(Generic[OutboxType]):
     heartbeat: str = ""
     """The message id of a heartbeat. It is nobody's delivery: its state is DONE from the start."""
     size: int = 0
-    """The octets of it in a batch."""
+    """Its bytes in a batch."""
     number: int = 0
     """The one that its event was given (`DeliveryState.next_number`); 0: none yet."""
 

@@ -116,8 +116,8 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The subscription is black-listed for so many *seconds*: nothing is sent, and what comes is a
-    dead letter."""
+    """The subscription is black-listed for so many *seconds*: nothing is sent, and every message
+    is a dead letter."""
 
     seconds: float
 

@@ -11,7 +11,9 @@ from gateway.delivery.outbox import WINDOW
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.retry_schedule import BlackList, Schedule
 from gateway.delivery.scheduler import SendScheduler
+from gateway.delivery.send_again import SendAgain
 from gateway.delivery.sequence_attempt import SequenceSending
+from gateway.delivery.sequences.protocol import SequenceProtocol
 from gateway.delivery.work_sharing import WorkSharing
 from gateway.egress import ConsumerOptions, TransportByScheme
 from gateway.egress.host_list import HostList
@@ -60,19 +62,19 @@ class DeliveryRoom(Room):
             limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
             by_address=settings.egress_proxy is None,
         )
-        self.in_sequence = SequenceSending(
-            store,
+        self.sequence_protocol = SequenceProtocol(
             transport,
             parsing,
             calls_back=lambda target: options.of(target).calls_back,
         )
+        self.sequence_sending = SequenceSending(store, self.sequence_protocol)
         attempts = Attempts(
             transport,
             producer=producer,
             parsing=parsing,
             origins=self.origins,
             probations=self.probations,
-            sequences=self.in_sequence,
+            sequences=self.sequence_sending,
         )
         scheduler = SendScheduler(
             attempts,
@@ -81,6 +83,7 @@ class DeliveryRoom(Room):
             probations=self.probations,
         )
         self.dispatchers = Dispatchers(store, scheduler, sharing.elsewhere)
+        self.send_again = SendAgain(attempts, self.dispatchers)
 
     def metrics(self) -> Iterable[Sample]:
         return self.dispatchers.metrics(self._entries())

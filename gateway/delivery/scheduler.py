@@ -51,7 +51,7 @@ class SendScheduler:
 
     Args:
         attempts: Makes the attempts.
-        probations: What is known of hosts that have not agreed; all have, where it is None.
+        probations: The hosts that have not agreed; None: all have.
     """
 
     def __init__(
@@ -60,7 +60,6 @@ class SendScheduler:
         *,
         slots: int = SLOTS,
         probe: float = FIRST_PROBE,
-        max_octets: int = MAX_OCTETS,
         probations: Probations | None = None,
     ) -> None:
         self._attempts = attempts
@@ -68,12 +67,11 @@ class SendScheduler:
         self._loop = asyncio.get_running_loop()
         self._slots = slots
         self._probe = probe
-        self._max_octets = max_octets
         self._turns: deque[OutboxDestination] = deque()
         self._destinations: dict[tuple[str, str, int], OutboxDestination] = {}
         self._in_flight: dict[PendingDelivery, asyncio.Task[None] | Posted] = {}
         self._stopping: asyncio.Event | None = None
-        """While a stop waits for what was posted: set when an attempt has ended."""
+        """Set when an attempt has ended, while a stop waits for attempts."""
         self._octets = 0
         self._cut: set[PendingDelivery] = set()
         self._stall_timer = StallTimer(self._tick)
@@ -87,7 +85,7 @@ class SendScheduler:
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         """Numbers of attempts that ended so."""
         self.seconds = {verdict: Histogram(SECONDS) for verdict in Verdict}
-        """What they took."""
+        """The seconds that they took, by verdict."""
         self.answer_time = 0.0
         """Seconds that successful attempts take, on a moving average."""
 
@@ -100,7 +98,7 @@ class SendScheduler:
 
     @property
     def attachments_dropped(self) -> int:
-        """Attachments left out of what was delivered, for want of a packaging that the consumer
+        """Attachments left out of deliveries, for want of a packaging that the consumer
         reads."""
         return self._attempts.attachments_dropped
 
@@ -186,9 +184,7 @@ class SendScheduler:
 
     def _has_place(self) -> bool:
         return (
-            self._slots > 0
-            and len(self._in_flight) < MAX_IN_FLIGHT
-            and self._octets < self._max_octets
+            self._slots > 0 and len(self._in_flight) < MAX_IN_FLIGHT and self._octets < MAX_OCTETS
         )
 
     def _start(self, pending: PendingDelivery) -> None:
@@ -326,7 +322,7 @@ class SendScheduler:
                 owner.stalled(pending.outbox)
                 for waiting in list(pending.outbox.destination.queue):
                     waiting.owner.stalled(waiting)
-        if self._octets >= self._max_octets:
+        if self._octets >= MAX_OCTETS:
             self._make_place(now)
         if self._in_flight:
             self._stall_timer.start()
@@ -337,7 +333,7 @@ class SendScheduler:
         """Give up the oldest attempts until there is room for new ones."""
         left = self._octets
         for pending, task in self._in_flight.items():
-            if left < self._max_octets or now - pending.started < CUT_AFTER:
+            if left < MAX_OCTETS or now - pending.started < CUT_AFTER:
                 return
             left -= pending.carried_octets
             if pending not in self._cut:

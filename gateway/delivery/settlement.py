@@ -26,7 +26,15 @@ from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.pending import Message
 from gateway.delivery.sequences.unsaved_numbers import UnsavedNumbers
 from gateway.observing.traces import MessageTraces
-from gateway.store import Operation, Store, StoreUnavailable, Totals, held, run_apart, totals
+from gateway.store import (
+    Operation,
+    Store,
+    StoreUnavailable,
+    Totals,
+    run_apart,
+    totals,
+    waiting_deliveries,
+)
 from gateway.store.replicas import Fenced
 from gateway.store.totals import ENDED
 
@@ -52,7 +60,7 @@ _log = structlog.get_logger("dragoman.delivery")
 
 
 class Settlement:
-    """Settles messages, removes delivered rows, and keeps the counts of what is in memory."""
+    """Settles messages, removes delivered rows, and keeps the counts in memory."""
 
     def __init__(
         self,
@@ -174,12 +182,12 @@ class Settlement:
         self._removing.append((entry.id, position))
         self._next()
 
-    def note(self, ahead: UnsavedNumbers, messages: Iterable[Message], *, hurry: bool) -> None:
+    def note(self, numbers: UnsavedNumbers, messages: Iterable[Message], *, hurry: bool) -> None:
         """Have what a consumer acknowledged in its sequence noted, with the next counts, or at once
         where others wait for it (*hurry*) or it is much. Then *messages* are released."""
         if self._abandoned:
             return
-        self._noting.setdefault(ahead, []).extend(messages)
+        self._noting.setdefault(numbers, []).extend(messages)
         self._noted += 1
         if hurry or self._noted >= NOTED:
             self._note_now = True
@@ -272,7 +280,7 @@ class Settlement:
         """Go on after a transaction: one of the four ends that it can have.
 
         The partition may be lost: nothing more is committed. The store may be unavailable: the same
-        operations are tried again, and what came later waits, so that the store sees everything in
+        operations are tried again, and later ones wait, so that the store sees everything in
         the order in which it happened. One operation may spoil the others of its transaction: then
         each runs by itself, again in order, so that one bad row does not stop deliveries for ever.
         Else each operation hears its result.
@@ -305,11 +313,11 @@ class Settlement:
         self._next()
 
     def _collect(self) -> None:
-        """Queue what was acknowledged, and as one operation what was counted and removed."""
+        """Queue the acknowledgements, and, as one operation, counts and removed rows."""
         noting, self._noting, self._noted, self._note_now = self._noting, {}, 0, False
-        for ahead, messages in noting.items():
+        for numbers, messages in noting.items():
             released = partial(self._release_all, messages)
-            self._queue.append((ahead.noting(time.time()), released, ahead.lock))
+            self._queue.append((numbers.saving(time.time()), released, numbers.lock))
         if not self._changes and not self._removing:
             return
         changes, self._changes = self._changes, {}
@@ -319,7 +327,7 @@ class Settlement:
         def operation(connection: Connection) -> None:
             totals.add(connection, changes)
             if removed:
-                held.delivered(connection, removed)
+                waiting_deliveries.delivered(connection, removed)
 
         def committed(_: None) -> None:
             for name in COUNTS:
@@ -329,7 +337,7 @@ class Settlement:
         self._queue.append((operation, committed, ""))
 
     async def counted(self, seconds: float = COUNTED) -> None:
-        """Wait until what is counted by now is committed, or for *seconds*."""
+        """Wait until the counts of now are committed, or for *seconds*."""
         done = asyncio.Event()
         self.submit(lambda _: None, lambda _: done.set())
         if not self._abandoned:

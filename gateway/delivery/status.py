@@ -7,7 +7,7 @@ oldest delivery had failed counts as failing, with an error that is not known an
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -63,7 +63,7 @@ class DeliveryStatus:
     on_probation: bool = False
     """Its host never accepted a message: it gets few."""
     black_listed_until: float | None = None
-    """Until then nothing is sent after time-outs, and what comes is a dead letter."""
+    """Until then nothing is sent after time-outs, and each message is a dead letter."""
 
 
 def status_of(
@@ -154,8 +154,7 @@ def _breakers(outbox: Outbox) -> Iterator[Breaker]:
 class Troubles:
     """Notes how attempts end, and tells the log of the first that fails and of the recovery."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._lines = TokenBucket(LINES, LINES_AT_ONCE)
         self._left_out = 0
         self.counts = FailureCounts()
@@ -199,7 +198,7 @@ class Troubles:
             )
 
     def _say(self, event: str, outbox: Outbox, **fields: object) -> bool:
-        if not self._lines.allows("", self._clock()):
+        if not self._lines.allows("", time.monotonic()):
             self._left_out += 1
             return False
         if self._left_out:

@@ -112,4 +112,4 @@ class WorkSharing(Protocol):
         subscription."""
 
     async def stop(self, seconds: float) -> None:
-        """Stop all dispatchers, and be gone for the others. What is under way gets *seconds*."""
+        """Stop all dispatchers, and leave the others. Attempts under way get *seconds*."""

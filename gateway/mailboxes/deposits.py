@@ -43,7 +43,7 @@ class Deposits:
         self.attachments_dropped = 0
 
     def metrics(self) -> Iterator[Sample]:
-        """Messages that were put in, and what was left out of them."""
+        """Messages that were put in, and attachments that were left out."""
         yield counter("mailbox_stored", "Messages that others put into mailboxes.", self.stored)
         yield counter(
             "attachments_dropped",

@@ -1,4 +1,4 @@
-"""What can be wrong with a mailbox."""
+"""Errors of mailboxes."""
 
 from filters import Reason, Refused
 

@@ -1,10 +1,11 @@
-"""What readers take out of mailboxes: messages under leases.
+"""Leases of messages, under which readers take them out of mailboxes.
 
     in the mailbox ---take---> leased ---handed over, acknowledged---> gone
            ^                     |
            +--lease over, released, answer not read whole
 
-What was sent over a stream is neither: it is kept for a while, and can wait again (`rewind`).
+A message that was sent over a stream is neither: it is kept for a while, and can wait again
+(`rewind`).
 """
 
 import asyncio
@@ -26,8 +27,8 @@ from gateway.store import Store
 from gateway.store import mailbox_messages as rows
 
 UNTIL_NAMED = 86400.0
-"""Seconds that a reader has messages whose next request says that they have arrived. It asks for
-what comes then, so that the end of this lease matters to nobody else."""
+"""Seconds that a reader has messages whose arrival its next request confirms. That request asks for
+the messages behind them, so that the end of this lease matters to nobody else."""
 LEASE = 60.0
 """Seconds that a reader has a message while its answer is written."""
 TAKEN = 4 * 2**20
@@ -125,7 +126,9 @@ class MailboxLeases:
                     if waiter is not None:
                         woken = waiter.done()
                         self._waiting.remove(mailbox.key, waiter)
-                        if woken and not looks_again:  # Another may have what it was woken for.
+                        if (
+                            woken and not looks_again
+                        ):  # Another reader may take the message for which it was woken.
                             self._waiting.wake(mailbox.key, 1)
         finally:
             if leaving is not None:
@@ -183,8 +186,8 @@ class MailboxLeases:
             _log.warning("mailbox.lease-kept", mailbox=batch.mailbox.id, error=refused.text)
 
     async def arrived(self, mailbox: Mailbox, lease: str) -> None:
-        """Note that what was taken under *lease* has arrived, and nothing that was taken since,
-        which waits again. Empty: nothing has arrived."""
+        """Note that the messages under *lease* have arrived. Those taken since then have not, and
+        wait again. Empty: none has arrived."""
 
         def operation(connection: Connection) -> int:
             if lease:

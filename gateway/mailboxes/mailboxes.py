@@ -55,12 +55,12 @@ class Mailboxes:
     """All mailboxes.
 
     Args:
-        trusts: Whether an owner of mailboxes is trusted.
+        trusts: Returns whether an owner of mailboxes is trusted.
 
     Attributes:
         shared: Whether other gateways make, fill and read them, too.
         waiting: The readers that wait.
-        leases: What readers take.
+        leases: The messages that readers take.
     """
 
     def __init__(

@@ -170,7 +170,7 @@ class MailboxOperations:
         keys = [resource.key if resource is not None else None]
         keys += map(key_named, (*named.identifiers, named.to, named.body))
         keys += map(key_in, (*named.identifiers, inbound.path, named.to, named.body))
-        if not any(keys):  # Not `MailboxUnknown`: nobody is lenient with that.
+        if not any(keys):  # Not `MailboxUnknown`: callers forgive that.
             text = "The request names no mailbox."
             raise Refused(Reason.MAILBOX_UNKNOWN, text, missing="clientid")
         for key in dict.fromkeys(keys):

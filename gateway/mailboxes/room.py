@@ -21,7 +21,7 @@ class MailboxRoom(Room):
 
     Args:
         feeds: The subscriptions that fill *mailboxes*.
-        keeps_house: Whether this gateway does what is done once for all.
+        keeps_house: Returns whether this gateway does the work that is done once for all.
         limits: Of the documents that are put into them.
     """
 

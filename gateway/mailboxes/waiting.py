@@ -27,12 +27,12 @@ class WaitingReaders:
 
     @property
     def sent_away(self) -> bool:
-        """Whether the gateway stops: nobody shall wait any longer."""
+        """Return whether the gateway stops: readers wait no longer."""
         return self._sent_away
 
     def add(self, key: str) -> asyncio.Future[None]:
-        """Wait at the mailbox with this key; who does must `remove` what this returns. It is done
-        when the reader is to look again.
+        """Register a reader at the mailbox with this key. The future is done when the reader has to
+        look again; the caller must `remove` it.
 
         Raises:
             Refused: ``UNAVAILABLE``: too many wait.

@@ -108,6 +108,33 @@ class Rates:
         return list(self._ring)
 
 
+def merge(rings: Sequence[Sequence[Rate]]) -> list[Rate]:
+    """The rates of several gateways together, the oldest first. What was taken within the same
+    `STEP` seconds is one: rates add up, ``p50`` is the mean, weighted by what each delivered, and
+    ``p99`` the greatest, for more is not known of them together."""
+    slots: dict[int, list[Rate]] = {}
+    for ring in rings:
+        for rate in ring:
+            slots.setdefault(round(rate.ended / STEP), []).append(rate)
+    return [_together(slots[slot]) for slot in sorted(slots)[-KEPT:]]
+
+
+def _together(rates: Sequence[Rate]) -> Rate:
+    if len(rates) == 1:
+        return rates[0]
+    halves = [(one.p50, one.delivered) for one in rates if one.p50 is not None]
+    weight = sum(delivered for _, delivered in halves)
+    return Rate(
+        max(one.ended for one in rates),
+        sum(one.accepted for one in rates),
+        sum(one.delivered for one in rates),
+        sum(one.failed for one in rates),
+        sum(one.refused for one in rates),
+        sum(p50 * delivered for p50, delivered in halves) / weight if weight else None,
+        max((one.p99 for one in rates if one.p99 is not None), default=None),
+    )
+
+
 def quantile(bounds: Sequence[float], buckets: Sequence[int], share: float) -> float | None:
     """The value that a *share* of what is counted in *buckets* does not exceed, as if it were
     spread evenly in its bucket; None where nothing is counted.

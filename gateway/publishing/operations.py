@@ -23,6 +23,7 @@ from gateway.egress.hops import (
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers, Inbound
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
+from gateway.observing.recent_messages import Arrival, RecentMessages
 from gateway.observing.samples import Histogram, Sample, counter, histogram
 from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
@@ -101,6 +102,7 @@ class PublishingOperations:
         endpoint: The address of the channel without a name.
         traces: Keeps what becomes of messages.
         taps: Who watches what is accepted.
+        recent: Keeps the last messages; None where none are kept.
         copies: Copies what was accepted; None where nothing is copied.
         checks: What other rooms check of a publication.
         store: Keeps what is set aside.
@@ -122,12 +124,14 @@ class PublishingOperations:
         endpoint: str,
         traces: MessageTraces,
         taps: Taps,
+        recent: RecentMessages | None,
         copies: Copies | None,
         checks: PublicationChecks,
     ) -> None:
         self._endpoint = endpoint
         self._traces = traces
         self._taps = taps
+        self._recent = recent
         self._check, self._note = checks.registered, checks.note
         self._prove, self._prove_reader = checks.prove, checks.prove_reader
         self._publisher = publisher
@@ -278,6 +282,8 @@ class PublishingOperations:
         notifications = await self._proved(request, notifications, incoming, inbound)
         if notifications:  # Else it is a heartbeat, or nothing is selected.
             await self._accept_once(notifications, inbound, hops)
+            if self._recent is not None:
+                self._recent.came(notifications, _arrival_of(inbound))
         if aside:
             await self.set_aside.keep(aside, inbound.principal)
         if request.acknowledged:
@@ -341,6 +347,8 @@ class PublishingOperations:
             self._traces.accepted(notification, by, now)
             if self._taps.watchers:
                 self._taps.accepted(notification, by, now)
+            if self._recent is not None:
+                self._recent.accepted(notification, by, now)
             topic = str(notification.topic or "")
             _log.debug("event.accepted", message=notification.id, topic=topic, by=by)
         # A channel's are not for those who ask for current messages elsewhere.
@@ -426,3 +434,7 @@ def _by_origin(notifications: Sequence[Notification]) -> dict[str, list[Notifica
     for one in notifications:
         copies.setdefault(one.properties.get(ORIGIN_PROPERTY, ""), []).append(one)
     return {} if "" in copies else copies
+
+
+def _arrival_of(inbound: Inbound) -> Arrival:
+    return Arrival(inbound.path, inbound.headers, inbound.octets, len(inbound.attachments))

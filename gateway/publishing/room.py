@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from filters import Topic
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers
+from gateway.observing.recent_messages import RecentMessages
 from gateway.observing.samples import Sample
 from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
@@ -126,6 +127,7 @@ class PublishingRoom(Room):
         origins: Origins,
         traces: MessageTraces,
         taps: Taps,
+        recent: RecentMessages | None,
         reading: TopicReading,
         checks: PublicationChecks,
         copies: Copies | None,
@@ -146,6 +148,7 @@ class PublishingRoom(Room):
             endpoint=endpoint,
             traces=traces,
             taps=taps,
+            recent=recent,
             copies=copies,
             checks=checks,
         )

@@ -1,2 +1,2 @@
-"""Reliable messaging: what is kept of sequences, and the storage API. It imports nothing of the
-server, so that applications can use it alone."""
+"""Reliable messaging: the two ends of sequences, their records and stores. It imports nothing of
+the server, so that applications can use it alone."""

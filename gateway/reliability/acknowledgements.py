@@ -95,7 +95,7 @@ def _as_before(step: Step, before: float | None, due_at: float | None) -> float 
 
 
 def is_over(sequence: IncomingSequence) -> bool:
-    """Whether the sequence takes no message more: all have come, or it is closed."""
+    """Return whether the sequence takes no message more: all have come, or it is closed."""
     return sequence.closed or sequence.state in (
         DestinationState.COMPLETE,
         DestinationState.TERMINATED,

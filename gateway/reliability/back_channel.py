@@ -1,5 +1,5 @@
-"""What goes back on connections that others opened: the reply to a request, and messages that are
-fetched by WS-MakeConnection."""
+"""Send on connections that peers opened: the reply to a request, and messages that are fetched by
+WS-MakeConnection."""
 
 from dataclasses import replace
 
@@ -19,8 +19,8 @@ PAGE = 64
 
 
 def reply_to(party: Party, awaited: Awaited, now: float) -> Outgoing | None:
-    """The reply of the application, where it is there, with an acknowledgement of the requests, if
-    those go back on connections, too; it is given as often as it is asked for."""
+    """The reply of the application, if there is one, with an acknowledgement of the requests if
+    those go back on connections, too. It is given as often as it is asked for."""
     with begin(party, now) as step:
         incoming = step.tx.incoming.find(awaited.identifier)
         if incoming is None:
@@ -43,8 +43,8 @@ def reply_to(party: Party, awaited: Awaited, now: float) -> Outgoing | None:
 
 
 def may_answer(party: Party, awaited: Awaited, now: float) -> bool:
-    """Whether the application has not taken the message yet. After that, what `reply_to` does not
-    find does not come."""
+    """Return whether the application may still give a reply: it has not taken the message yet. To
+    be asked before `reply_to`, whose None is final after that."""
     with begin(party, now) as step:
         buffer = step.tx.invoker.find(awaited.identifier)
         return buffer is not None and buffer.delivered < awaited.number
@@ -72,7 +72,7 @@ def fetch(
         if not _may_fetch(party, key, now, owner):
             continue
         if found is not None:
-            # Whether this one has something is seen when it is its turn.
+            # It may have no message that is due: that is seen when it is fetched.
             return found, True
         work = send_due(party, key, now, limit=1, fetching=True)
         if work.outgoing:

@@ -29,16 +29,16 @@ def deliver_some(
     at_once: int = 1,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> dict[str, Exception | None]:
-    """Give applications what they may have of several sequences, in one transaction, with a
-    savepoint for each message. A store that has none gives them those of one sequence, one
-    transaction a message.
+    """Deliver waiting messages of several sequences to applications in one transaction, with a
+    savepoint for each message. A store without savepoints delivers those of one sequence, in a
+    transaction for each message.
 
     Args:
         waiting: The sequences; those that are looked at are taken out of it.
         limit: The most messages.
-        at_once: How many sequences are locked and read at once. All wait for one function that
-            takes long.
-        goes_on: Whether there is time for one more: what was delivered waits for its commit.
+        at_once: The number of sequences that are locked and read at once. All wait for one function
+            that takes long.
+        goes_on: Returns whether there is time for one more: deliveries wait for their commit.
 
     Returns:
         The sequences that were looked at, with what kept their messages from being delivered.
@@ -68,7 +68,7 @@ def deliver_some(
 
 @dataclass(slots=True)
 class _Batch:
-    """What one transaction gives to applications."""
+    """The deliveries of one transaction."""
 
     party: Party
     now: float
@@ -103,8 +103,8 @@ class _Batch:
         return self.limit > 0 and self.failed is None and self.goes_on()
 
     def _locked(self, step: Step, some: list[str]) -> list[str]:
-        """Lock several, and read what is given next; those that others have are left alone until
-        the next look."""
+        """Lock several sequences, and read their next messages. Those that another transaction has
+        are left alone until the next look."""
         if len(some) == 1:
             return some
         buffers: Any = step.tx.invoker
@@ -117,7 +117,7 @@ class _Batch:
         return ordered
 
     def _deliver_from(self, step: Step, identifier: str) -> bool:
-        """Give what there is of one sequence; False: it goes first in another transaction."""
+        """Deliver the messages of one sequence; False: it goes first in another transaction."""
         if not self._may_go_on():
             return False
         self.looked_at[identifier] = None
@@ -132,8 +132,8 @@ class _Batch:
         return True
 
     def _deliver_all(self, step: Step, invoker: Invoker) -> Exception | None:
-        """Give what there is of one sequence, as long as there is time; why it ended, if not for
-        that."""
+        """Deliver the messages of one sequence as long as there is time; return the exception that
+        ended it, if one did."""
         savepoint = cast(Any, step.tx).savepoint
         try:
             while True:
@@ -156,6 +156,7 @@ def _next_of(waiting: deque[str]) -> str | None:
 
 
 def _deliver_alone(party: Party, identifier: str, now: float) -> Exception | None:
-    """What kept the messages of one sequence, each in a transaction of its own, from delivery."""
+    """Deliver the messages of one sequence in a transaction each; return the exception that ended
+    it, if one did."""
     found = result_or_error(party, Invoker(party, identifier, now).deliver)
     return found if isinstance(found, Exception) else None

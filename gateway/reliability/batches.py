@@ -112,7 +112,7 @@ def _taken(make: Callable[[], Exchange]) -> Exchange:
 
 
 def _is_plain(message: ReliableMessage) -> bool:
-    """Whether a message of a sequence carries nothing for any other sequence."""
+    """Return whether a message of a sequence carries nothing for any other sequence."""
     if message.acknowledgements or message.refusals or isinstance(message.fault, RmFault):
         return False
     if message.body is not None or message.makes_connection:
@@ -174,11 +174,6 @@ def send_all_due(
     Args:
         limits: The most messages to send, by the key of each sequence.
     """
-    if len(limits) == 1:
-        return {
-            key: result_or_error(party, partial(send_due, party, key, now, limit=limits[key]))
-            for key in limits
-        }
     opposites = {key: requests_of(key) for key in limits}
     first = [key for key in in_key_order(limits) if opposites[key] is None]
     looks: list[Part[Any]] = [

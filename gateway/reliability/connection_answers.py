@@ -34,7 +34,7 @@ def acknowledgement_in(answer: ConnectionAnswer) -> AcknowledgementAnswer | None
     try:
         message = read_message(envelope)
     except Refused:
-        return None  # Whoever takes it says so.
+        return None  # `Endpoint.sent` reads it again, and raises.
     if not isinstance(message.body, AcknowledgementAlone) or message.refusals:
         return None
     if message.sequence is not None or message.ack_requested or message.fault is not None:
@@ -58,7 +58,7 @@ def largest_of_each(answers: Iterable[AcknowledgementAnswer]) -> list[Acknowledg
         if other is None or _said(other).ranges | said.ranges == said.ranges:
             largest[place] = each
         elif _said(other).ranges | said.ranges != _said(other).ranges:
-            kept.append(each)  # Neither contains the other: something is odd, and nothing lost.
+            kept.append(each)  # Neither contains the other, which is odd: both are taken.
     return [*kept, *largest.values()]
 
 

@@ -419,8 +419,8 @@ def _refuse(reason: str, subcode: str = "") -> RmFault:
 
 
 def _is_spoken(sequence: IncomingSequence, message: ReliableMessage) -> bool:
-    """Whether a message has the versions of its sequence, which are those of CreateSequence up to
-    its end. One without WS-Addressing may be of any version of that."""
+    """Return whether a message has the versions of its sequence, which are those of CreateSequence
+    up to its end. One without WS-Addressing may have any version of it."""
     wire = sequence.wire
     return message.rm is wire.rm and message.wsa in (None, wire.wsa)
 

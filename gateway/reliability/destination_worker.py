@@ -60,5 +60,5 @@ def _bury(step: Step, sequence: IncomingSequence, ended_at: float) -> None:
         return
     step.tx.incoming.remove(sequence.identifier)
     step.tx.invoker.remove(sequence.identifier)
-    # What was delivered after the end may have been answered.
+    # Messages that were delivered after the end may have been answered.
     sequence_end.end_anonymous_replies(step, sequence)

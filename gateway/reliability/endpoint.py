@@ -1,37 +1,32 @@
 """One end of reliable messaging, as programs use it: `Endpoint`. It is synchronous, and the time is
 an argument. A transport sends the messages that it returns, and hands it the answers."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gateway.reliability.back_channel import fetch, may_answer, reply_to
 from gateway.reliability.batches import (
-    AcknowledgementAnswer,
     ReceivedMessage,
-    acknowledge_all,
     receive_all,
-    send_all_due,
 )
 from gateway.reliability.destination_worker import watch
-from gateway.reliability.immediate_sending import send_at_once
 from gateway.reliability.invoker import Invoker
 from gateway.reliability.party import Channel, Party, PeerLimits, requests_of
 from gateway.reliability.receiving import receive
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.source import Message, Sent, Source, takes_messages
-from gateway.reliability.source_worker import Work, note_handed_over, send_due
+from gateway.reliability.source_worker import note_handed_over, send_due
 from gateway.reliability.steps import Step, begin
-from gateway.reliability.storage import Conflict, StorageUnavailable, Transaction
-from gateway.reliability.values import Awaited, Notice, NoticeKind, Outgoing, Reply
+from gateway.reliability.storage import StorageUnavailable, Transaction, retried
+from gateway.reliability.values import Notice, NoticeKind, Outgoing, Reply
 
 PAGE = 256
 ATTEMPTS = 3
-"""How often it is tried to take a message whose transaction is in the way of others."""
+"""Attempts to take a message whose transaction is in the way of others."""
 
 
 class Endpoint:
-    """One end of sequences, client or service or both.
+    """One end of sequences: client, service or both.
 
     Args:
         party: Store, address, policy and applications of this side.
@@ -54,17 +49,6 @@ class Endpoint:
             SourceFull: Too much waits already; nothing was changed.
         """
         return Source(Step(self.party, tx, now)).send(name, channel, message)
-
-    def send_at_once(
-        self, tx: Transaction, now: float, name: str, channel: Channel, message: Message
-    ) -> tuple[Sent, Outgoing | None]:
-        """As `send`; the caller sends the message that is returned, if one is, after the commit:
-        see `immediate_sending.send_at_once`.
-
-        Raises:
-            SourceFull: Too much waits already; nothing was changed.
-        """
-        return send_at_once(Step(self.party, tx, now), name, channel, message)
 
     def end(self, tx: Transaction, now: float, name: str, channel: Channel) -> bool:
         """Let no message more come in the sequence *name*. It ends when all are acknowledged.
@@ -91,18 +75,10 @@ class Endpoint:
                 many without an owner, or many faults about sequences that nobody knows.
         """
         peer_limits = self._peer_limits if peer else None
-        return self._retried(
-            lambda: receive(
-                self.party,
-                envelope,
-                now,
-                owner=owner,
-                content_type=content_type,
-                service=service,
-                peer_limits=peer_limits,
-                peer=peer,
-            )
-        )
+        take = partial(receive, self.party, envelope, now, owner=owner, content_type=content_type)
+        take = partial(take, service=service, peer_limits=peer_limits, peer=peer)
+        # Parts that were committed before a conflict are known at the next attempt, and taken once.
+        return retried(take, ATTEMPTS, lambda _: None)
 
     def received_all(
         self, arrived: Sequence[ReceivedMessage], now: float
@@ -113,30 +89,6 @@ class Endpoint:
             The reply to each, or the exception that `received` raises.
         """
         return receive_all(self.party, arrived, now, self._peer_limits)
-
-    def acknowledged_all(
-        self, answers: Sequence[AcknowledgementAnswer], now: float
-    ) -> list[Reply | Exception]:
-        """Take answers that do nothing but acknowledge, in as few transactions as can be."""
-        return acknowledge_all(self.party, answers, now)
-
-    def send_all_due(self, limits: Mapping[str, int], now: float) -> dict[str, Work | Exception]:
-        """Look at outgoing sequences, and decide what is sent now: see `source_worker.send_due`.
-
-        Args:
-            limits: The most messages to send, by the key of each sequence.
-        """
-        return send_all_due(self.party, limits, now)
-
-    def _retried(self, take: Callable[[], Reply]) -> Reply:
-        """Take a message, up to `ATTEMPTS` times where its transaction is in the way of another:
-        the parts that were committed before are known then, and taken once."""
-        for _ in range(ATTEMPTS - 1):
-            try:
-                return take()
-            except Conflict:
-                pass
-        return take()
 
     def sent(
         self,
@@ -153,7 +105,7 @@ class Endpoint:
         Args:
             delivered: The other side took it (2xx, or a fault). A failure changes nothing: it is
                 sent again when it is time.
-            answer: What came back on the connection.
+            answer: The body that came back on the connection.
             owner: The identity of the other side, where it is known.
         """
         if delivered and outgoing.ends and outgoing.key is not None:
@@ -163,23 +115,9 @@ class Endpoint:
         back = outgoing.key or ""
         return receive(self.party, answer, now, owner=owner, content_type=content_type, back=back)
 
-    def reply_to(self, awaited: Awaited, now: float) -> Outgoing | None:
-        """The reply that a connection is held open for, once the application gave it."""
-        return reply_to(self.party, awaited, now)
-
-    def may_answer(self, awaited: Awaited, now: float) -> bool:
-        """Whether the application may still give that reply: see `reply_to`, to be asked after."""
-        return may_answer(self.party, awaited, now)
-
-    def fetch(
-        self, address: str, now: float, *, owner: str | None = None
-    ) -> tuple[Outgoing | None, bool]:
-        """Take one message that waits for *address* (WS-MakeConnection), and whether more wait."""
-        return fetch(self.party, address, now, owner=owner)
-
     def due(self, now: float, *, limit: int = PAGE) -> list[Outgoing]:
-        """Do what is due: give applications their messages, and return what is to be sent. Where
-        that fails for one sequence, it is done for the others.
+        """Do the due work: give applications their messages, and return the messages to send. Where
+        that fails for one sequence, it goes on for the others.
 
         Args:
             limit: The most sequences of each kind that are looked at.

@@ -88,21 +88,21 @@ class Exchange:
 
     @property
     def is_of_unknown_sequence(self) -> bool:
-        """Whether the answer is UnknownSequence."""
+        """Return whether the answer is UnknownSequence."""
         faults = (self.fault, self.misread)
         return any(each and each.name is FaultName.UNKNOWN_SEQUENCE for each in faults)
 
     @property
     def only_acknowledges(self) -> bool:
-        """Whether the answer, on the connection, is an acknowledgement and nothing else: no Nack
-        either."""
+        """Return whether the answer, on the connection, is an acknowledgement and nothing else: no
+        Nack either."""
         if self.label != ACKNOWLEDGEMENT or self.fault is not None or self.misread is not None:
             return False
         return self.body is None and self.awaited is None and any(self.blocks)
 
     @property
     def is_asked(self) -> bool:
-        """Whether the message asks to be acknowledged."""
+        """Return whether the message asks to be acknowledged."""
         header = self.message.sequence
         return bool(self.message.ack_requested) or (header is not None and header.last)
 

@@ -1,7 +1,8 @@
-"""Several pieces of work in one transaction, which share its commit (group commit)."""
+"""Run several pieces of work in one transaction, which share its commit (group commit)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from gateway.reliability.party import Party
@@ -11,17 +12,16 @@ from gateway.reliability.storage import (
     StorageUnavailable,
     Transaction,
     in_key_order,
+    retried,
 )
 from mediation.model.values import checked_dataclass
 
 T = TypeVar("T")
 
-ATTEMPTS = 5
-"""How often something runs that comes in the way of other transactions."""
 ROUNDS = 3
-"""How often others share a transaction, without those that failed in one."""
+"""Attempts to share a transaction, each without the parts that failed in the one before."""
 MISSES = 3
-"""After how many answers of a store that it is not available others are not tried."""
+"""Answers of a store that it is not available, after which no other part is tried."""
 
 
 @checked_dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Part(Generic[T]):
 
     Attributes:
         incoming, invoker, outgoing: The keys of all that it looks at and that is there.
-        alone: What runs instead where it has a transaction of its own.
+        alone: Runs instead of *work* where it has a transaction of its own.
     """
 
     work: Callable[[], T]
@@ -41,7 +41,7 @@ class Part(Generic[T]):
 
 
 class _Broken(Exception):
-    """One of several pieces of work failed, and with it the transaction of all."""
+    """One piece of work failed, and with it the transaction of all."""
 
 
 def run_together(
@@ -100,7 +100,8 @@ def _shared(
     *,
     waits: bool,
 ) -> dict[int, T | Exception]:
-    """What came of those of the parts at *places* that shared a transaction.
+    """Run those of the parts at *places* that can share a transaction; return the result of each,
+    or the exception that it raised.
 
     Args:
         failed: Gets the places of those that failed in it.
@@ -131,16 +132,9 @@ def _shared(
 
 
 def result_or_error(party: Party, work: Callable[[], T]) -> T | Exception:
-    """What *work* returns, or the exception that it raises; it is run again where another
-    transaction was in its way."""
-    for attempt in range(1, ATTEMPTS):
-        try:
-            return work()
-        except Conflict:
-            party.pause(0.01 * 2**attempt)
-        except Exception as error:
-            return error
-    return _result_once(work)
+    """Run *work*, again where another transaction was in its way; return its result, or the
+    exception that it raised."""
+    return _result_once(partial(retried, work, pause=party.pause))
 
 
 def _result_once(work: Callable[[], T]) -> T | Exception:
@@ -153,7 +147,8 @@ def _result_once(work: Callable[[], T]) -> T | Exception:
 def _ready(
     tx: Transaction, parts: Sequence[Part[T]], places: Sequence[int], waits: bool
 ) -> list[int]:
-    """Lock what the parts at *places* look at, in the lock order; those that have all of it."""
+    """Lock the objects that the parts at *places* need, in the lock order; return the places of the
+    parts that have all of theirs."""
     some = [parts[at] for at in places]
     lock = find_all if waits else take_all
     incoming = lock(tx.incoming, (key for part in some for key in part.incoming))
@@ -169,7 +164,7 @@ def _ready(
 
 
 def take_all(manager: Any, keys: Iterable[str]) -> frozenset[str]:
-    """Lock those of *keys* that are there and that no other transaction has."""
+    """Lock the objects with these keys that exist and that no other transaction has."""
     ordered = in_key_order(keys)
     at_once = getattr(manager, "take_all", None)
     if at_once is not None and len(ordered) > 1:
@@ -178,8 +173,8 @@ def take_all(manager: Any, keys: Iterable[str]) -> frozenset[str]:
 
 
 def find_all(manager: Any, keys: Iterable[str]) -> frozenset[str]:
-    """Lock those of *keys* that are there; others that have them are waited for, where the store
-    can do that in one go."""
+    """Lock the objects with these keys that exist, waiting for other transactions that have them,
+    where the store can do that in one go."""
     ordered = in_key_order(keys)
     at_once = getattr(manager, "find_all", None)
     if at_once is None:

@@ -1,6 +1,6 @@
-"""Messages that are sent by whoever stores them: their transaction keeps that they were sent once,
-so that nobody has to look for them. One that does not get on its way, since the process died, say,
-is one that the network lost."""
+"""Send a message from the transaction that stores it, which notes that it was sent once, so that
+no worker has to look for it. If the process dies before it is sent, it is as lost as in the
+network."""
 
 from gateway.reliability.party import Channel, is_callable
 from gateway.reliability.records import OutgoingSequence
@@ -36,8 +36,8 @@ def send_at_once(
 
 
 def _is_free(step: Step, sequence: OutgoingSequence) -> bool:
-    """Whether the worker of *sequence* would send a new message now, and nothing else: no other one
-    waits, and none of its acknowledgements could travel on it."""
+    """Return whether the worker of *sequence* would send a new message now, and nothing else: no
+    other message waits, and no acknowledgement could travel on it."""
     if sequence.identifier is None or sequence.state not in _SENDING:
         return False
     if sequence.offered is not None or sequence.create_id is None:

@@ -54,16 +54,16 @@ class Invoker:
         self._identifier = identifier
         self._now = now
         self._number = 0
-        """That of the message which the application was given last; 0: there was none to give."""
+        """The number of the message that the application was given last; 0: there was none."""
 
     def deliver(self, *, limit: int = 64) -> int:
-        """Give the application what it may have, one transaction a message.
+        """Give the application the messages that it may have, each in a transaction.
 
         Returns:
             How many messages were consumed.
 
         Raises:
-            StorageUnavailable: What was not committed is delivered again.
+            StorageUnavailable: Deliveries that were not committed come again.
         """
         for done in range(limit):
             left = self._deliver_next()
@@ -190,7 +190,7 @@ class Invoker:
     # Failures, each noted in a transaction of its own: that of the application is rolled back.
 
     def take_failure(self, error: Exception) -> int | None:
-        """Do what follows from an exception of the application, or of the store.
+        """Handle an exception of the application, or of the store.
 
         Returns:
             How many messages are left; None: it was not consumed.
@@ -257,7 +257,7 @@ class Invoker:
         """Give a dead message to who keeps them, and answer it."""
         try:
             read = read_message(message.envelope)
-        except Exception:  # What cannot be read cannot be answered either.
+        except Exception:  # A message that cannot be read cannot be answered either.
             return
         dead = self._party.dead.get(buffer.service)
         if dead is not None:

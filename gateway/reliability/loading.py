@@ -1,4 +1,4 @@
-"""Makes the store of a URL.
+"""Make the store of a URL.
 
 ========================================  ======================================================
 ``memory:``                               a new `MemoryStore`
@@ -40,7 +40,7 @@ def load_store(url: str, participants: "Collection[ConnectionManager]" = ()) -> 
         from gateway.reliability.stores.two_phase import TwoPhaseStore
 
         return TwoPhaseStore(url, participants)
-    # Who keeps nothing needs no library of databases.
+    # A program with a store in memory needs no library of databases.
     if scheme == "memory":
         from gateway.reliability.stores.memory import memory_store
 

@@ -1,4 +1,4 @@
-"""One side of reliable messaging: its store, its address, its rules, `Party`."""
+"""`Party`: the store, address and policy of one side of reliable messaging."""
 
 import time
 from collections import OrderedDict
@@ -36,7 +36,7 @@ SILENT, NOTHING = "the destination does not answer", "the destination takes noth
 
 
 class Offers(Enum):
-    """What becomes of an offer of a sequence for replies."""
+    """How a destination answers an offer of a sequence for replies."""
 
     ACCEPT = "accept"
     DECLINE = "decline"
@@ -58,14 +58,14 @@ def _complaints() -> TokenBucket:
 
 
 class Refusals:
-    """The last answers of destinations that took nothing, by the key of the sequence. They are in
-    memory alone, for the reason that people are told when a sequence is given up."""
+    """The last answers of destinations that took no message, by the key of the sequence. Kept in
+    memory only: people are told them as the reason when a sequence is given up."""
 
     def __init__(self) -> None:
         self._said: OrderedDict[str, str] = OrderedDict()
 
     def note(self, key: str, words: str) -> bool:
-        """Keep what a destination answered; whether it says something new."""
+        """Keep the answer of a destination; return whether it differs from the last one."""
         words = words[:ANSWER]
         new = self._said.pop(key, None) != words
         self._said[key] = words
@@ -74,11 +74,11 @@ class Refusals:
         return new
 
     def forget(self, key: str) -> None:
-        """Forget it: the destination took something."""
+        """Forget the answer: the destination took a message."""
         self._said.pop(key, None)
 
     def reason(self, key: str, why: str) -> str:
-        """*why* a sequence is given up, with what its destination answered last."""
+        """Add the last answer of the destination to *why* a sequence is given up."""
         words = self._said.pop(key, None)
         if words is None:
             return why
@@ -93,21 +93,21 @@ class Party:
         new_id: Makes message ids and identifiers of sequences: ``urn:uuid:`` and a random UUID,
             since the identifier is what an attacker must guess.
         random: Numbers from 0 to 1, for jitter.
-        address: Where peers reach it; None: it cannot be called.
-        applications: What gets messages, by the name of the service.
+        address: The address at which peers reach it; None: it cannot be called.
+        applications: The functions that get messages, by the name of the service.
         given_up: Is told of sequences that were given up, by the name of the callback.
         completed: Is told of sequences that ended with all messages acknowledged, likewise.
         dead: Gets messages that an application refused too often, by the name of the service.
-        allows: Whether something may be sent to an address that a stranger named.
+        allows: Returns whether messages may be sent to an address that a stranger named.
         notify: Tells people.
-        incomplete: What becomes of what it received of a sequence that ends with gaps.
+        incomplete: How it treats the messages of a sequence that ends with gaps.
         requires: A message without a sequence is refused (WSRMRequired).
         tells_room: Acknowledgements say how many messages there is room for (WCF's extension).
-        nacks: What is missing is asked for (Nack) when the first message behind it comes.
-        after_delivery: What is acknowledged is what the application took, not what is stored.
+        nacks: Missing messages are asked for (Nack) when the first one behind them comes.
+        after_delivery: Messages are acknowledged once the application took them, not when stored.
         pause: Waits, so many seconds, before something runs again that was in another's way.
-        complaints: How often people are told the same of a sequence.
-        refusals: What destinations answered last that took nothing.
+        complaints: Bounds how often people are told the same of a sequence.
+        refusals: The last answers of destinations that took nothing.
     """
 
     storage: StorageManager
@@ -132,7 +132,7 @@ class Party:
     refusals: Refusals = field(default_factory=Refusals, compare=False)
 
     def refused(self, key: str, words: str, now: float, *, definite: bool) -> None:
-        """Note that a destination answers, and takes nothing; people are told now and then, where
+        """Note that a destination answers, and takes no message. People are told now and then, if
         that is *definite*: it will not take it later either."""
         new = self.refusals.note(key, words)
         if definite and new and self.complaints.allows(key, now):
@@ -140,7 +140,8 @@ class Party:
 
 
 class PeerLimits:
-    """What peers may ask for, and how often; in memory, for one process."""
+    """How often peers may ask for sequences, and hear of unknown ones; in memory, for one
+    process."""
 
     def __init__(self, policy: Policy) -> None:
         self.creations = TokenBucket(policy.creations)
@@ -152,8 +153,8 @@ class Channel:
     """The way of a client to a service: what a sequence is made with.
 
     Attributes:
-        target: Where messages go.
-        acks_to: Where acknowledgements and replies come to; the anonymous address: back on the
+        target: The address of messages.
+        acks_to: The address of acknowledgements and replies; the anonymous address: back on the
             connections; one of WS-MakeConnection: they are fetched.
         offers: Replies come in a sequence, which is offered.
         callback: The name of the application that gets replies, and of what is told when the
@@ -171,22 +172,22 @@ class Channel:
 
 @lru_cache
 def anonymous(wsa: Wsa) -> EndpointReference:
-    """The address of whoever is at the other end of the connection."""
+    """The address of the other end of the connection."""
     return EndpointReference(wsa.anonymous, wsa)
 
 
 def is_fetched(epr: EndpointReference) -> bool:
-    """Whether messages to *epr* are fetched by WS-MakeConnection."""
+    """Return whether messages to *epr* are fetched by WS-MakeConnection."""
     return _is_fetched(epr.address)
 
 
 def is_callable(epr: EndpointReference) -> bool:
-    """Whether something can be sent to *epr* on a connection of ours."""
+    """Return whether messages can be sent to *epr* on a connection that we open."""
     return _is_callable(epr.address)
 
 
 def replies_on_connections(sequence: OutgoingSequence) -> bool:
-    """Whether replies come back on the connections of their requests."""
+    """Return whether replies come back on the connections of their requests."""
     return sequence.acks_to is not None and is_anonymous(sequence.acks_to.address)
 
 
@@ -200,7 +201,7 @@ def _is_fetched(address: str) -> bool:
 
 
 def reply_endpoint(message: ReliableMessage, *, offered: bool) -> EndpointReference | None:
-    """Where the reply to *message* goes, if an application gives one; None: nowhere.
+    """The address of the reply to *message*, if an application gives one; None: there is none.
 
     Args:
         offered: There is a sequence for replies, whose messages go back on connections: one is
@@ -217,8 +218,8 @@ def reply_endpoint(message: ReliableMessage, *, offered: bool) -> EndpointRefere
 
 
 def same_place(one: EndpointReference, other: EndpointReference) -> bool:
-    """Whether two references mean the same, parameters and all: an acknowledgement may travel on a
-    message only where this is so."""
+    """Return whether two references are the same, parameters included: an acknowledgement may
+    travel on a message only then."""
     return (one.address, one.properties, one.parameters) == (
         other.address,
         other.properties,
@@ -235,7 +236,7 @@ _EMPTY = "empty "
 
 
 def empty_key(offered: str) -> str:
-    """Stands for `reply_key` where the sequence that was *offered* stays empty: there is no such
+    """The stand-in for `reply_key` where the *offered* sequence stays empty: there is no such
     outgoing sequence."""
     return f"{_EMPTY}{offered}"
 

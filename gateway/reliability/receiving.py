@@ -61,7 +61,7 @@ def receive(
         rm, soap, wsa, message_id = spoken_in(envelope)
         fault = refused.fault
         if fault.name is FaultName.MESSAGE_NUMBER_ROLLOVER and not rm.rules.closes:
-            # 1.1 may go on with what it has.
+            # 1.0 ends the sequence; 1.1 goes on with the messages that it has.
             with begin(party, now) as step:
                 Destination(step, owner).terminate(fault.identifier or "", None)
         return Reply(outgoing_fault(Wire(rm, wsa, soap), fault, message_id), fault=True)

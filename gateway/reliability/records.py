@@ -1,7 +1,7 @@
-"""What is kept of sequences, as plain records; times are seconds since the epoch.
+"""Records of sequences, as stores keep them; times are seconds since the epoch.
 
-A sequence goes one way, from a source (RMS) to a destination (RMD). Who sends keeps an
-`OutgoingSequence` and its messages; who receives an `IncomingSequence` and, between it and the
+A sequence goes one way, from a source (RMS) to a destination (RMD). The sender keeps an
+`OutgoingSequence` and its messages; the receiver an `IncomingSequence` and, between it and the
 application, an `InvokerBuffer` and its messages.
 """
 
@@ -31,12 +31,12 @@ class IncomingSequence:
 
     Attributes:
         identifier: ``wsrm:Identifier``; made by us, random.
-        acks_to: Where acknowledgements go; anonymous: back on the connection.
-        owner: Who created it, where callers are told apart; nobody else may use it.
+        acks_to: The address of acknowledgements; anonymous: back on the connection.
+        owner: The identity of its creator, where callers are told apart; only it may use it.
         service: The name of the receiver whose application gets its messages.
         create_id: MessageID of its CreateSequence, which may come again, or None.
         opposite: `OutgoingSequence.key` of the sequence that goes the other way, or None.
-        last_number: Where it ends, once that is known.
+        last_number: The number of its last message, once it is known.
         closed: It takes no new number, and every acknowledgement is final.
         complete: All numbers were there when it ended.
         unacknowledged: New messages since the last acknowledgement was sent.
@@ -46,7 +46,7 @@ class IncomingSequence:
         token: The security token that it is bound to, as its reference in CreateSequence, or None.
         lifetime: The expiry that CreateSequenceResponse told, in seconds, or None.
         due_at: When a worker should look at it, or None.
-        peer: The network address of who created it, where nobody said who owns it, or None.
+        peer: The network address of its creator, where it has no owner, or None.
     """
 
     identifier: str
@@ -75,15 +75,15 @@ class IncomingSequence:
 
 @dataclass(frozen=True, slots=True)
 class InvokerBuffer:
-    """What waits between a destination and its application.
+    """The buffer of messages between a destination and its application.
 
     Attributes:
         delivered: The highest number that the application took; in order, each once.
-        last_number: Where the sequence ends, once that is known.
-        count: How many messages wait.
+        last_number: The number of the last message, once it is known.
+        count: The number of waiting messages.
         attempts: How often the delivery of the next message failed in a row.
         service: The name of the receiver whose application gets the messages.
-        owner: Who created the sequence, where callers are told apart.
+        owner: The identity of the sequence's creator, where callers are told apart.
         held: Nothing is delivered before all is there (DiscardEntireSequence).
         skips: No gap will be filled any more: what is beyond it is delivered.
         due_at: When a worker should look at it, or None.
@@ -119,28 +119,28 @@ class OutgoingSequence:
 
     Attributes:
         key: The internal key: the client's own name for it and the address.
-        target: Where messages go; anonymous or of WS-MakeConnection: they are fetched, or go back
-            on connections.
+        target: The address of messages; anonymous or of WS-MakeConnection: they are fetched, or go
+            back on connections.
         identifier: ``wsrm:Identifier``, once the destination gave it.
         offered: The identifier that we offered for replies, or None.
         callback: The name by which the client's callbacks are found again, or None.
         next_number: The number of the next message.
-        last_number: That of the last one, once it is known.
-        acknowledged: What the destination says that it has.
-        count: How many messages wait to be acknowledged.
-        acks_to: Where acknowledgements and replies come to.
+        last_number: The number of the last message, once it is known.
+        acknowledged: The numbers that the destination acknowledged.
+        count: The number of messages that wait to be acknowledged.
+        acks_to: The address of acknowledgements and replies.
         create_id: MessageID of our CreateSequence; it is the same each time it is sent.
         tries, next_at: Of CreateSequence, CloseSequence or TerminateSequence: how often it was
             sent, and when it is due next. None: at once.
         closed: The destination said Final.
         answered: TerminateSequence was answered, or needs no answer.
         failure: Why the sequence was given up, in words, or None.
-        window: How many messages the destination takes now, where it says so.
+        window: The number of messages that the destination takes now, where it says so.
         last_acked_at: When the other side was heard of: it acknowledged, or fetched messages.
         owner: The identity of the other side, where callers are told apart; only its
             acknowledgements count.
         created_at: When its first message was stored.
-        poll_at: When its client asks for what waits at its address (WS-MakeConnection), or None.
+        poll_at: When its client fetches messages from its address (WS-MakeConnection), or None.
         due_at: When a worker should look at it or at its messages, or None.
     """
 
@@ -207,7 +207,7 @@ class _Form:
     """How records of one kind are made.
 
     Attributes:
-        values_of: What a record has, in the order of its fields.
+        values_of: Returns the values of a record, in the order of its fields.
         draft: A class with the same slots whose objects are made, and changed, in a quarter of the
             time, as they are not frozen. Each becomes a record when it is finished.
     """
@@ -236,15 +236,16 @@ _FORMS = {
 
 
 def made(kind: type[R], values: Iterable[Any]) -> R:
-    """What *kind* makes of the values of all its fields, in a quarter of the time."""
+    """Make a record of *kind* from the values of all its fields, in a quarter of the time of its
+    constructor."""
     new: R = _FORMS[kind].draft(*values)
     new.__class__ = kind
     return new
 
 
 def changed(record: R, **changes: Any) -> R:
-    """What `dataclasses.replace` makes, in a quarter of the time (1 us for a sequence): each
-    message changes several records. None of them checks its fields.
+    """Change fields of a record as `dataclasses.replace` does, in a quarter of the time (1 us for a
+    sequence): each message changes several records. None of them checks its fields.
 
     Raises:
         KeyError: A field has another name.

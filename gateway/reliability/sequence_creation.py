@@ -21,7 +21,7 @@ from mediation.soap.addressing import id_to_keep
 def take_create_response(
     party: Party, response: CreateSequenceResponse, relates_to: str, now: float, owner: str | None
 ) -> None:
-    """Take CreateSequenceResponse. One that comes twice, or of a stranger, changes nothing."""
+    """Take CreateSequenceResponse. One that comes twice, or from a stranger, changes nothing."""
     with begin(party, now) as step:
         # The sequence for replies comes before the other in the lock order, so that its name has
         # to be known before.
@@ -78,8 +78,8 @@ def _take(
 
 
 def _may_send(party: Party, seen: OutgoingSequence, accept: EndpointReference) -> bool:
-    """Whether acknowledgements of replies may go to *accept*: to the server of the destination,
-    which the program itself named, or to where a stranger may ask for something to be sent."""
+    """Return whether acknowledgements of replies may go to *accept*: to the server of the
+    destination, which the program itself named, or to an address that strangers may name."""
     return _server(accept) == _server(seen.target) or party.allows(accept.address)
 
 
@@ -94,7 +94,8 @@ def _server(reference: EndpointReference) -> tuple[str, str]:
 def _awaits(
     sequence: OutgoingSequence | None, seen: OutgoingSequence, owner: str | None
 ) -> TypeGuard[OutgoingSequence]:
-    """Whether *sequence* is the one that was *seen*, and waits for its identifier from *owner*."""
+    """Return whether *sequence* is the one that was *seen*, and waits for its identifier from
+    *owner*."""
     return (
         sequence is not None
         and sequence.create_id == seen.create_id

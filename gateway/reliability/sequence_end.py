@@ -1,6 +1,5 @@
-"""The end of an incoming sequence: what becomes of what waits for the application, and of the
-sequence with its replies. Each works in a transaction that somebody began and that has locked the
-incoming sequence."""
+"""End an incoming sequence: deliver or discard waiting messages, and end the sequence of its
+replies. Runs in the caller's transaction, which has locked the incoming sequence."""
 
 from dataclasses import replace
 
@@ -24,7 +23,7 @@ PAGE = 100
 
 
 def close(step: Step, sequence: IncomingSequence, last: int | None) -> IncomingSequence:
-    """Take no number more: what is there is all there will be.
+    """Take no message more: those that have come are all.
 
     Args:
         last: The number of the last message, where the source tells.
@@ -86,7 +85,7 @@ def _end_buffer(step: Step, sequence: IncomingSequence) -> None:
 
 
 def _with_gaps(step: Step, sequence: IncomingSequence, buffer: InvokerBuffer) -> InvokerBuffer:
-    """Do what IncompleteSequenceBehavior says with what waits."""
+    """Apply IncompleteSequenceBehavior to the waiting messages."""
     gaps = ", ".join(
         f"{low}" if low == high else f"{low}-{high}"
         for low, high in list(sequence.received.gaps(sequence.last_number or 0))[:20]

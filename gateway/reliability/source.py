@@ -55,7 +55,7 @@ class Message:
 
 @checked_dataclass(frozen=True, slots=True)
 class Sent:
-    """Where a message was stored, and as what."""
+    """The place and number that a message was stored with."""
 
     key: str
     number: int
@@ -170,7 +170,7 @@ class Source:
         return replace(sequence, count=left)
 
     def number(self, sequence: OutgoingSequence, message_id: str) -> OutgoingMessage:
-        """Give the next number of a sequence to a message that somebody else keeps, and sends: no
+        """Give the next number of a sequence to a message that the caller keeps and sends: no
         worker does. It counts as sent once.
 
         Raises:
@@ -227,7 +227,8 @@ class Source:
         return sequence is not None
 
     def end_sequence(self, sequence: OutgoingSequence) -> None:
-        """Let no message more come; what waits is sent. Nothing changes where it has ended."""
+        """Let the sequence take no message more; those that wait are sent. Nothing changes where it
+        has ended."""
         if not takes_messages(sequence):
             return
         if not is_callable(sequence.target) and is_anonymous(sequence.target.address):
@@ -304,12 +305,12 @@ class Source:
 
 
 def _only_keeps(sequence: OutgoingSequence) -> bool:
-    """Whether it has replies that go back on connections, and that nobody ever acknowledges."""
+    """Return whether it has replies that go back on connections, which nobody ever acknowledges."""
     return sequence.identifier is None and sequence.create_id is None
 
 
 def is_kept_elsewhere(message: OutgoingMessage) -> bool:
-    """Whether somebody else keeps *message*, which got its number of `number`."""
+    """Return whether the caller of `Source.number` keeps *message*, and sends it."""
     return not message.envelope
 
 
@@ -327,7 +328,7 @@ def _written(sequence: OutgoingSequence, message: Message, message_id: str) -> b
 
 
 def takes_messages(sequence: OutgoingSequence) -> bool:
-    """Whether another message may be stored in it."""
+    """Return whether another message may be stored in the sequence."""
     return sequence.ended_at is None and sequence.state in _OPEN
 
 
@@ -342,7 +343,7 @@ def _key(name: str, address: str) -> str:
 
 
 def is_key_of(key: str, name: str, target: EndpointReference) -> bool:
-    """Whether *key* is of one of the sequences *name* to *target*."""
+    """Return whether *key* is of one of the sequences *name* to *target*."""
     return key in _keys(name, target)
 
 
@@ -367,8 +368,8 @@ def _keys(name: str, target: EndpointReference) -> Iterator[str]:
 
 
 def _is_replaceable(sequence: OutgoingSequence) -> bool:
-    """Whether its key may be given to another one: it is a tombstone, and its worker needs it
-    neither to end the sequence of its replies nor to fetch them."""
+    """Return whether its key may be given to another sequence: it is a tombstone, and its worker
+    needs it neither to end the sequence of its replies nor to fetch them."""
     return sequence.ended_at is not None and sequence.offered is None
 
 
@@ -385,5 +386,5 @@ def after_removal(sequence: OutgoingSequence) -> OutgoingSequence:
 
 
 def is_peer(sequence: OutgoingSequence, owner: str | None) -> bool:
-    """Whether *owner* is the other side of the sequence."""
+    """Return whether *owner* is the other side of the sequence."""
     return sequence.owner is None or sequence.owner == owner

@@ -190,7 +190,7 @@ def acknowledge_all_plain(step: Step, answers: Sequence[tuple[str, Acknowledgeme
 
 
 def _is_plain(sequence: OutgoingSequence, said: Acknowledgement) -> bool:
-    """Whether an acknowledgement only lists messages of a sequence that goes on."""
+    """Return whether an acknowledgement only lists messages of a sequence that goes on."""
     return (
         sequence.identifier == said.identifier
         and sequence.ended_at is None
@@ -245,7 +245,7 @@ def _after_acknowledgement(
 
 
 def _rests(sequence: OutgoingSequence) -> bool:
-    """Whether a sequence without messages has nothing to do before its keep-alive."""
+    """Return whether a sequence without messages has nothing to do before its keep-alive."""
     return (
         sequence.state is SourceState.SENDING
         and sequence.poll_at is None

@@ -45,7 +45,7 @@ from mediation.reliable_messaging.machines import SourceEvent, SourceState, afte
 from mediation.soap.addressing import is_anonymous
 
 _GUESSES = 8
-"""How often the store is asked for messages that are due before those that were found."""
+"""Queries to the store for messages that are due before those that were found."""
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ def _end_replies(party: Party, offered: str, now: float) -> None:
 
 
 def sends_messages(sequence: OutgoingSequence) -> bool:
-    """Whether a look at a sequence usually reads its messages, when it is due."""
+    """Return whether a look at a sequence usually reads its messages, when it is due."""
     sending = sequence.state in (SourceState.SENDING, SourceState.SENDING_ENDED)
     return sending and sequence.ended_at is None and is_callable(sequence.target)
 
@@ -338,7 +338,7 @@ class _Look:
             self._add(body, message_id=self.step.party.new_id(), reply_to=self.sequence.acks_to)
         else:
             self._add(body, message_id=self.step.party.new_id(), ends=True)
-            if self.fetching:  # Nobody tells whether what was fetched arrived.
+            if self.fetching:  # No answer tells whether a fetched message arrived.
                 Source(self.step).finish(self.sequence)
                 self.sequence = replace(self.sequence, ended_at=self.step.now)
         return self.sequence.next_at
@@ -393,7 +393,7 @@ class _Look:
         )
 
     def _poll(self) -> None:
-        """Ask for what waits at our address, for as long as the sequence and its replies last."""
+        """Fetch messages from our address, for as long as the sequence and its replies last."""
         sequence, now = self.sequence, self.step.now
         acks_to = sequence.acks_to
         if acks_to is None or not is_fetched(acks_to) or not is_callable(sequence.target):

@@ -1,4 +1,4 @@
-"""A transaction of the runtime: `Step`, and what it tells people once it is committed."""
+"""`Step`: one transaction of one side, and the notices that people get once it is committed."""
 
 import contextlib
 import threading
@@ -23,7 +23,7 @@ class Step:
     Attributes:
         called: The sequences of whose ends a function of the program was told in it.
         shared: Several pieces of work have it: functions of the program are not for it.
-        failures: What ended one of them.
+        failures: The exceptions that ended some of them.
     """
 
     party: Party
@@ -97,8 +97,8 @@ class begin:
 
 @contextlib.contextmanager
 def begin_with_callback(party: Party, now: float) -> Iterator[Step]:
-    """Begin a transaction as `begin`, to take what came and may end a sequence. Where a function of
-    the program is told of that end, and raises, what came counts as lost: nothing of it is
+    """Begin a transaction as `begin`, to take a message that may end a sequence. Where a function
+    of the program is told of that end, and raises, the message counts as lost: nothing of it is
     committed, and the sequence asks for it again, later.
 
     Raises:
@@ -130,8 +130,8 @@ def postpone_callback(party: Party, key: str, now: float, error: Exception) -> N
 
 
 class sharing:
-    """Let what this thread begins be of the transaction of *step*. Where one of them fails, that
-    has to be rolled back: see `Step.failures`."""
+    """Let transactions that this thread begins be parts of that of *step*. Where one of them fails,
+    all have to be rolled back: see `Step.failures`."""
 
     __slots__ = ("_step",)
 
@@ -146,8 +146,8 @@ class sharing:
 
 
 def due_now(due_at: float | None, now: float) -> float:
-    """When something is due that is due *now* and was due at *due_at*: what was due before stays
-    so, since a new time is a change of the store's index of what is due."""
+    """Return when an object that is due *now* and was due at *due_at* is due. An earlier time
+    stays, since a new one is a change of the store's index of due times."""
     return due_at if due_at is not None and due_at <= now else now
 
 

@@ -91,7 +91,7 @@ class IncomingSequences(Protocol):
         ...
 
     def find_created(self, create_id: str, owner: str | None) -> IncomingSequence | None:
-        """That which a CreateSequence with this MessageID, of this owner, made before.
+        """Find the sequence that a CreateSequence with this MessageID, of this owner, made before.
 
         Whoever else asks for the same waits, so that a request that came twice makes one sequence.
         It comes before every *find* of the transaction.
@@ -109,8 +109,8 @@ class IncomingSequences(Protocol):
     def remove(self, identifier: str) -> None: ...
 
     def count(self, owner: str | None = None, *, peer: str | None = None) -> int:
-        """How many there are that have not ended; of one *owner*, or those that *peer* created and
-        nobody owns, where one of them is given."""
+        """Count the sequences that have not ended: all, those of *owner*, or those that *peer*
+        created and nobody owns."""
         ...
 
 
@@ -134,7 +134,7 @@ class InvokerBuffers(Protocol):
         ...
 
     def messages(self, identifier: str, first: int, limit: int) -> list[InvokerMessage]:
-        """Those from number *first* on, gaps left out, by number, at most *limit*."""
+        """The messages from number *first* on, by number, at most *limit*; gaps are left out."""
         ...
 
     def remove_message(self, identifier: str, number: int) -> None: ...
@@ -219,7 +219,7 @@ class Transaction(Protocol):
 
 
 class Look(Protocol):
-    """What workers ask to know where there is work: it locks nothing, and may be old."""
+    """A view of the store by which workers find work: it locks nothing, and may be old."""
 
     def incoming_due(self, now: float, limit: int) -> list[str]:
         """Identifiers of those whose ``due_at`` is not after *now*, the longest due first."""
@@ -250,8 +250,8 @@ class Look(Protocol):
     def outgoing_page(self, after: str, limit: int) -> list[OutgoingSequence]: ...
 
     def waiting(self) -> int:
-        """How many messages of sequences that clients made, and that have not ended, are not
-        acknowledged, or wait for their replies."""
+        """Count the messages that are not acknowledged, or wait for their replies, of sequences
+        that clients made and that have not ended."""
         ...
 
 
@@ -286,6 +286,25 @@ def in_key_order(keys: Iterable[str]) -> list[str]:
     return sorted(set(keys))
 
 
+def retried(
+    work: Callable[[], T], attempts: int = 5, pause: Callable[[float], None] = time.sleep
+) -> T:
+    """Run *work*, which begins its own transactions; again, where another was in its way.
+
+    Args:
+        pause: Is given the seconds to wait before each further attempt.
+
+    Raises:
+        Conflict: Also the last attempt met another.
+    """
+    for attempt in range(1, attempts):
+        try:
+            return work()
+        except Conflict:
+            pause(0.01 * 2**attempt)
+    return work()
+
+
 def run(
     store: StorageManager,
     work: Callable[[Transaction], T],
@@ -296,18 +315,15 @@ def run(
 
     Args:
         work: It may run several times, so it changes nothing but what the transaction holds.
-        pause: Is given the seconds to wait before each further attempt.
+        pause: As of `retried`.
 
     Raises:
-        Conflict: Also the last attempt met another.
+        Conflict: As `retried`.
         StorageUnavailable: As of `StorageManager.transaction`.
     """
-    for attempt in range(1, attempts + 1):
-        try:
-            with store.transaction() as transaction:
-                return work(transaction)
-        except Conflict:
-            if attempt >= attempts:
-                raise
-            pause(0.01 * 2**attempt)
-    raise ValueError("at least one attempt")
+
+    def once() -> T:
+        with store.transaction() as transaction:
+            return work(transaction)
+
+    return retried(once, attempts, pause)

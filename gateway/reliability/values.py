@@ -1,5 +1,5 @@
-"""What goes in and out of the runtime of reliable messaging: messages to send, replies, deliveries
-to applications, notices to people."""
+"""Values that go in and out of the runtime: messages to send, replies, deliveries to applications,
+notices to people."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ class Outgoing:
     it is told by `Endpoint.sent`.
 
     Attributes:
-        label: What it is, for people.
+        label: Its kind, for people.
         key: The sequence whose worker sent it, or None.
         ends: The sequence has ended once it was handed over (TerminateSequence of 1.0).
-        status: That of HTTP, where it is an answer.
+        status: The status of HTTP, where it is an answer.
     """
 
     to: EndpointReference
@@ -55,14 +55,14 @@ class Awaited:
 
 @checked_dataclass(frozen=True, slots=True)
 class Reply:
-    """What a message that came leads to.
+    """The consequences of a message that was received.
 
     Attributes:
-        answer: What goes back on the connection; None: nothing (202).
+        answer: The envelope that goes back on the connection; None: none does (202).
         fault: *answer* is a fault.
-        outgoing: What is sent elsewhere.
+        outgoing: The envelopes that are sent elsewhere.
         awaited: An application's reply belongs on the connection: hold it open for a while, and
-            ask `Endpoint.reply_to` when something was delivered.
+            ask `back_channel.reply_to` when something was delivered.
         unreliable: The message, where it has nothing of reliable messaging: it is not ours.
     """
 
@@ -79,7 +79,7 @@ class Delivered:
 
     Attributes:
         envelope: As it came.
-        owner: Who created the sequence, where callers are told apart.
+        owner: The identity of the sequence's creator, where callers are told apart.
     """
 
     identifier: str
@@ -128,8 +128,8 @@ class Answer:
 
 
 class ApplicationFault(Exception):
-    """What an application raises to answer a fault: what it changed is rolled back, the fault is
-    its reply, and the message is consumed. Anything else that it raises leads to another delivery.
+    """Raised by an application to answer a fault: what it changed is rolled back, the fault is its
+    reply, and the message is consumed. Any other exception leads to another delivery.
 
     Attributes:
         receiver: The fault is the application's own, not the sender's.
@@ -146,8 +146,8 @@ class ApplicationFault(Exception):
 
 
 Application: TypeAlias = Callable[[Transaction, Delivered], Answer | None]
-"""What gets the messages of a sequence. What it changes through the transaction is committed
-together with the message's end, or not at all."""
+"""Gets the messages of a sequence. Its changes through the transaction are committed together with
+the message's end, or not at all."""
 
 SequenceCallback: TypeAlias = Callable[[Transaction, OutgoingSequence], None]
 """Is called in the transaction that ends a sequence, or gives it up; its messages are in the
@@ -159,8 +159,7 @@ DeadMessageHandler: TypeAlias = Callable[[Transaction, Delivered, Exception], No
 
 
 class NotHere(StorageUnavailable):
-    """Something is for a function that this process does not have: another one may, or this one
-    later."""
+    """A function is needed that this process does not have: another one may, or this one later."""
 
 
 class NoticeKind(Enum):

@@ -65,7 +65,7 @@ class DataManager:
         """Do nothing: the store's transaction began when it was joined."""
 
     def commit(self, transaction: Any) -> None:
-        """Do nothing: what is changed was written already."""
+        """Do nothing: all changes were written already."""
 
     def tpc_vote(self, transaction: Any) -> None:
         """Commit: all others have voted for it.

@@ -15,7 +15,7 @@ from gateway.delivery import (
 from gateway.observing.samples import Sample
 from gateway.replicas.membership import LEASE, RENEW, leave
 from gateway.store import Store, StoreUnavailable, answered_in_time, replicas
-from gateway.store import held as rows
+from gateway.store import waiting_deliveries as rows
 
 
 class Alone:

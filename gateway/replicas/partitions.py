@@ -34,7 +34,7 @@ from gateway.delivery import (
 from gateway.observing.samples import Sample
 from gateway.replicas.membership import LEASE, RENEW
 from gateway.store import Store, StoreUnavailable, replicas
-from gateway.store import held as rows
+from gateway.store import waiting_deliveries as rows
 from gateway.store.replicas import HOUSE, Lease, Standing
 
 HUNGRY = 0.4

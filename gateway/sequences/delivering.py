@@ -1,5 +1,5 @@
-"""The way of events from the buffer of a sequence to the messaging system, in order: one gateway
-leases what is next, publishes it, which takes a while, and notes that it is published."""
+"""Deliver events from the buffer of a sequence to the messaging system, in order: one gateway
+leases the next messages, publishes them, which takes a while, and notes that."""
 
 from dataclasses import dataclass, replace
 
@@ -11,8 +11,8 @@ from gateway.reliability.steps import Step
 from mediation.reliable_messaging.machines import InvokerEvent, InvokerState, after_invoker
 
 LEASE = 30.0
-"""Seconds for which what is next is one gateway's. One that is killed meanwhile holds it up so
-long, where others share the store."""
+"""Seconds for which the next messages are one gateway's. A gateway that is killed meanwhile holds
+them up so long, where others share the store."""
 ENOUGH = 0.5
 """The part of a lease that has to be left where something is still to be published: a messaging
 system that confirms nothing is given up within it."""
@@ -26,7 +26,7 @@ class Turn:
     """Messages that are this gateway's to publish, in order.
 
     Attributes:
-        leased_until: What tells this lease from others.
+        leased_until: The end of this lease, which tells it from others.
         delivered: The number of the last message before them.
         publish_until: Nothing of it is begun to be published later.
     """
@@ -39,7 +39,7 @@ class Turn:
 
 
 def lease(step: Step, identifier: str, seconds: float = LEASE) -> Turn | None:
-    """Lease what is next; None where nothing is, or another has it."""
+    """Lease the next messages; None where there are none, or another gateway has them."""
     buffer = step.tx.invoker.find(identifier)
     if buffer is None or not buffer.count:
         return None
@@ -69,7 +69,7 @@ def lease(step: Step, identifier: str, seconds: float = LEASE) -> Turn | None:
 
 
 def is_busy(step: Step, identifier: str) -> bool:
-    """Whether something waits that could be published: nothing hinders it but time."""
+    """Return whether messages wait that could be published: nothing but time hinders it."""
     buffer = step.tx.invoker.find(identifier)
     if buffer is None or not buffer.count or buffer.held:
         return False
@@ -79,7 +79,7 @@ def is_busy(step: Step, identifier: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a sequence is.
+    """The progress of a sequence.
 
     Attributes:
         delivered: The number of the last message that is published.
@@ -133,7 +133,7 @@ def _event(buffer: InvokerBuffer, left: int) -> InvokerEvent:
 
 
 def _acknowledge_soon(step: Step, sequence: IncomingSequence) -> None:
-    """Have a worker acknowledge what was published later than it came."""
+    """Have a worker acknowledge messages that were published later than they came."""
     if sequence.ended_at is not None or not is_callable(sequence.acks_to):
         return
     if sequence.ack_at is None:

@@ -1,4 +1,4 @@
-"""The end of a publisher's sequence, whose answer is the last word on what was received."""
+"""End a publisher's sequence, whose answer is the last word on the messages received."""
 
 import time
 from collections.abc import Callable

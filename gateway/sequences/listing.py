@@ -14,9 +14,9 @@ class SequenceState:
     """A sequence, and how far it is published.
 
     Attributes:
-        id: What lists and logs call it; its identifier is a secret.
+        id: Its name in lists and logs, since its identifier is a secret.
         delivered: The number of the last message that is published.
-        waiting: How many messages wait for those before them, or for the messaging system.
+        waiting: Messages that wait for those before them, or for the messaging system.
     """
 
     id: str

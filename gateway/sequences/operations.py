@@ -38,19 +38,19 @@ from mediation.reliable_messaging import (
 
 @dataclass(frozen=True, slots=True)
 class PublishInSequence(Publish):
-    """Events that came in a sequence. ``told`` gets what is to be acknowledged."""
+    """Events that came in a sequence. ``told`` gets the acknowledgements to send."""
 
     told: list[Told] = field(default_factory=list, compare=False)
 
 
 def parts_of(incoming: Incoming) -> ReliableMessage | None:
-    """What *incoming* says of sequences."""
+    """The header blocks of reliable messaging in *incoming*."""
     said = incoming.context.reliable
     return said if isinstance(said, ReliableMessage) else None
 
 
 class SequenceOperations:
-    """Carries out what is asked for about sequences."""
+    """Carries out requests about sequences."""
 
     def __init__(self, sequences: Sequences, publishing: PublishingOperations) -> None:
         self._sequences = sequences
@@ -62,8 +62,8 @@ class SequenceOperations:
     async def publish(
         self, request: PublishInSequence, incoming: Incoming, inbound: Inbound
     ) -> Published | Acknowledged | None:
-        """Publish events that came in a sequence, in their turn. They are checked now: what waits
-        for its turn is not refused any more.
+        """Publish events that came in a sequence, in their turn. They are checked now: events that
+        wait for their turn are not refused any more.
 
         Raises:
             RmRefused: The sequence cannot take them.
@@ -119,8 +119,8 @@ class SequenceOperations:
 
 
 def _set_aside(request: Publish, identifier: str, number: int) -> tuple[SetAside, ...]:
-    """What is set aside of message *number* of a sequence, with the same ids each time that it
-    comes."""
+    """The notifications set aside of message *number* of a sequence, with the same ids each time
+    that the message comes."""
     if not request.set_aside:
         return ()
     kept = [one.notification for one in request.set_aside]

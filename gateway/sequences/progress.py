@@ -1,5 +1,5 @@
-"""The progress of sequences while messages of them come: how far each is published, and who waits
-for that."""
+"""The progress of sequences while their messages come: how far each is published, and the tasks
+that wait for that."""
 
 import asyncio
 from collections import OrderedDict
@@ -8,8 +8,8 @@ from gateway.reliability.records import IncomingSequence
 from gateway.sequences.delivering import Progress, Turn
 
 KEPT = 10_000
-"""Sequences whose progress is remembered while nothing happens at them; the one unseen the longest
-goes."""
+"""Sequences whose progress is remembered while nothing happens to them; the one that was seen
+longest ago goes first."""
 
 
 class PublishingProgress:
@@ -17,10 +17,10 @@ class PublishingProgress:
 
     Attributes:
         published: The highest number that the messaging system is known to have.
-        delivered: The highest one of which that is committed, too.
-        sequence: As it was committed last.
-        work: What publishes its messages now.
-        turn: What is leased for that to publish next.
+        delivered: The highest number of which that is committed, too.
+        sequence: The sequence as it was committed last.
+        work: The task that publishes its messages now.
+        turn: The messages that are leased for that task to publish next.
     """
 
     __slots__ = ("_waiting", "delivered", "published", "sequence", "turn", "work")
@@ -38,12 +38,12 @@ class PublishingProgress:
         return self.work is not None and not self.work.done()
 
     def next_turn(self) -> Turn | None:
-        """What is leased; it is not told again."""
+        """Take the messages that are leased; they are returned once."""
         turn, self.turn = self.turn, None
         return turn
 
     async def reached(self, number: int) -> None:
-        """Return once *number* is published, or nobody works on that."""
+        """Return once *number* is published, or nothing works on that."""
         if self.delivered >= number or not self.at_work:
             return
         future = asyncio.get_running_loop().create_future()
@@ -51,13 +51,13 @@ class PublishingProgress:
         await future
 
     def advance(self, progress: Progress) -> None:
-        """Note how far it is, and tell who waits for that."""
+        """Note the progress, and tell the tasks that wait for it."""
         self.delivered = max(self.delivered, progress.delivered)
         self.sequence = progress.sequence or self.sequence
         self._tell(self.delivered)
 
     def rest(self) -> None:
-        """Tell all who wait that nobody works on it any more."""
+        """Tell all waiting tasks that nothing works on it any more."""
         self._tell(None)
 
     def _tell(self, upto: int | None) -> None:
@@ -70,14 +70,14 @@ class PublishingProgress:
 
 
 class ProgressBySequence:
-    """The tails by identifier, as many as are remembered."""
+    """The progress of sequences by identifier, of as many as are remembered."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most
         self._tails: OrderedDict[str, PublishingProgress] = OrderedDict()
 
     def of(self, identifier: str) -> PublishingProgress:
-        """The tail of a sequence, which is one that exists."""
+        """The progress of a sequence that exists."""
         tail = self._tails.pop(identifier, None) or PublishingProgress()
         self._tails[identifier] = tail
         if len(self._tails) > self._most:
@@ -88,9 +88,9 @@ class ProgressBySequence:
         return tail
 
     def known(self, identifier: str) -> PublishingProgress | None:
-        """The tail of a sequence, where it is remembered."""
+        """The progress of a sequence, where it is remembered."""
         return self._tails.get(identifier)
 
     def working(self) -> list["asyncio.Task[None]"]:
-        """What is under way."""
+        """The tasks under way."""
         return [tail.work for tail in self._tails.values() if tail.work and not tail.work.done()]

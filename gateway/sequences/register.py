@@ -52,7 +52,7 @@ def grow(connection: Connection, identifier: str, octets: int) -> None:
 
 
 def count_again(connection: Connection, identifier: str) -> None:
-    """Count what waits in a sequence, of which something may have been discarded."""
+    """Count the bytes that wait in a sequence, some of which may have been discarded."""
     connection.execute(_COUNT, {"own": identifier})
 
 
@@ -64,15 +64,15 @@ def waiting(connection: Connection, identifier: str, owner: str) -> tuple[int, i
 
 
 def count(connection: Connection) -> int:
-    """How many sequences there are, those that ended included."""
+    """Count the sequences, those that ended included."""
     return int(connection.execute(select(func.count()).select_from(sequences)).scalar_one())
 
 
 def has_room(
     step: Step, header: SequenceHeader, octets: int, owner: str, octets_per_owner: int
 ) -> bool:
-    """Whether a message may wait for others before it, as far as bytes go. What is next in order
-    may always come."""
+    """Return whether the bytes of a message may wait for others before it. The next message in
+    order may always come."""
     step.tx.incoming.find(header.identifier)
     buffer = step.tx.invoker.find(header.identifier)
     if buffer is None or header.number == buffer.delivered + 1:

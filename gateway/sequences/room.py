@@ -22,7 +22,7 @@ class SequenceRoom(Room):
     """The sequences of publishers.
 
     Args:
-        may_name: Whether a publisher may name an address for acknowledgements.
+        may_name: Returns whether a publisher may name an address for acknowledgements.
         send: Sends one there.
     """
 

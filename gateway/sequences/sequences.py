@@ -1,5 +1,5 @@
-"""The sequences that publishers made, `Sequences`: what comes in them is kept in the store, is
-published in order, and is acknowledged once the messaging system holds it.
+"""`Sequences`, made by publishers: their messages are kept in the store, published in order, and
+acknowledged once the messaging system holds them.
 
     a message comes   it is stored with its number            one operation of the store
                       what is next in order is leased         the same one
@@ -89,7 +89,7 @@ _log = structlog.get_logger("dragoman.sequences")
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """What goes back on the connection of a message; an empty *block*: nothing."""
+    """The acknowledgement that goes back on the connection of a message; an empty *block*: none."""
 
     sequence: IncomingSequence | None = None
     block: bytes = b""
@@ -100,14 +100,14 @@ class Sequences:
 
     Args:
         publish: Publishes events; they are durable when it returns.
-        may_name: Whether something may be sent to an address that a principal names.
+        may_name: Returns whether messages may be sent to an address that a principal names.
         send: Sends a message with an action to an address that an owner named; None is a trusted
             one.
         shared: Other gateways have the same store.
         octets_per_owner: Bytes of messages that may wait in all sequences of one owner.
         settled: Seconds for which the end of a sequence waits for what is being published.
         lease_seconds: For which what is next in a sequence is one gateway's to publish.
-        at_work: How many sequences are published at a time, of those that have waited.
+        at_work: The number of waiting sequences that are published at a time.
         nacks: Publishers are asked for what is missing.
     """
 
@@ -139,13 +139,13 @@ class Sequences:
         self._woken = asyncio.Event()
         self._turns = Turns(store, publish, self._party, self._woken, lease_seconds, at_work)
         self.messages = self._turns.messages
-        """What became of messages in sequences."""
+        """The numbers of messages in sequences, by outcome."""
         self._creations = PrincipalRate(CREATIONS, CREATIONS_AT_ONCE, "Too many sequences.")
         self._requests = PrincipalRate(REQUESTS, REQUESTS_AT_ONCE, "Too many messages.")
         self.open, self._counted = 0, 0.0
         """How many sequences had not ended, as of a few seconds ago."""
 
-    # What peers ask for.
+    # Requests of peers.
 
     async def create(
         self, said: ReliableMessage, asked: CreateSequence, principal: Principal
@@ -196,10 +196,10 @@ class Sequences:
         self, said: ReliableMessage, content: bytes, principal: Principal
     ) -> Acknowledged:
         """Take a message of a sequence, and return once it is published, unless others have to come
-        before it, or the messaging system is away; what is returned says so.
+        before it, or the messaging system is away: the acknowledgement says so.
 
         Args:
-            content: What `write_content` made of its events; nothing, where there is nothing to
+            content: The output of `write_content` for its events; empty, where there is nothing to
                 publish.
 
         Raises:
@@ -239,7 +239,7 @@ class Sequences:
     ) -> tuple[Outcome, Turn | None, Progress]:
         now, owner, identifier = time.time(), owner_of(principal), header.identifier
         over = self._owner_bytes is not None and self._owner_bytes.over(owner) > 0
-        most = 0 if over else self._octets_per_owner  # What is next in order may always come.
+        most = 0 if over else self._octets_per_owner  # The next message in order may always come.
         media_type = MEDIA_TYPE if content else ""
 
         def work(storage: StorageManager) -> tuple[Outcome, Turn | None, Progress]:
@@ -265,7 +265,7 @@ class Sequences:
     def _acknowledgement(
         self, tail: PublishingProgress, sequence: IncomingSequence
     ) -> Acknowledged:
-        """Acknowledge on the connection what is published."""
+        """Acknowledge the published messages on the connection."""
         newest = tail.sequence
         if newest is None or len(newest.received) <= len(sequence.received):
             newest = sequence
@@ -339,7 +339,7 @@ class Sequences:
                 due_at = await self._look()
             except StoreUnavailable:
                 due_at = time.time() + 1.0
-            if woken_at > self._counted:  # What woke us may be a sequence more, or one less.
+            if woken_at > self._counted:  # There may be a sequence more, or one less.
                 due_at = min(due_at or math.inf, self._counted + COUNTED)
             pause = longest if due_at is None else min(max(due_at - time.time(), SHORTEST), longest)
             try:
@@ -351,7 +351,7 @@ class Sequences:
                 pass
 
     async def _look(self) -> float | None:
-        """Do what is due; when there is more to do."""
+        """Do the due work; return when there is more to do."""
         now = time.time()
 
         counts = now >= self._counted + COUNTED
@@ -414,7 +414,7 @@ class Sequences:
         for each in outgoing:
             self._send(each.to, each.wire.soap, each.action, each.envelope, stranger)
 
-    # What operators ask for.
+    # Requests of operators.
 
     async def listed(self, after: str = "", limit: int = 100) -> list[SequenceState]:
         """Sequences in the order of their public ids, from behind *after*, at most *limit*."""
@@ -425,8 +425,8 @@ class Sequences:
         return await self._store.submit(lambda connection: find(connection, id))
 
     async def terminate(self, state: SequenceState) -> None:
-        """End a sequence for its maker, who may be sending without a pause: it takes nothing more
-        while what it has is published.
+        """End a sequence for its maker, who may be sending without a pause: it takes no message
+        more while those that it has are published.
 
         Raises:
             Refused: ``UNAVAILABLE``: something of it waits for the messaging system. It takes
@@ -459,7 +459,7 @@ class Sequences:
         )
 
     async def close(self) -> None:
-        """Wait for what is being published."""
+        """Wait for messages that are being published."""
         working = self._turns.tails.working()
         if working:
             await asyncio.wait(working, timeout=5.0)

@@ -44,7 +44,7 @@ def postpone(connection: Connection, identifier: str, due_at: float) -> None:
 
 
 def next_due(connection: Connection) -> float | None:
-    """When there is something to do for sequences that publishers made; None: never."""
+    """When work is due for sequences that publishers made; None: never."""
     firsts = [select(func.min(table.c.due_at)) for table in (incoming, invoker)]
     found = [connection.execute(first).scalar() for first in firsts]
     return min((float(at) for at in found if at is not None), default=None)

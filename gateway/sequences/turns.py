@@ -1,5 +1,4 @@
-"""The turns of messages: what is next in a sequence is published, as long as there is something:
-`Turns`."""
+"""`Turns`: publish the next messages of sequences, for as long as there are some."""
 
 import asyncio
 import time
@@ -29,21 +28,21 @@ _PASSING = frozenset({Reason.UNAVAILABLE, Reason.RATE, Reason.INTERNAL})
 
 
 def passes(reason: Reason) -> bool:
-    """Whether what was refused for *reason* may be taken when it comes again."""
+    """Return whether messages that were refused for *reason* may be taken when they come again."""
     return reason in _PASSING
 
 
 class Turns:
-    """Publishes what is next.
+    """Publishes the next messages of sequences.
 
     Args:
         publish: Publishes events; they are durable when it returns.
         woken: Set when a worker has to look what is due.
         lease_seconds: For which what is next is this gateway's.
-        at_work: How many sequences are published before workers look for no more.
+        at_work: The number of sequences being published above which workers look for no more.
 
     Attributes:
-        messages: What became of messages in sequences.
+        messages: The numbers of messages in sequences, by outcome.
     """
 
     def __init__(
@@ -76,12 +75,12 @@ class Turns:
 
     @property
     def has_place(self) -> bool:
-        """Whether workers may start more."""
+        """Return whether workers may start more."""
         return len(self._tasks) < self._at_work
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         if not self.has_place:
-            self._woken.set()  # What found no place is due.
+            self._woken.set()  # A sequence that found no place is due.
         self._tasks.discard(task)
 
     async def settle(self, identifier: str, seconds: float) -> None:
@@ -103,11 +102,11 @@ class Turns:
         return await run_in(self._store, work, identifier)
 
     def lease_in(self, step: Step, identifier: str) -> Turn | None:
-        """Lease what is next, as a part of *step*."""
+        """Lease the next messages, as a part of *step*."""
         return lease(step, identifier, self._lease_seconds)
 
     async def _deliver(self, tail: PublishingProgress) -> None:
-        """Publish what is leased, and what then is next, for as long as there is something."""
+        """Publish the leased messages, then the next ones, for as long as there are some."""
         try:
             turn = tail.next_turn()
             while turn is not None:
@@ -127,7 +126,7 @@ class Turns:
             tail.rest()
 
     async def _note(self, turn: Turn, count: int) -> tuple[Progress, Turn | None]:
-        """Note that *count* messages of *turn* are published, and lease what is next."""
+        """Note that *count* messages of *turn* are published, and lease the next ones."""
 
         def work(storage: StorageManager) -> tuple[Progress, Turn | None]:
             with begin(self._make_party(storage), time.time()) as step:
@@ -157,7 +156,7 @@ class Turns:
     async def _publish_each(
         self, tail: PublishingProgress, turn: Turn, waiting: Sequence[InvokerMessage]
     ) -> int:
-        """One of them is refused for good: publish each by itself, and leave that one out."""
+        """Publish each message by itself, and leave out the one that is refused for good."""
         done = len(turn.messages) - len(waiting)
         for message in waiting:
             if self._is_late(turn):
@@ -191,7 +190,8 @@ class Turns:
             tail.published = max(tail.published, message.number)
 
     def _is_late(self, turn: Turn) -> bool:
-        """Whether so little is left of the lease that another gateway could publish the same."""
+        """Return whether so little is left of the lease that another gateway could publish the
+        same."""
         late = time.time() > turn.publish_until
         if late:
             self._woken.set()

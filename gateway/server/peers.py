@@ -46,6 +46,14 @@ class Peers:
         """The gateway's own address, for events without a producer reference."""
         return f"{self.base}/soap"
 
+    @property
+    def base_here(self) -> str:
+        """A URL at which the gateway reaches itself: ``base``, or where that is of no host
+        (``0.0.0.0``), one of loopback."""
+        if self.base in self.bases:
+            return self.base
+        return min((one for one in self.bases if "://127.0.0.1:" in one), default=self.base)
+
 
 def peers_of(settings: Settings, listening: Listening) -> Peers:
     """The peers that *settings* trust and allow."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from filters import Reason
 from gateway.egress import (
@@ -132,6 +133,19 @@ def _guarded(
         if mail.strangers:
             strangers.add(MAIL)
     return made, frozenset(strangers)
+
+
+def transport_to_self(settings: Settings, peers: Peers) -> TransportByScheme:
+    """The transport of requests to this gateway itself, over HTTP, for what acts in it as a client:
+    it goes through no proxy, and leads to no other host. Requests for other ports of these hosts
+    must not be given to it."""
+    hosts = {urlsplit(one).hostname or "" for one in peers.bases}
+    dialer = Dialer(
+        AddressPolicy(allow=hosts, loopback=True), tls=client_context(ca=settings.egress_ca)
+    )
+    http = HttpTransport(dialer)
+    patient = HttpTransport(dialer, limits=PATIENT)
+    return TransportByScheme({"http": http, "https": http}, dialer, patient)
 
 
 def _dialer(settings: Settings, policy: AddressPolicy) -> Dialer:

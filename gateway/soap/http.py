@@ -286,6 +286,7 @@ class SoapEndpoint:
             attachments=unpacked.attachments,
             packaging=unpacked.packaging,
             certificate=facts.certificate,
+            headers=headers,
             gone=partial(until_gone, receive),
         )
 

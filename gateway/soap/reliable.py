@@ -37,6 +37,7 @@ from mediation.reliable_messaging import (
 Proceed: TypeAlias = Callable[[Inbound, Incoming], Awaitable[Reply]]
 """The steps that follow."""
 UNKNOWN_EVERY = 1.0
+"""Seconds after which a stranger is told again that it names no sequence."""
 MOST_ASKED = 8
 """AckRequested headers of one message that are answered, beside that of its own sequence."""
 
@@ -78,7 +79,6 @@ class SequenceStep:
     Args:
         rules: Tells those of the endpoint at a path.
         required: Some endpoint takes events in sequences alone.
-        unknown_every: Seconds after which a stranger is told again that it names no sequence.
     """
 
     def __init__(
@@ -87,12 +87,11 @@ class SequenceStep:
         rules: Callable[[str], EndpointRules],
         *,
         required: bool,
-        unknown_every: float = UNKNOWN_EVERY,
     ) -> None:
         self._sequences = sequences
         self._rules = rules
         self._required = required
-        self._unknown = PrincipalRate(1 / unknown_every, 1.0, "Unknown sequences.")
+        self._unknown = PrincipalRate(1 / UNKNOWN_EVERY, 1.0, "Unknown sequences.")
 
     def __call__(self, inbound: Inbound, incoming: Incoming, proceed: Proceed) -> Awaitable[Reply]:
         if incoming.context.reliable is None and not self._required:

@@ -77,9 +77,6 @@ class Keeper:
 
     Args:
         pulling: Pulls at the sources that want it.
-        timing: Of every source, but for its lease and its silence.
-        clock: Of POSIX times.
-        chance: Draws from 0 to 1.
     """
 
     def __init__(
@@ -88,18 +85,11 @@ class Keeper:
         exchanges: Exchanges,
         sharing: WorkSharing,
         pulling: Pulling,
-        *,
-        timing: Timing | None = None,
-        clock: Callable[[], float] = time.time,
-        chance: Callable[[], float] = random.random,
     ) -> None:
         self._sources = sources
         self._exchanges = exchanges
         self._sharing = sharing
         self._pulling = pulling
-        self._timing = timing or Timing()
-        self._clock = clock
-        self._chance = chance
         self._tasks: set[asyncio.Task[None]] = set()
         self._dismissals = 0
 
@@ -154,11 +144,11 @@ class Keeper:
             found = self._sources.by_id(id_)
             if found is not None:
                 self._sources.take_share(found, share)
-                self._sources.stand(found, recovered(found.standing, self._clock()))
+                self._sources.stand(found, recovered(found.standing, time.time()))
 
     def _round(self) -> float:
         """Begin what is due; the seconds until something else will be."""
-        now, soon = self._clock(), ROUND
+        now, soon = time.time(), ROUND
         for entry in self._sources.entries:
             share = entry.share
             if share is None or entry.exchanging:
@@ -261,7 +251,7 @@ class Keeper:
                     return await self._exchanges.renew(source, manager)
                 case Command.CHECK:
                     await self._exchanges.check(source, manager)
-                    return Granted(self._clock())
+                    return Granted(time.time())
                 case Command.PAUSE:
                     await self._exchanges.pause(source, manager)
                 case Command.RESUME:
@@ -353,13 +343,13 @@ class Keeper:
             self._dismissals -= 1
 
     def _moment(self, entry: Entry) -> Moment:
-        source, timing = entry.source, self._timing
-        timing = replace(timing, lease=source.lease, silence=source.silence)
+        source = entry.source
+        timing = Timing(lease=source.lease, silence=source.silence)
         if leasing_in(source.spec) is not None:
             timing = replace(timing, renew_at=2 / 3)
         # Each of several gateways has its own address, and takes what is sent to any of them.
         location = "" if self._sharing.shared else self._exchanges.location(source)
-        now, chance = self._clock(), self._chance()
+        now, chance = time.time(), random.random()
         return Moment(entry.row.wanted, timing, now, chance, entry.last_event, location)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

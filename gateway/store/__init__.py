@@ -2,9 +2,9 @@
 
 from gateway.store.deadline import answered_in_time
 from gateway.store.engine import Operation, Store, run_apart
-from gateway.store.held import HeldRow
 from gateway.store.outages import StoreUnavailable
 from gateway.store.totals import Totals
+from gateway.store.waiting_deliveries import HeldRow
 
 __all__ = [
     "HeldRow",

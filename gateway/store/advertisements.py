@@ -42,7 +42,7 @@ def keep(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a row is compared with."""
+    """The values of a row that a new claim is compared with."""
 
     claim: bytes
     issued: float
@@ -50,8 +50,8 @@ class _Known:
 
 
 class _Keeping:
-    """What is known of some rows and of their creators, and what becomes of it: read once, and
-    written once."""
+    """A change of some rows and of the counts of their creators: all is read once, and written
+    once."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class _Keeping:
         self._changed: set[str] = set()
         """The advertisers whose counts are others than before."""
         self._rows: dict[str, tuple[AdvertisementRow, int]] = {}
-        """What is to be written, with its revision."""
+        """The rows to write, with their revisions."""
 
     def take(self, row: AdvertisementRow) -> Kept:
         known = self._known.get(row.topic_id)
@@ -111,7 +111,7 @@ class _Keeping:
         return living + 1
 
     def write(self) -> None:
-        """Write what has changed."""
+        """Write the changes."""
         new: list[tuple[Any, ...]] = []
         newer: list[tuple[Any, ...]] = []
         for row, revision in self._rows.values():
@@ -148,8 +148,8 @@ _UPDATE_COUNT = "UPDATE advertisers SET living = ?, gone = ? WHERE creator = ?"
 
 
 def withdraw(connection: Connection, topic_id: str, creator: str) -> AdvertisementRow | None:
-    """Keep of an advertisement by *creator* only which topic it was of, and that it is withdrawn,
-    until it would have expired. Returns what is left of it; None where there was none."""
+    """Reduce an advertisement by *creator* to its topic, and that it is withdrawn, until it would
+    have expired. Returns this rest; None where there was no advertisement."""
     table = advertisements.c
     changed = (
         advertisements.update()
@@ -173,13 +173,8 @@ def changed_since(
     return [(int(row.revision), _row(row)) for row in found]
 
 
-def newest_revision(connection: Connection) -> int:
-    """The revision of the last change."""
-    return int(connection.execute(select(func.max(advertisements.c.revision))).scalar() or 0)
-
-
 def purge(connection: Connection, now: float) -> bool:
-    """Delete what has expired by *now*: advertisements, and as many claims as one transaction may
+    """Delete advertisements that have expired by *now*, and as many claims as one transaction may
     take. Returns whether there may be more of them."""
     table = advertisements.c
     over = table.expires <= now
@@ -194,7 +189,7 @@ def purge(connection: Connection, now: float) -> bool:
 
 
 def count(connection: Connection) -> tuple[int, int]:
-    """How many advertisements are kept, and how many withdrawn."""
+    """Count the advertisements that are kept, and those that are withdrawn."""
     return _count(connection, ALL)
 
 
@@ -245,7 +240,7 @@ _REVISIONS = "revisions"
 
 
 def _values(row: AdvertisementRow, revision: int) -> tuple[Any, ...]:
-    """What `_INSERT` and `_UPDATE` write."""
+    """The parameters of `_INSERT` and `_UPDATE`."""
     return (
         row.creator,
         row.node,
@@ -277,7 +272,7 @@ def _row(row: Row[Any]) -> AdvertisementRow:
 
 
 def load(connection: Connection, topic_ids: Sequence[str]) -> list[AdvertisementRow]:
-    """Those of *topic_ids* that are kept, in any order."""
+    """Load the kept advertisements of *topic_ids*, in any order."""
     query = select(advertisements).where(
         advertisements.c.topic_id.in_(list(topic_ids)), advertisements.c.octets.is_not(None)
     )

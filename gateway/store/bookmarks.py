@@ -60,9 +60,8 @@ def note(
     in_all: int,
     age: float,
 ) -> bool:
-    """Keep the last *bookmark* of a machine for what is wanted by the name *subscription*, unless
-    its owner or all have too many; those not noted for *age* seconds then make room. Returns
-    whether it is kept."""
+    """Keep the last *bookmark* of a machine for its *subscription*, unless its owner or all have
+    too many; those not noted for *age* seconds then make room. Returns whether it is kept."""
     table = source_bookmarks.c
     known = select(table.noted).where(
         table.owner == machine.owner,
@@ -85,7 +84,7 @@ def note(
 
 
 def noted(connection: Connection, machine: Machine) -> Mapping[str, bytes]:
-    """The last bookmarks of a machine, by the names of what is wanted of it."""
+    """The last bookmarks of a machine, by the names of their subscriptions."""
     table = source_bookmarks.c
     query = select(table.subscription, table.bookmark).where(
         table.owner == machine.owner, table.machine == machine.name

@@ -8,11 +8,11 @@ from sqlalchemy import Connection, select, text
 from gateway.model.deaths import Death, DeathReason
 from gateway.store import dead_letter_counts, totals
 from gateway.store.dead_letter_counts import Buried
-from gateway.store.held import REMOVE_SOME, in_partition
 from gateway.store.messages import put_message, storable
 from gateway.store.schema import held
 from gateway.store.statements import for_each, rows_for_each
 from gateway.store.totals import Totals
+from gateway.store.waiting_deliveries import REMOVE_SOME, in_partition
 from mediation.model.messages import Notification
 
 
@@ -72,8 +72,8 @@ def bury_oldest(
     died: float,
     limit: int,
 ) -> list[tuple[int, int]]:
-    """Move what is over the bounds of backlogs to the dead letters, *limit* deliveries at most.
-    No body is read.
+    """Move deliveries beyond the bounds of backlogs to the dead letters, *limit* at most. No body
+    is read.
 
     Returns:
         How many of each backlog were moved, and their bytes.

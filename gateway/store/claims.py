@@ -66,7 +66,7 @@ def claim(
             notification=notification,
             kind=kind,
             at=now,
-            # What is counted by the minute is known for a minute at least.
+            # Claims are counted by the minute, so that each is known for a minute at least.
             expires=expires if most is None else max(expires, now + 60.0),
         )
     )
@@ -77,8 +77,8 @@ def claim(
 def forget_expired(
     connection: Connection, now: float, *, besides: tuple[str, str] | None = None
 ) -> bool:
-    """Forget some of what has expired by *now*, and with it the message *besides*, by its sender
-    and its own id. Returns whether more may be left."""
+    """Forget some of the claims that have expired by *now*, and the message *besides*, by its
+    sender and its own id. Returns whether more may be left."""
     columns = discovery_messages.c
     query = select(columns.sender, columns.message, columns.kind).where(columns.expires < now)
     found = connection.execute(query.order_by(columns.expires).limit(AT_ONCE)).all()
@@ -100,7 +100,7 @@ def forget_expired(
 
 
 def recount(connection: Connection) -> bool:
-    """Count anew what is remembered. Returns whether the counts were wrong.
+    """Count the claims anew. Returns whether the counts were wrong.
 
     It reads every row: it is for whoever keeps house, now and then.
     """
@@ -131,7 +131,8 @@ _THERE = text(
 
 
 def _is_full(connection: Connection, sender: str, kind: str, limits: AdvertisementLimits) -> bool:
-    """Whether as many of *kind* are remembered as may be, of *sender* or of all."""
+    """Return whether *sender*, or all senders, have as many claims of *kind* as may be
+    remembered."""
     columns = discovery_claims.c
     query = select(columns.sender, columns[_counter(kind)].label("number"))
     found = connection.execute(query.where(or_(columns.sender == sender, columns.sender == ALL)))

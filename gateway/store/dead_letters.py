@@ -35,7 +35,7 @@ SLICE_OCTETS = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which dead letters: all for which everything holds that is not None.
+    """A selection of dead letters: those for which every field that is not None holds.
 
     ``topic`` says of the name of a letter's topic, None where it has none, whether it is one of
     those meant; ``since`` is a POSIX time, letters that died then or later are meant; ``message``
@@ -51,7 +51,7 @@ class Selection:
     message: str | None = None
 
     def covers(self, reason: str, died: float, topic: str | None) -> bool:
-        """Whether a letter is meant, as far as this says it of what no index finds."""
+        """Return whether a letter is selected, by the fields that no index covers."""
         return (
             (self.reason is None or self.reason.value == reason)
             and (self.since is None or round(died, 6) >= self.since)  # As it is shown.
@@ -214,7 +214,8 @@ _DERIVED = re.compile(
 
 
 def _is_named(message: str) -> ColumnElement[bool]:
-    """Whether a letter may have this id: for those that follow from others only a look tells."""
+    """Return whether a letter may have this id. For an id that is derived from others, `_names`
+    decides."""
     c = dead_letters.c
     published = c.message.in_(select(messages.c.number).where(messages.c.id == message))
     told = c.delivery_id == message
@@ -223,7 +224,7 @@ def _is_named(message: str) -> ColumnElement[bool]:
 
 
 def _names(connection: Connection, row: Row[Any], message: str) -> bool:
-    """Whether *message* is an id of the letter *row*."""
+    """Return whether *message* is an id of the letter *row*."""
     if row.delivery_id == message:
         return True
     query = select(messages.c.source, messages.c.id).where(messages.c.number == row.message)
@@ -254,7 +255,8 @@ def _of_subscriptions() -> ColumnElement[bool]:
 
 
 def _is_redrivable() -> ColumnElement[bool]:
-    """Whether there still is who a letter was for, or it is for nobody yet."""
+    """Return whether the subscription or mailbox of a letter still exists, or the letter has none
+    yet."""
     there = dead_letters.c.subscription.in_(select(subscriptions.c.id))
     mailbox = dead_letters.c.subscription.in_(select(mailboxes.c.id))
     return (_of_subscriptions() & there) | (~_of_subscriptions() & mailbox) | _is_set_aside()
@@ -338,7 +340,7 @@ def redrive_to_mailboxes(
         connection, selection, after=after, upto=upto, limit=limit,
         only=~_of_subscriptions() & there,
     )  # fmt: skip
-    # Locked, so that none of them is destroyed by another replica before its letters are in it.
+    # Locked, so that no other replica destroys a mailbox before its letters are in it.
     ids = {row.subscription for row in rows}
     query = select(mailboxes.c.id, mailboxes.c.key).where(mailboxes.c.id.in_(ids))
     query = query.order_by(mailboxes.c.id).with_for_update()

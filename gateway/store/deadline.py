@@ -1,4 +1,4 @@
-"""The deadline of who waits for the store.
+"""The deadline of callers that wait for the store.
 
 What waits in the store's queue for too long is refused, and never carried out. What is under way
 cannot be taken back: its transaction may yet be committed. So whoever asked is answered that the
@@ -24,7 +24,7 @@ _log = structlog.get_logger("dragoman.store")
 
 
 class StoreLate(StoreUnavailable):
-    """The store did not answer in time; what was asked of it may yet be done."""
+    """The store did not answer in time; the operation may yet be committed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -33,7 +33,7 @@ class StoreLate(StoreUnavailable):
 
 
 class Caller:
-    """Somebody who waits for an answer that needs the store."""
+    """A caller that waits for an answer that needs the store."""
 
     __slots__ = ("_answer",)
 
@@ -82,7 +82,7 @@ async def answered_in_time(
         raise
     finally:
         caller.answered()
-        del answer, task, work  # Else what is raised, and this frame, would keep one another.
+        del answer, task, work  # Else the exception and this frame would keep one another.
 
 
 async def _finish(

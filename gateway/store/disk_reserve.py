@@ -24,7 +24,7 @@ class Reserve:
     """The reserve of an SQLite store.
 
     Args:
-        folder: Where the database is; None for a server, whose disk is its own.
+        folder: The folder of the database; None for a server, whose disk is its own.
         octets: Bytes that are left free; None for `reserve_of` the disk.
         inside: Bytes that are free within the database's file.
     """

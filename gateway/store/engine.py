@@ -37,26 +37,25 @@ MAX_BATCH = 256
 LATE = 5.0
 """Seconds of one commit after which the store is not writable."""
 LOOKS = 0.5
-"""Seconds from one look at what waits to the next."""
+"""Seconds between two looks at the waiting operations."""
 CLOSES = 6.0
-"""Seconds that what was submitted gets at the end."""
+"""Seconds that submitted operations get at the end."""
 ATTEMPTS = 8
 """Attempts of a batch that fails by no fault of its own, while the database goes on."""
 PAUSE, LONGER, LONGEST = 0.02, 4, 1.0
-"""Seconds before the second of them, at most, how many times as long before each further one, and
-the most of them.
-Chance says how much of it, so that replicas that were in each other's way do not meet again; it
-grows, for they may be many."""
+"""The longest pause before the second attempt, in seconds; the factor for each further one; the
+longest of all. Each pause is a random part of that, so that replicas that were in each other's way
+do not meet again; it grows, for they may be many."""
 INSIDE = 1.0
-"""Seconds from one look at what is free within an SQLite file to the next."""
+"""Seconds between two looks at the free pages of an SQLite file."""
 PROBE = 1.0
-"""Seconds from one try to write to the next, while the database does not take what is written."""
+"""Seconds between two tries to write, while the database refuses writes."""
 _log = structlog.get_logger("dragoman.store")
 
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """An operation that was submitted, at *since*; *caller* is who waits for an answer."""
+    """An operation that was submitted at *since*; *caller* waits for an answer."""
 
     operation: Operation
     locks: Collection[str]
@@ -103,16 +102,16 @@ class Store:
         self._ended = asyncio.Event()
         self._engine: Engine | None = None
         self._batch: Sequence[_Waiting] = ()
-        """What is under way."""
+        """The operations under way."""
         self._began: float | None = None
         """When the commit that is under way began; None while none is."""
         self._driver: Any = None
         """The driver's connection that it uses."""
         self._told_late = False
         self._asked = False
-        """Whether it is to be tried if anything can be written."""
+        """Whether to try if the database takes writes."""
         self._tried = 0.0
-        """When something was last written, or tried to be."""
+        """When the last commit was tried."""
         self._takes = False
         """Whether the last commit succeeded."""
         self.commits = 0
@@ -147,12 +146,12 @@ class Store:
 
     @property
     def writable(self) -> bool:
-        """Whether the last commit succeeded, and none is under way for long."""
+        """Return whether the last commit succeeded, and none is late."""
         return self._takes and self._age() <= self._late
 
     def look(self) -> None:
-        """Try whether it can be written, if nothing was for a while: `writable` is of the last
-        commit, and that may be long ago."""
+        """Try to write, if there was no commit for a while: `writable` tells of the last one, which
+        may be long ago."""
         if self._began is None and time.monotonic() - self._tried > self._late:
             with self._condition:
                 self._asked = True
@@ -164,7 +163,7 @@ class Store:
         return 0.0 if began is None else time.monotonic() - began
 
     def hurry(self, waits: float) -> None:
-        """Let nobody wait longer than so many seconds from now on: the gateway is stopping."""
+        """Let callers wait at most so many seconds from now on: the gateway is stopping."""
         self._waits = min(self._waits, waits)
 
     def submit(
@@ -194,8 +193,8 @@ class Store:
         return future
 
     def _watch(self) -> None:
-        """Refuse what has waited too long to be begun, answer who waits for what is under way, and
-        have that end."""
+        """Refuse operations that waited too long to begin; let callers of a late batch go, and
+        break its connection off after twice that time."""
         if self._loop is None or self._ended.is_set():
             return
         self._watching = self._loop.call_later(min(LOOKS, self._waits / 4), self._watch)
@@ -216,17 +215,17 @@ class Store:
             _log.error("store.late", seconds=round(age, 1))
 
     def metrics(self) -> Iterator[Sample]:
-        """Whether it takes writes now."""
+        """Yield whether the store takes writes now."""
         yield gauge("store_writable", "Whether the store takes writes.", self.writable)
 
     @property
     def closed(self) -> bool:
-        """Whether it takes nothing more, for ever."""
+        """Return whether the store takes no operation more, for ever."""
         return self._closing
 
     @property
     def may_be_shared(self) -> bool:
-        """Whether several gateways can have it."""
+        """Return whether several gateways can use the store."""
         return self._engine is not None and self._engine.dialect.name == "postgresql"
 
     def number(self, replica: int) -> None:
@@ -235,8 +234,8 @@ class Store:
             self._engine = self._engine.execution_options(**{REPLICA: replica})
 
     async def close(self, seconds: float = CLOSES) -> None:
-        """Finish what was submitted, then close the database; what takes longer is left as it is.
-        The database knows whether it was committed."""
+        """Finish the submitted operations, then close the database. Those that take longer are
+        left: the database knows whether they were committed."""
         if self._thread is None:
             return
         with self._condition:
@@ -261,7 +260,7 @@ class Store:
         return self._ended.is_set()
 
     def _write(self) -> None:
-        """Commit what comes, until the store is closed: the writer's thread."""
+        """Commit operations until the store is closed: the writer's thread."""
         try:
             while self._turn():
                 pass
@@ -281,7 +280,7 @@ class Store:
             self._engine.dispose()
 
     def _turn(self) -> bool:
-        """Commit what has come. Returns whether more is to come."""
+        """Commit the waiting operations. Returns False after the last ones."""
         engine = self._engine
         if engine is None:  # pragma: no cover - start() sets it
             raise RuntimeError("the store was not started")
@@ -355,7 +354,8 @@ class Store:
                 if len(batch) == 1 or _ends_all(error, over=over):
                     return self._refuse(batch, error)
                 break
-        # One of them spoils the others: each by itself, while the database takes any.
+        # One operation spoiled the batch: each in its own transaction, as long as the database
+        # takes any.
         outcomes: list[_Outcome] = []
         for number, one in enumerate(batch):
             try:
@@ -390,8 +390,8 @@ class Store:
         return outcomes
 
     def _look_inside(self, connection: Connection) -> None:
-        """See, now and then, how much of the file is free: without a transaction, for it is only
-        a number in its first page. Whatever happens here, what was committed is not done again."""
+        """Read, now and then, how much of the file is free: without a transaction, for it is a
+        number in its first page. No failure here may undo, or repeat, the commit before it."""
         now = time.monotonic()
         if self.folder is None or now - self._looked_inside < INSIDE:
             return
@@ -452,7 +452,8 @@ def _run_in_savepoint(operation: Operation, connection: Connection) -> Any:
 
 
 def _ends_all(error: Exception, *, over: bool) -> bool:
-    """Whether none of a batch need be tried by itself after *error*; *over*: its time is."""
+    """Return whether *error* ends a whole batch, so that none of it need be tried by itself;
+    *over*: its time is over."""
     return is_locked_out(error) or isinstance(error, StoreLate) or (over and is_outage(error))
 
 

@@ -31,13 +31,13 @@ def listed(connection: Connection, *, after: str, limit: int, now: float) -> lis
 
 
 def one(connection: Connection, *, topic_id: str, now: float) -> AdvertisedRow | None:
-    """That of a topic, where it is in force."""
+    """Find the advertisement of a topic, if it is in force."""
     found = connection.execute(_in_force(now).where(advertisements.c.topic_id == topic_id)).first()
     return None if found is None else _row(found)
 
 
 def extent(connection: Connection, *, now: float) -> tuple[int, int]:
-    """How many are in force, and the number of the last change."""
+    """Count the advertisements in force; return the number of the last change, too."""
     columns = advertisements.c
     living = select(func.count()).where(columns.octets.is_not(None), columns.expires > now)
     newest = connection.execute(select(func.max(columns.revision))).scalar()

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, select, text
 from gateway.store.schema import dead_letters, held, messages
 from gateway.store.statements import write_many
 from mediation.model.messages import Notification
-from mediation.packaging.records import encode
+from mediation.packaging.records import decode, encode
 from mediation.rendering import delivery_id_of
 
 
@@ -66,11 +66,12 @@ _LOCK = text("SELECT 1 FROM messages WHERE number = ANY(:numbers) ORDER BY numbe
 
 
 def sweep(connection: Connection, numbers: Iterable[int]) -> None:
-    """Remove those messages that nobody needs any more."""
+    """Remove those of the messages with these *numbers* that nothing refers to."""
     rows = [(number,) for number in sorted(set(numbers))]
     if rows:
         if connection.dialect.name == "postgresql":
-            # Whoever is just about to need one of them does so before it is looked at.
+            # FOR UPDATE: a transaction that is about to refer to one of them commits before its
+            # references are counted.
             connection.execute(_LOCK, {"numbers": [number for (number,) in rows]})
         write_many(connection, _SWEEP, rows)
 
@@ -97,6 +98,29 @@ def waiting_of(connection: Connection, ids: Sequence[str], limit: int) -> Sequen
         .limit(limit)
     )
     return connection.execute(query).all()
+
+
+def with_id(connection: Connection, id: str) -> Notification | None:
+    """The first message with this *id* that waits or died; None where there is none."""
+    query = select(messages.c.body, messages.c.properties).where(messages.c.id == storable(id))
+    found = connection.execute(query.order_by(messages.c.number).limit(1)).first()
+    return None if found is None else decode(bytes(found.body), json.loads(found.properties))
+
+
+def of_subscription(connection: Connection, id: str, subscription: str) -> Notification | None:
+    """The message with this *id* that waits for *subscription*, or died; None where there is
+    none."""
+    for table in (held, dead_letters):
+        query = (
+            select(messages.c.body, messages.c.properties)
+            .join(table, table.c.message == messages.c.number)
+            .where(messages.c.id == storable(id), table.c.subscription == subscription)
+            .limit(1)
+        )
+        found = connection.execute(query).first()
+        if found is not None:
+            return decode(bytes(found.body), json.loads(found.properties))
+    return None
 
 
 def ids_delivered_as(connection: Connection, delivery: str) -> list[str]:

@@ -84,7 +84,7 @@ def _prepare_sqlite(engine: Engine, power_safe: bool) -> None:
     path = file_of(engine)
     unclean = path is not None and _was_left_open(path)
     if path is not None:
-        path.touch(mode=0o600)  # It holds keys; what stands beside it follows it.
+        path.touch(mode=0o600)  # It holds keys; SQLite gives its log the same mode.
     if unclean:
         with engine.connect() as connection:
             verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
@@ -135,6 +135,6 @@ def file_of(engine: Engine) -> Path | None:
 
 
 def _was_left_open(path: Path) -> bool:
-    """Whether an SQLite database has a log that no clean end emptied."""
+    """Return whether an SQLite database has a log that no clean end emptied."""
     log = Path(f"{path}-wal")
     return log.exists() and log.stat().st_size > 0

@@ -28,7 +28,7 @@ class StoreUnavailable(Refused):
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether the database fails, rather than what was asked of it."""
+    """Return whether the database failed, rather than refused a statement."""
     if isinstance(error, IntegrityError | DataError | ProgrammingError | NotSupportedError):
         return False
     if str(getattr(getattr(error, "orig", None), "sqlstate", None)).startswith(_LIMIT):
@@ -37,15 +37,15 @@ def is_outage(error: Exception) -> bool:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether it may succeed the next time: a connection broke, or two transactions were in each
-    other's way."""
+    """Return whether the operation may succeed the next time: a connection broke, or two
+    transactions were in each other's way."""
     if not isinstance(error, DBAPIError):
         return False
     return error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _CONFLICTS
 
 
 def is_locked_out(error: Exception) -> bool:
-    """Whether not even a transaction can begin."""
+    """Return whether not even a transaction can begin."""
     return (
         isinstance(error, DBAPIError)
         and is_outage(error)

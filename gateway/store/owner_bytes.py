@@ -63,7 +63,7 @@ class OwnerBytes:
     """Bounds what strangers keep.
 
     Args:
-        trusts: Whether an owner is trusted.
+        trusts: Returns whether an owner is trusted.
         most: Bytes of one stranger.
         in_all: Bytes of all strangers; None for half of the disk that they could have.
     """
@@ -122,14 +122,14 @@ class OwnerBytes:
         return (_free(folder) + self._store.free_inside + self._sum) // 2
 
     def over(self, owner: str) -> int:
-        """The bytes that *owner* has beyond what he may have; 0 if there are none."""
+        """The bytes that *owner* keeps beyond the limit; 0 if there are none."""
         if not self._counted or owner not in self._kept or self._trusts(owner):
             return 0
         return max(0, self._kept[owner] - self._share())
 
     def _share(self, more: int = 0) -> int:
-        """What one stranger may have: where all would have too much, with so many bytes *more*,
-        those give who have most."""
+        """The bytes that one stranger may keep. Where all of them, with *more*, would keep too
+        much, those give way who keep most."""
         if self._sum + more <= self._may:
             return self._most
         return min(self._most, self._may // max(1, len(self._kept)))
@@ -168,7 +168,7 @@ class OwnerBytes:
             self._sum -= octets
 
     def metrics(self) -> Iterator[Sample]:
-        """What strangers keep, and what they may."""
+        """Yield the bytes that are kept for strangers, and their limit."""
         yield gauge("strangers_bytes", "Bytes that are kept for strangers.", self._sum)
         yield gauge("strangers_bytes_limit", "Bytes that may be kept for strangers.", self._may)
 

@@ -37,7 +37,7 @@ def read_reference(text: str) -> EndpointReference:
 
 
 def spec_values(spec: Spec) -> dict[str, str | None]:
-    """What a row, or a member of JSON, has of *spec*."""
+    """The columns, or members of JSON, that store *spec*."""
     return {
         "version": spec.version.value,
         "soap": spec.form.name,

@@ -1,4 +1,5 @@
-"""Shared by several gateways: which are alive, who holds which partition, what has changed.
+"""Tables shared by several gateways: the live ones, the holders of partitions, changes of
+subscriptions.
 
     take ---> held, fence n ---> renewed ---> renewed ---> released
                                     |
@@ -49,7 +50,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Rows that were added to what waits for a subscription in a partition."""
+    """Rows that were added to the waiting deliveries of a subscription in a partition."""
 
     key: str
     partition: int
@@ -176,7 +177,7 @@ def take(connection: Connection, replica: str, partition: int, *, lease: float) 
 
 
 def release(connection: Connection, replica: str, lease: Lease) -> None:
-    """Let others take what is held."""
+    """Let others take the partitions of this replica."""
     connection.execute(
         text(
             "UPDATE partitions SET holder = NULL, until = 0"
@@ -211,7 +212,7 @@ def changed(
     connection: Connection, key: str, added: Mapping[int, tuple[int, int]] | None = None
 ) -> None:
     """Let other replicas learn that the subscription *key* was made, changed or ended; or that
-    rows were *added* to what waits for it: their number and octets, by partition.
+    waiting deliveries were *added* to it: their number and bytes, by partition.
 
     Versions are given one transaction after the other, so nobody sees a later one first.
     """

@@ -150,6 +150,16 @@ replicas = Table(
 )
 """The gateways that share this store; ``heartbeat`` is the database's time."""
 
+replica_rates = Table(
+    "replica_rates",
+    metadata,
+    Column("replica", Text, primary_key=True),
+    Column("written", Float, nullable=False),
+    Column("rates", Text, nullable=False),
+)
+"""The rates of the last hour of each gateway that uses the store; ``written`` is the database's
+time."""
+
 partitions = Table(
     "partitions",
     metadata,

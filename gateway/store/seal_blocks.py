@@ -39,7 +39,7 @@ def take(connection: Connection, *, most: int = MOST) -> int:
 
 
 def note(connection: Connection, delivered: Mapping[int, int]) -> None:
-    """Note what was delivered: by block, a bit for each number of it. Take the lock `LOCK`."""
+    """Note the delivered numbers of each block: a bit for each. Take the lock `LOCK`."""
     columns = seal_blocks.c
     newest = connection.execute(select(func.max(columns.block))).scalar()
     for block, bits in sorted(delivered.items()):
@@ -56,7 +56,7 @@ def note(connection: Connection, delivered: Mapping[int, int]) -> None:
 
 
 def load(connection: Connection) -> dict[int, int]:
-    """What was delivered of each block that is not done with."""
+    """Load the delivered numbers of each block that is not finished."""
     return {
         int(row.block): int.from_bytes(bytes(row.delivered), "big")
         for row in connection.execute(select(seal_blocks))

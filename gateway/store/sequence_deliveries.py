@@ -12,7 +12,7 @@ KEPT = 16_384
 """The deliveries of one subscription that are remembered: more than a messaging system hands out
 before the first of them is settled."""
 PRUNED = 256
-"""Of so many, one is the occasion to forget what is older."""
+"""One delivery in so many is the occasion to forget older ones."""
 
 _ADD = text(
     "INSERT INTO sequence_deliveries (subscription, delivery, ordinal) "
@@ -33,12 +33,12 @@ def add(connection: Connection, subscription: str, message_ids: Iterable[str]) -
 
 
 def is_known(connection: Connection, subscription: str, message_id: str) -> bool:
-    """Whether the delivery with *message_id* was acknowledged."""
+    """Return whether the delivery with *message_id* was acknowledged."""
     return bool(known(connection, subscription, (message_id,)))
 
 
 def known(connection: Connection, subscription: str, message_ids: Iterable[str]) -> set[str]:
-    """Those of *message_ids* whose deliveries were acknowledged."""
+    """The *message_ids* whose deliveries were acknowledged."""
     asked = {_short(message_id): message_id for message_id in message_ids}
     columns = sequence_deliveries.c
     query = select(columns.delivery).where(

@@ -76,8 +76,8 @@ def keep(connection: Connection, id_: str, standing: Standing) -> int | None:
 
 
 def want(connection: Connection, id_: str, wanted: Wanted) -> int | None:
-    """Keep what is wanted of a source; one that is to be removed stays so. Returns its revision;
-    None where there is no such source."""
+    """Keep the wanted subscription of a source; one that is to be removed stays so. Returns its
+    revision; None where there is no such source."""
     changed = (
         sources.update()
         .where(sources.c.id == id_, sources.c.wanted != Wanted.REMOVED.value)

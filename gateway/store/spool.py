@@ -47,7 +47,7 @@ class SpoolSize:
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """One message that waits. ``retried``: an operator has had it tried again."""
+    """One waiting message. ``retried``: an operator has had it tried again."""
 
     number: int
     topic: str
@@ -96,7 +96,7 @@ def put(
     """Add *notifications*, but for those that wait here already, behind what there is.
 
     Args:
-        messages: How many may lie in the spool, and how many ``octets``.
+        messages: The most messages in the spool, and the most bytes (``octets``).
 
     Returns:
         How many were added, by topic. None where there is no room for all: then none was.
@@ -120,11 +120,11 @@ def put_aside(
     messages: int,
     octets: int,
 ) -> int:
-    """Set aside what the system refuses for good, each with the reason; what is set aside already
-    stays as it is. At most half of the room is for it: the oldest make way.
+    """Set aside messages that the system refuses for good, each with the reason; those set aside
+    before stay as they are. At most half of the room is for them: the oldest make way.
 
     Args:
-        messages: How many may lie in the spool, and how many ``octets``.
+        messages: The most messages in the spool, and the most bytes (``octets``).
 
     Returns:
         How many made way.
@@ -180,7 +180,7 @@ def _make_way(connection: Connection, messages: int, octets: int) -> int:
 
 
 def waits(connection: Connection, topics: Collection[str]) -> bool:
-    """Whether a message of one of *topics* waits here."""
+    """Return whether a message of one of *topics* waits in the spool."""
     found = select(spool.c.number).where(spool.c.topic.in_(topics), spool.c.refused.is_(None))
     return connection.execute(found.limit(1)).first() is not None
 
@@ -243,7 +243,7 @@ def set_aside(connection: Connection, number: int, why: str, *, now: float) -> N
 
 
 def purge(connection: Connection, *, before: float) -> None:
-    """Forget what was set aside before a time."""
+    """Forget messages that were set aside before a time."""
     connection.execute(_LOCK)
     _delete(connection, spool.c.refused.is_not(None) & (spool.c.refused_at < before))
 
@@ -289,7 +289,7 @@ def _aside(numbers: Collection[int] | None) -> ColumnElement[bool]:
 
 
 def _delete(connection: Connection, which: ColumnElement[bool]) -> int:
-    """Forget *which*, and count what is left; how many they were."""
+    """Forget the messages *which*, and count the rest; how many they were."""
     query = spool.delete().where(which).returning(spool.c.octets)
     gone = connection.execute(query).scalars().all()
     connection.execute(_GROW, {"messages": -len(gone), "octets": -sum(gone)})

@@ -1,4 +1,4 @@
-"""One statement for many rows, without what SQLAlchemy does for each of them."""
+"""Run one statement for many rows, without SQLAlchemy's work for each of them."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from filters import Expression, Filter, View
 from gateway.interning import shared
 from gateway.model.moments import moment_of
-from gateway.store import held, replicas
+from gateway.store import replicas, waiting_deliveries
 from gateway.store.references import (
     read_reference,
     read_spec,
@@ -39,7 +39,7 @@ def insert(connection: Connection, subscription: Subscription, identity: str | N
 
 
 def identified(connection: Connection, identity: str) -> Subscription | None:
-    """The one subscription with this *identity*."""
+    """Find the one subscription with this *identity*."""
     query = select(subscriptions).where(subscriptions.c.identity == identity)
     found = connection.execute(query).first()
     return None if found is None else _read(found._mapping)
@@ -71,23 +71,23 @@ _MUTABLE = ("policy", "expires", "as_duration")
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """Whether a subscription was still ``there``; and whether something is ``left`` of what waited
-    for it, for `held.drop`."""
+    """The result of a deletion: whether the subscription was still ``there``, and whether some of
+    its waiting deliveries are ``left`` for `waiting_deliveries.drop`."""
 
     there: bool
     left: bool = False
 
 
 def delete(connection: Connection, subscription: Subscription, *, expired: bool) -> Deleted:
-    """Forget a subscription, with what waits for it if that is not much, as expired or as
-    cancelled."""
+    """Forget a subscription; also its waiting deliveries, as expired or as cancelled, if they are
+    few."""
     found = connection.execute(
         subscriptions.delete().where(subscriptions.c.key == subscription.key)
     )
     if not found.rowcount:
         return Deleted(there=False)
     _tell(connection, subscription.key)
-    return Deleted(True, not held.drop(connection, subscription.id, expired=expired))
+    return Deleted(True, not waiting_deliveries.drop(connection, subscription.id, expired=expired))
 
 
 def _tell(connection: Connection, key: str) -> None:
@@ -116,7 +116,7 @@ def learn(connection: Connection, known: int | None) -> Learnt:
             there = load(connection, changes.keys) if changes.keys else []
             gone = set(changes.keys) - {one.key for one in there}
             return Learnt(changes.version, there, sorted(gone), changes.added)
-    version = replicas.version(connection)  # Before: what changes meanwhile is learnt twice.
+    version = replicas.version(connection)  # Read first: changes during the load are learnt twice.
     return Learnt(version, load(connection), [], (), all=True)
 
 
@@ -215,8 +215,8 @@ def _read_delivery(values: Any) -> DeliveryMode:
 
 
 def _write_calling(calling: Calling | None) -> dict[str, object]:
-    """How a consumer is called as a part of the policy; nothing for one that did not ask for it by
-    a call."""
+    """The part of the policy that says how a consumer is called; empty for one that asked by no
+    call."""
     return {} if calling is None else {"calling": asdict(calling)}
 
 

@@ -19,8 +19,8 @@ MOST = 4096
 
 @dataclass(slots=True)
 class _Asked:
-    """A consumer that was asked: what the last part of its callback is, and what it allows, in
-    requests a minute; 0 is any rate, and None is nothing yet."""
+    """A consumer that was asked: the last part of its callback, and the rate that it allows, in
+    requests a minute; 0 is any rate, and None is no consent yet."""
 
     key: str
     until: float

@@ -106,7 +106,7 @@ class DeadLetters:
 
     Args:
         producer: The gateway's own address, for events without a producer reference.
-        publish_again: Publishes what was set aside, should that be possible now.
+        publish_again: Publishes a message that was set aside, if that is possible now.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class DeadLetters:
         self, recipient: Recipient, notification: Notification, message_id: str
     ) -> bytes | None:
         """The envelope that *recipient* would get; None if it cannot be written."""
-        # What cannot be written may be what it died of.
+        # It may have died because it cannot be written.
         with suppress(Refused, ValueError):
             sent = minimal_form(notification) if recipient.minimal else notification
             return render(sent, recipient.shape, self._producer).fill(recipient, message_id)
@@ -273,8 +273,8 @@ class DeadLetters:
             yield slice_, following
 
     async def _redrive_set_aside(self, selection: Selection, cursor: _Cursor) -> Slice:
-        """Publish what was set aside and can be read now. A letter goes when its events are
-        durable: a crash in between publishes them once more, with the same ids."""
+        """Publish messages that were set aside and can be read now. A letter goes when its events
+        are durable: a crash in between publishes them once more, with the same ids."""
         look = partial(rows.set_aside, selection=selection, after=cursor.after, upto=cursor.upto)
         found, last = await self._store.submit(look)
         done = [number for number, message in found if await self._publish_again(message)]
@@ -330,7 +330,7 @@ class DeadLetters:
 
     async def bound_owners(self, *, keeps_house: bool) -> None:
         """Let the oldest letters go of owners that keep too much, here and elsewhere, and have
-        shrunk what waits for their subscriptions."""
+        shrunk the backlogs of their subscriptions."""
         if self._owner_bytes is None:
             return
         for owner, over in self._owner_bytes.exceeding():

@@ -23,7 +23,7 @@ from gateway.publishing.topics import TopicsSeen
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import shown
 from gateway.store import Store, totals
-from gateway.store import held as rows
+from gateway.store import waiting_deliveries as rows
 from mediation.filtering import of_producer
 from mediation.model.messages import Notification
 from mediation.rendering import event
@@ -97,7 +97,7 @@ class Explainer:
         topics: Those that were published on.
         policy: Which addresses may be sent to.
         producer: Returns the documents of the producer that views name, as they are now.
-        proxied: Whether a proxy sends what goes out, and resolves names.
+        proxied: Whether a proxy sends messages on, and resolves names.
         delivered_by: Says which replica this one is, and the partitions that it holds; None where
             nothing is shared.
     """
@@ -155,6 +155,23 @@ class Explainer:
         steps += _deliveries(status)
         steps.append(await self._counts(entry))
         return steps
+
+    async def explain_filters(
+        self, entries: Sequence[Entry], notification: Notification
+    ) -> list[Step]:
+        """Whether the filter of each of *entries* takes *notification*, and why."""
+        filters = [entry.subscription.filter for entry in entries]
+        views = {one.view for each in filters for one in each.contents if of_producer(one)}
+        documents = await self._producer(views) if views else {}
+
+        def explained() -> list[Step]:
+            return [_matched(each, notification, None, documents)[0] for each in filters]
+
+        threads = ThreadPoolExecutor(1, "explaining")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, explained)
+        finally:
+            threads.shutdown(wait=False)
 
     async def _counts(self, entry: Entry) -> Step:
         await self._dispatchers.counted()

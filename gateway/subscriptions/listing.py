@@ -7,6 +7,7 @@ between.
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from fnmatch import translate
 from functools import partial
 from re import compile as compile_pattern
@@ -26,9 +27,28 @@ LONGEST_PATTERN, MOST_WILDCARDS = 512, 16
 each address is tried with it."""
 LOOKED_AT = 20_000
 """Subscriptions that one request looks at, at most."""
+_URGENT = (
+    Condition.FAILING,
+    Condition.UNKNOWN,
+    Condition.EXPIRED,
+    Condition.PAUSED,
+    Condition.ACTIVE,
+)
 _STATES = tuple(condition.value for condition in Condition)
 _SPECIFICATIONS = tuple(version.value for version in Version)
 _NOTHING = SubscriptionSelection()
+
+
+class Order(Enum):
+    """What a list of subscriptions is sorted by. By state, those that fail come first."""
+
+    STATE = "state"
+    CONSUMER = "consumer"
+    TOPIC = "topic"
+    SPEC = "spec"
+    OWNER = "owner"
+    CREATED = "created"
+    EXPIRES = "expires"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +110,63 @@ class SubscriptionSelector:
                     return Found(tuple(found[:limit]), found[limit - 1])
         return Found(tuple(found), ids[look_at - 1] if len(ids) > look_at else None)
 
+    async def sort(
+        self,
+        selection: SubscriptionSelection,
+        order: Order,
+        *,
+        descending: bool = False,
+        start: int = 0,
+        limit: int,
+    ) -> tuple[tuple[str, ...], int | None]:
+        """The ids of a sorted list of this moment, from its *start*th on, and where to go on; None
+        at its end. Of equals the order is that of their ids.
+
+        Raises:
+            Refused: ``MESSAGE_INVALID``: as `find` raises it; there are more than `LOOKED_AT`
+                subscriptions to look through.
+        """
+        if order is Order.STATE:
+            await self._dispatchers.counted()
+        found = await self.find(selection, limit=LOOKED_AT)
+        if found.next is not None:
+            raise Refused(
+                Reason.MESSAGE_INVALID,
+                f"More than {LOOKED_AT} subscriptions are not sorted: narrow the list, or have it "
+                "in the order of ids.",
+            )
+        keys: dict[str, tuple[object, ...]] = {}
+        for number, id_ in enumerate(found.ids):
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+            if (entry := self._table.by_id(id_)) is not None:
+                keys[id_] = self._key(entry, order)
+        ids = await asyncio.to_thread(sorted, keys, key=keys.__getitem__, reverse=descending)
+        following = start + limit
+        return tuple(ids[start:following]), following if following < len(ids) else None
+
+    def _key(self, entry: Entry, order: Order) -> tuple[object, ...]:
+        """What *entry* is sorted by, with which its like can be compared."""
+        subscription = entry.subscription
+        match order:
+            case Order.STATE:
+                return (_URGENT.index(self._dispatchers.status(entry).state),)
+            case Order.CONSUMER:
+                return (subscription.consumer.address,)
+            case Order.TOPIC:
+                return tuple(one.text for one in subscription.filter.topics)
+            case Order.SPEC:
+                return (subscription.spec.version.value,)
+            case Order.OWNER:
+                return (subscription.owner,)
+            case Order.CREATED:
+                return (subscription.lease.created,)
+            case Order.EXPIRES:
+                expires = subscription.lease.expires
+                return (expires is None, expires or 0)
+
     def _test(self, selection: SubscriptionSelection) -> Callable[[Entry], bool]:
-        """The condition that *selection* is, what is quick to ask first."""
+        """The test that *selection* means; quick questions are asked first."""
         consumer = _like(selection.consumer) if selection.consumer is not None else None
         covers = _Covering(selection)
 
@@ -167,7 +242,7 @@ class SubscriptionReport:
 
 
 class SubscriptionReports:
-    """Puts reports together from the store and from what is in memory."""
+    """Puts reports together from the store and from memory."""
 
     def __init__(self, store: Store, table: SubscriptionTable, dispatchers: Dispatchers) -> None:
         self._store = store

@@ -18,6 +18,7 @@ from gateway.subscriptions.lifecycle.lifecycle import Lifecycle, SubscriptionUnk
 from gateway.subscriptions.lifecycle.renewal import Renewal
 from gateway.subscriptions.listing import (
     Found,
+    Order,
     SubscriptionReport,
     SubscriptionReports,
     SubscriptionSelector,
@@ -79,6 +80,25 @@ class SubscriptionManagement:
             selection, after=after, limit=limit, visible_to=visible_to
         )
         return await self._reports.of(found.ids), found.next
+
+    async def sorted_page(
+        self,
+        selection: SubscriptionSelection,
+        order: Order,
+        *,
+        descending: bool,
+        start: int,
+        limit: int,
+    ) -> tuple[Sequence[SubscriptionReport], int | None]:
+        """Reports of a part of a sorted list, and where to go on, as `SubscriptionSelector.sort`.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        ids, following = await self._selector.sort(
+            selection, order, descending=descending, start=start, limit=limit
+        )
+        return await self._reports.of(ids), following
 
     async def delete(
         self,

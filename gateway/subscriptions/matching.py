@@ -31,7 +31,7 @@ RETRY = 1.0
 _log = structlog.get_logger("dragoman")
 
 
-class Inside(Protocol):
+class InternalSubscriber(Protocol):
     """A part of the gateway itself that subscribes.
 
     Attributes:
@@ -45,10 +45,10 @@ class Inside(Protocol):
 
 
 class Guard(Protocol):
-    """Says who gets, and who may publish, what is published on topics that are somebody's."""
+    """Decides who may publish, and who gets, messages on topics that are somebody's."""
 
     def now(self) -> datetime:
-        """The time, by which what comes is judged, even if that takes longer."""
+        """The time by which a message is judged, even if the judgement takes longer."""
 
     def guards(self, topic: Topic) -> bool: ...
 
@@ -71,7 +71,7 @@ class Matching:
         table: SubscriptionTable,
         dispatchers: Dispatchers,
         budgets: FilterBudgets,
-        inside: Mapping[Topic, Inside] | None = None,
+        inside: Mapping[Topic, InternalSubscriber] | None = None,
         guard: Guard | None = None,
     ) -> None:
         self._adapter = adapter
@@ -93,7 +93,7 @@ class Matching:
                 topic = matched.delivery.notification.topic
                 inside = self._inside.get(topic) if topic is not None else None
                 if CHANNEL_PROPERTY in matched.delivery.notification.properties:
-                    inside = None  # What is said at a channel is said to those at it.
+                    inside = None  # Events at a channel are for those at it.
                 # Of the parts of a message, one alone has the key.
                 if inside is not None and inside.key in matched.keys:
                     matched = self._hand_inside(matched, inside)
@@ -104,9 +104,9 @@ class Matching:
                 _log.exception("delivery.not-accepted")
             await self._dispatchers.wait_for_capacity()
 
-    def _hand_inside(self, matched: Matched, inside: Inside) -> Matched:
-        """Hand a message to what of the gateway wants it. Returns what is left for others, with
-        whom its settlement is shared."""
+    def _hand_inside(self, matched: Matched, inside: InternalSubscriber) -> Matched:
+        """Hand a message to the part of the gateway that wants it. Returns the delivery for the
+        others, with whom its settlement is shared."""
         delivery = matched.delivery
         if self._dispatchers.of(delivery.partition) is None:
             return matched  # Another gateway has the partition now, and all that wants it.

@@ -32,7 +32,7 @@ from gateway.subscriptions.lifecycle.subscription_end import SubscriptionEnds
 from gateway.subscriptions.listing import SubscriptionReports, SubscriptionSelector
 from gateway.subscriptions.mailbox_feeds import MailboxFeeds
 from gateway.subscriptions.management import ManagementOperations, SubscriptionManagement
-from gateway.subscriptions.matching import Inside, Matching
+from gateway.subscriptions.matching import InternalSubscriber, Matching
 from gateway.subscriptions.message_tracing import MessageTracing
 from gateway.subscriptions.named_subscriptions import NamedSubscriptions
 from gateway.subscriptions.operations import SubscriptionOperations
@@ -87,6 +87,7 @@ class SubscriptionRoom(Room):
         self._sharing = sharing
         self._consumers = Consumers(schemes, mailboxes)
         self._dispatchers = delivery.dispatchers
+        self._protocol = delivery.sequence_protocol
         self._probations = delivery.probations
         self._terms = lease_terms(settings)
         self._drain = settings.drain
@@ -114,7 +115,8 @@ class SubscriptionRoom(Room):
         self.web_hooks = WebHooks(transport, consumers, probations, base=base, handshake=handshake)
         self.sequences = SubscriberSequences(
             self._store,
-            delivery.in_sequence,
+            self._protocol,
+            delivery.sequence_sending.messages,
             transport,
             consumers,
             probations,
@@ -123,7 +125,7 @@ class SubscriptionRoom(Room):
             shared=self._sharing.shared,
         )
         self.acknowledgements = AcknowledgementOperations(
-            self._store, self.sequences.acknowledgements, self._go_on
+            self._store, self._protocol.acknowledgements, self._go_on
         )
         self.ends = SubscriptionEnds(transport, consumers, probations, producer=address)
 
@@ -271,7 +273,7 @@ class SubscriptionRoom(Room):
 
     async def linger(self) -> None:
         # What consumers do not acknowledge now is sent again after the next start.
-        await self.sequences.acknowledgements.close(self._drain)
+        await self._protocol.acknowledgements.close(self._drain)
 
 
 class EndingRoom(Room):
@@ -300,7 +302,7 @@ class MatchingRoom(Room):
         subscriptions: SubscriptionRoom,
         adapter: XPathFilterAdapter,
         delivery: DeliveryRoom,
-        inside: Mapping[Topic, Inside],
+        inside: Mapping[Topic, InternalSubscriber],
         rights: TopicRights | None,
     ) -> None:
         self._matching = Matching(

@@ -17,6 +17,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
+from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -33,9 +34,10 @@ from gateway.web.events import describe_events
 from gateway.web.health import health_router, metrics_router
 from gateway.web.metrics import Metrics
 from gateway.web.pages import docs_routes
-from gateway.web.refusals import headers_of, status_of
-from gateway.web.validation import refuse_invalid
+from gateway.web.refusals import PROBLEM, headers_of, problem, status_of
+from gateway.web.validation import explain_invalid
 
+API = "/api/"
 API_BODY = 2**20
 """Bytes that a JSON request may have."""
 ADMINISTRATION = (
@@ -130,8 +132,9 @@ def _make(site: Site, *, public: bool, administration: bool) -> _Application:
     for one in bound:
         asks = Depends(asking_for(one.right, one.reading))
         app.include_router(one.router, dependencies=[asks], max_body_size=API_BODY)
-    app.add_exception_handler(RequestValidationError, refuse_invalid)
+    app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(Refused, _refuse)
+    app.add_exception_handler(HTTPException, _refuse_plainly)
 
     @app.get("/", include_in_schema=False)
     async def root() -> RedirectResponse:
@@ -187,7 +190,33 @@ class _Elsewhere:
 
 async def _refuse(request: Request, error: Exception) -> JSONResponse:
     refused = error if isinstance(error, Refused) else Refused(Reason.INTERNAL, str(error))
-    if isinstance(refused, AddressRefused) and request.url.path.startswith("/api/"):
+    if isinstance(refused, AddressRefused) and request.url.path.startswith(API):
         refused = refused.with_mend()  # Who administers the gateway is told what would allow it.
-    said = {"detail": str(refused), "reason": refused.reason.value}
-    return JSONResponse(said, status_of(refused), headers_of(refused))
+    return _refusal(
+        request, status_of(refused), str(refused), refused.reason.value, headers_of(refused)
+    )
+
+
+async def _refuse_plainly(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):  # pragma: no cover
+        raise TypeError(error)
+    return _refusal(request, error.status_code, error.detail, None, error.headers)
+
+
+async def _refuse_invalid(request: Request, error: Exception) -> JSONResponse:
+    return _refusal(request, 422, explain_invalid(error), None, None)
+
+
+def _refusal(
+    request: Request,
+    status: int,
+    detail: str,
+    reason: str | None,
+    headers: Mapping[str, str] | None,
+) -> JSONResponse:
+    """A refusal: in the administration a problem of RFC 9457, elsewhere its text alone."""
+    if request.url.path.startswith(API):
+        said = problem(status, detail, reason)
+        return JSONResponse(said, status, headers, media_type=PROBLEM)
+    said = {"detail": detail} | ({"reason": reason} if reason else {})
+    return JSONResponse(said, status, headers)

@@ -5,14 +5,14 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gateway.delivery import Dispatchers
-from gateway.observing.rates import Rate, Rates
+from gateway.observing.rates import Rate
 from gateway.security.certificates import validity_of
 from gateway.settings.settings import Settings
 from gateway.sources.sources import Entry, Sources
@@ -20,12 +20,14 @@ from gateway.store import Store, StoreUnavailable
 from gateway.store.disk_reserve import reserve_of
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.failing_consumers import FailingConsumers, failing_consumers
+from gateway.web.shared_rates import SharedRates
 from gateway.web.store_counts import Counting, Counts
 
 WAITED = 0.5
 """Seconds that the store gets to say what it holds, before the overview does without."""
 FRESH = 1.0
 """Seconds for which one overview serves all who ask."""
+T = TypeVar("T")
 FAILING = 20
 """Sources, and links, that are named because they fail."""
 
@@ -97,7 +99,7 @@ class Overviews:
         table: SubscriptionTable,
         dispatchers: Dispatchers,
         sources: Sources,
-        rates: Rates,
+        rates: SharedRates,
         counting: Counting,
         readiness: Callable[[], Mapping[str, Any]],
         *,
@@ -127,8 +129,9 @@ class Overviews:
 
     async def _look(self) -> Overview:
         settings = self._settings
-        counts, failing, disk, certificates = await asyncio.gather(
-            self._counts(),
+        counts, rates, failing, disk, certificates = await asyncio.gather(
+            self._in_time(self._counting.counts()),
+            self._in_time(self._rates.last_hour()),
             failing_consumers(self._table, self._dispatchers),
             asyncio.to_thread(_disk, self._store.folder, settings.store_reserve),
             asyncio.to_thread(lambda: list(_certificates(settings))),
@@ -143,7 +146,7 @@ class Overviews:
             store="postgresql" if self._store.may_be_shared else "sqlite",
             disk=disk,
             certificates=certificates,
-            rates=self._rates.last_hour(),
+            rates=rates or (),
             counts=counts,
             in_flight=self._dispatchers.scheduler.in_flight,
             failing=failing,
@@ -151,10 +154,12 @@ class Overviews:
             links=_states(links),
         )
 
-    async def _counts(self) -> Counts | None:
+    @staticmethod
+    async def _in_time(asked: Awaitable[T]) -> T | None:
+        """The answer of the store; None where it does not come in time."""
         with contextlib.suppress(StoreUnavailable, TimeoutError):
             async with asyncio.timeout(WAITED):
-                return await self._counting.counts()
+                return await asked
         return None
 
 

@@ -26,6 +26,7 @@ from gateway.web.api import dead_letters as dead_letter_routes
 from gateway.web.api import destinations, links, messages, spool, tap
 from gateway.web.api import mailboxes as mailbox_routes
 from gateway.web.api import overview as overview_routes
+from gateway.web.api import recipients as recipient_routes
 from gateway.web.api import relays as relay_routes
 from gateway.web.api import sequences as sequence_routes
 from gateway.web.api import sources as source_routes
@@ -35,9 +36,12 @@ from gateway.web.catalogue import TopicCatalogue
 from gateway.web.dependencies import Asking
 from gateway.web.events import EventEndpoint, consents, event_routes
 from gateway.web.events import subscriptions as event_subscriptions
+from gateway.web.kept_messages import KeptMessages
 from gateway.web.mailbox_streams import Streams
 from gateway.web.overview import Overviews
+from gateway.web.recipients import Recipients
 from gateway.web.schemas import schema_routes
+from gateway.web.shared_rates import SharedRates
 
 
 class EventRoom(Room):
@@ -135,13 +139,16 @@ class AdministrationRoom(Room):
         explainer: Explainer,
         overviews: Overviews,
         rates: Rates,
+        shared_rates: SharedRates,
+        kept: KeptMessages,
+        recipients: Recipients,
         *,
         base: str,
     ) -> None:
         table, lifecycle = subscriptions.table, subscriptions.lifecycle
         management = subscriptions.management
         self._registry = xregistry.PARTS.of(xregistry.RegistryParts(base, topics))
-        self.rates = rates
+        self.rates, self._shared_rates = rates, shared_rates
         self._given = {
             **overview_routes.OVERVIEWS.of(overviews),
             **subscription_routes.PARTS.of(
@@ -155,6 +162,8 @@ class AdministrationRoom(Room):
                     management,
                     explainer,
                     delivery.dispatchers.scheduler.attempts,
+                    delivery.send_again,
+                    kept,
                 )
             ),
             **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),
@@ -182,14 +191,18 @@ class AdministrationRoom(Room):
                     asking,
                     delivery.dispatchers.scheduler.taps,
                     delivery.dispatchers.scheduler.traces,
+                    recipients.mask,
                 )
             ),
-            **messages.TRACING.of(subscriptions.tracing),
+            **messages.PARTS.of(
+                messages.MessageParts(subscriptions.tracing, kept, recipients.mask)
+            ),
+            **recipient_routes.PARTS.of(recipient_routes.RecipientParts(kept, recipients)),
             **topic_routes.PARTS.of(topic_routes.TopicParts(base, topics)),
         }
 
     def works(self) -> Iterable[Work]:
-        return (self.rates.run,)
+        return self.rates.run, self._shared_rates.run
 
     def administration_routes(self) -> Routes:
         yield BoundRouter(api.router, self._given, Right.OPERATE, reading=Right.READ)

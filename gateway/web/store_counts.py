@@ -16,7 +16,7 @@ from functools import partial
 from gateway.delivery import Conservation, Dispatchers
 from gateway.observing.samples import Sample, gauge
 from gateway.publishing.spool import Spool
-from gateway.store import Store, StoreUnavailable, dead_letter_counts, held, mailboxes
+from gateway.store import Store, StoreUnavailable, dead_letter_counts, mailboxes, waiting_deliveries
 from gateway.store.dead_letter_counts import Died
 from gateway.store.spool import SpoolSize
 
@@ -129,6 +129,6 @@ async def count(store: Store, dispatchers: Dispatchers, spool: Spool) -> Counts:
         await dispatchers.conservation(),
         await spool.size(),
         await store.submit(mailboxes.overall),
-        await store.submit(held.oldest),
+        await store.submit(waiting_deliveries.oldest),
         await store.submit(died),
     )

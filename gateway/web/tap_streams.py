@@ -10,6 +10,7 @@ dropped, and counted.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from filters import Filter, FilterSet, compile
 from gateway.http import until_gone
+from gateway.observing.masking import HIDDEN, Mask
 from gateway.observing.taps import PassingMessage, Taps, Watcher
 from gateway.observing.traces import MessageTraces
 from gateway.web.server_sent_events import HEARTBEAT, EventWriter, write_event
@@ -39,6 +41,7 @@ class TapStream(Response):
         filter: Says which messages are watched: topics at once, contents in a thread.
         sample: The share of the messages of these topics.
         payload: Whether payloads are shown.
+        mask: Hides fields of these.
 
     Raises:
         FilterError: *filter* cannot be evaluated.
@@ -55,12 +58,14 @@ class TapStream(Response):
         *,
         sample: float,
         payload: bool,
+        mask: Mask,
     ) -> None:
         super().__init__()
         self._taps = taps
         self._traces = traces
         self._draining = draining
         self._payload = payload
+        self._mask = mask
         self._watcher = Watcher(compile(Filter(topics=filter.topics)).selects, sample=sample)
         compile(filter)
         self._contents = PayloadSelection(filter) if filter.contents else None
@@ -89,7 +94,8 @@ class TapStream(Response):
             passed = self._watcher.take(time.time())
             if passed and self._contents is not None:
                 passed = await self._contents.select(passed)
-            written = b"".join(map(self._event, passed)) + self._losses()
+            payloads = await self._payloads(passed)
+            written = b"".join(map(self._event, passed, payloads)) + self._losses()
             if written:
                 await writer.write(written)
                 beat = loop.time() + HEARTBEAT
@@ -97,10 +103,21 @@ class TapStream(Response):
                 await writer.beat()
                 beat = loop.time() + HEARTBEAT
 
-    def _event(self, passing: PassingMessage) -> bytes:
+    async def _payloads(self, passed: Sequence[PassingMessage]) -> Sequence[bytes | None]:
+        """What is shown of the payloads of *passed*."""
+        if not self._payload:
+            return [None] * len(passed)
+        payloads = [one.notification.payload for one in passed]
+        if not (payloads and self._mask.names):
+            return payloads
+        hide = self._mask.document
+        masked = await asyncio.to_thread(lambda: [hide(each) for each in payloads])
+        return [HIDDEN.encode() if each is None else each for each in masked]
+
+    def _event(self, passing: PassingMessage, payload: bytes | None) -> bytes:
         trace = self._traces.of(passing.notification.id)
-        view = tap_message(passing, trace, payload=self._payload)
-        return write_event(view.model_dump_json(), event="message")
+        record = tap_message(passing, trace, payload=payload)
+        return write_event(json.dumps(record), event="message")
 
     def _losses(self) -> bytes:
         """What was not told, where that has changed."""

@@ -6,7 +6,6 @@ from typing import Any
 
 from fastapi import HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
 from filters import Refused
@@ -84,12 +83,12 @@ def _check_media_type(request: Request) -> None:
         raise HTTPException(415, f"Send {_JSON}.", {"Accept": _JSON})
 
 
-async def refuse_invalid(_: Request, error: Exception) -> JSONResponse:
-    """FastAPI's handler of `RequestValidationError`: 422, with one sentence; never what was sent,
-    which may be anything, and need not have a form in JSON."""
+def explain_invalid(error: Exception) -> str:
+    """Say in one sentence what is wrong with a request, as FastAPI's `RequestValidationError` has
+    it; never what was sent, which may be anything, and need not have a form in JSON."""
     if not isinstance(error, RequestValidationError):  # pragma: no cover
         raise TypeError(error)
-    return JSONResponse({"detail": explain(error.errors(), error.body)}, 422)
+    return explain(error.errors(), error.body)
 
 
 def explain(errors: Iterable[Mapping[str, Any]], body: object = None) -> str:

@@ -21,10 +21,11 @@ from gateway.delivery import (
     everything,
     next_position,
 )
+from gateway.delivery.conservation import add_up
 from gateway.egress import AddressPolicy, Dialer, HttpTransport, TransportByScheme, parse_target
 from gateway.model.deaths import DeadLetter
 from gateway.security.keys import new_key, public_id
-from gateway.store import Store, dead_letters, held
+from gateway.store import Store, dead_letters, totals, waiting_deliveries
 from gateway.store import subscriptions as rows
 from gateway.store.replicas import HOUSE
 from mediation.model.messages import EndpointReference, Lease, Notification, Policy, Subscription
@@ -123,13 +124,17 @@ class Engine:
         for subscription, (count, octets) in redriven.again.items():
             self.dispatcher.add_rows(by_id[subscription], count, octets)
 
+    async def conservation(self) -> Conservation:
+        """The law, now."""
+        return await conservation_of(self.store, self.dispatcher)
+
     async def conservation_when(self, **expected: int) -> Conservation:
         """The law, once the fields of it or of its totals are as *expected*."""
-        law = await self.dispatcher.conservation()
+        law = await self.conservation()
 
         async def as_expected() -> bool:
             nonlocal law
-            law = await self.dispatcher.conservation()
+            law = await self.conservation()
             return expected == {
                 name: getattr(law if hasattr(law, name) else law.totals, name) for name in expected
             }
@@ -145,12 +150,18 @@ class Engine:
         """The same, with all settled, nothing under way, and the law kept."""
         law = await self.conservation_when(in_flight=0, waiting=0, **expected)
         await self.dispatcher.settlement.drained()
-        law = await self.dispatcher.conservation()
+        law = await self.conservation()
         assert law.error == 0, law
         assert law.totals.matched == law.totals.settled()
         assert all(delivery.settled for delivery in self.deliveries)
         assert self.dispatcher.settlement.live == self.dispatcher.settlement.messages == 0
         return law
+
+
+async def conservation_of(store: Store, dispatcher: Dispatcher) -> Conservation:
+    """The conservation law over *store* and one dispatcher."""
+    durable, held, letters = await store.submit(totals.overall)
+    return add_up([dispatcher.settlement], durable, held, letters, dispatcher.scheduler.in_flight)
 
 
 @asynccontextmanager
@@ -181,7 +192,7 @@ async def engine(
     for subscription in await store.submit(rows.load):
         target = parse_target(subscription.consumer.address)
         one.entries.append(Entry(subscription, prepare(subscription), target))
-    while not await store.submit(held.drop_leftovers):
+    while not await store.submit(waiting_deliveries.drop_leftovers):
         pass
     await dispatcher.start(one.entries)
     try:
@@ -189,7 +200,7 @@ async def engine(
         async with asyncio.timeout(DEADLINE):
             await dispatcher.stop(5.0)
         assert all(delivery.settled for delivery in one.deliveries)
-        law = await dispatcher.conservation()
+        law = await conservation_of(store, dispatcher)
         assert law.error == 0, law
         assert (law.in_flight, dispatcher.settlement.live) == (0, 0)
     finally:

@@ -2,10 +2,11 @@
 acknowledgements and replies come."""
 
 import asyncio
+import random
 import time
 from typing import Any, Self
 
-from gateway.client.reliable.endpoint_base import jitter, new_id
+from gateway.client.reliable.endpoint_base import new_id
 from gateway.client.reliable.http_requests import Intake
 from gateway.client.reliable.workers import Workers
 from gateway.reliability.endpoint import Endpoint
@@ -37,7 +38,7 @@ class CallableClient:
             Party(
                 self._store,
                 new_id,
-                jitter,
+                random.random,
                 address=address,
                 policy=policy,
                 applications={"": self._take},

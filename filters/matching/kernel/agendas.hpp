@@ -185,7 +185,7 @@ class Agendas {
     }
 
   private:
-    static constexpr size_t MAX_WORDS = 1u << 20;
+    static constexpr size_t MAX_WORDS = 1u << 22;
 
     // Null where nothing is known yet.
     Agenda* known(uint32_t state) {

@@ -6,7 +6,7 @@
 //   firing, memory         which of them elements pass
 //   facts                  what one message says of atoms, and of the presence of elements
 //   filters, watching      formulas over facts, each under facts that it needs
-//   witnesses, joins       which elements facts are about, where several are at one node
+//   witnesses, lifts, joins  which elements facts are about, where several are at one node
 //   verdicts, interpreter  what a message says of formulas, and what programs say where they do not
 #pragma once
 
@@ -26,6 +26,7 @@
 #include "firing.hpp"
 #include "interpreter.hpp"
 #include "joins.hpp"
+#include "lifts.hpp"
 #include "programs.hpp"
 #include "reading.hpp"
 #include "symbols.hpp"
@@ -285,7 +286,8 @@ class Engine {
     Filters filters_;
     Climbs climbs_{trie_, atoms_};
     Watching watching_{filters_, branches_, climbs_, watches_};
-    Joins joins_{trie_, climbs_, facts_, agendas_, witnesses_};
+    Lifts lifts_{trie_, climbs_, agendas_, witnesses_};
+    Joins joins_{facts_, agendas_, witnesses_, lifts_};
     Verdicts verdicts_{filters_,  facts_,    joins_,    watches_,
                        watching_, branches_, programs_, interpreter_};
     Words path_;  // states of the elements around the present one

@@ -384,7 +384,6 @@ class Firing {
 
     // Fire the atom if *element* passes its tests, or may.
     void try_atom(uint32_t number, const xmlNode* element) {
-        if (facts_.holds(number)) return witnesses_.note_again(number);
         bool unsure = false;
         for (const Test& test : atoms_.tests(number)) {
             const Operand operand{
@@ -402,13 +401,13 @@ class Firing {
     void fire(BitsAt atoms) {
         const BitsAt fresh = facts_.fire(atoms);
         const BitsAt again{atoms.bits & ~fresh.bits, atoms.at};
-        again.each([&](uint32_t atom) { witnesses_.note_again(atom); });
+        again.each([&](uint32_t atom) { witnesses_.note_again(atom, row_); });
         witnesses_.note_atoms(fresh, row_);
         watches_.watched(fresh).each([&](uint32_t atom) { fired_.push_back(atom); });
     }
 
     void fire(uint32_t number) {
-        if (!facts_.fire(number)) return witnesses_.note_again(number);
+        if (!facts_.fire(number)) return witnesses_.note_again(number, row_);
         witnesses_.note_atom(number, row_);
         if (watches_.is_watched(number)) fired_.push_back(number);
     }

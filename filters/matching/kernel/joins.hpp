@@ -1,7 +1,8 @@
-// Whether facts that hold, hold of the same element, where a branch has several.
+// Whether facts that hold, hold of the same element, where branches have several.
 //
-// A branch is named with each of them by the record that asks, with the climb from there to it. An
-// atom by its witness leads to one element at the branch, which all others must be about, too.
+// A branch is named with each of them by the record that asks, with the climb from there to it. The
+// elements because of which atoms hold lead to those at the branch below which all do; where two
+// branches have several, the lower one's lead to the upper one's.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +11,8 @@
 #include "agendas.hpp"
 #include "climbs.hpp"
 #include "facts.hpp"
+#include "lifts.hpp"
 #include "records.hpp"
-#include "trie.hpp"
 #include "values.hpp"
 #include "witnesses.hpp"
 
@@ -19,61 +20,58 @@ namespace dragoman {
 
 class Joins {
   public:
-    Joins(const Trie& trie, const Climbs& climbs, const Facts& facts, const Agendas& agendas,
-          const Witnesses& witnesses)
-        : trie_(trie), climbs_(climbs), facts_(facts), agendas_(agendas), witnesses_(witnesses) {}
+    Joins(const Facts& facts, const Agendas& agendas, const Witnesses& witnesses, Lifts& lifts)
+        : facts_(facts), agendas_(agendas), witnesses_(witnesses), lifts_(lifts) {}
 
     // Another message, of which all facts are known.
     void begin() {
         families_.clear();
         members_.clear();
         family_at_.assign(witnesses_.size() * CODES, NONE);
+        lifts_.begin();
     }
 
     // What a record says that waits for *fact*, whose parts hold: UNKNOWN says nothing.
     Verdict judge(const Record& record, uint32_t fact) {
         if (!record.has(Record::JOINED) || !witnesses_.have_states()) return UNKNOWN;
-        const auto several = [&](uint32_t node) { return facts_.are_several(node); };
-        const uint32_t* branch = record.branches();
-        if (record.branches_end() - branch > 1) {
-            branch = std::find_if(branch, record.branches_end(), several);
-            if (std::any_of(branch + 1, record.branches_end(), several)) return UNKNOWN;
-        }
-        const Question question{*branch, fact, record.parts(), record.parts_end(),
-                                record.climbs_to(branch)};
         visits_ = 0;
-        Verdict verdict = NO;
         bool decisive = record.has(Record::LINEAR) && witnesses_.is_complete();
-        if (const Anchor anchor = anchor_of(question); anchor.fact != NONE) {
-            const uint32_t witness = witnesses_.of(anchor.fact);
-            if (witness == Witnesses::MOST) return UNKNOWN;
-            verdict = all(question, above(witness, anchor.steps), anchor.fact);
-            decisive &= !witnesses_.is_repeated(anchor.fact);
-        } else {
-            for (uint32_t row = 0; row < witnesses_.size() && verdict != YES; ++row) {
-                if (visits_ > MAX_VISITS) break;
-                if (!is_at(row, question.branch)) continue;
-                const Verdict here = all(question, row, NONE);
-                if (here != NO) verdict = here;
-            }
+        const uint32_t* below = nullptr;
+        for (const uint32_t* branch = record.branches_end(); branch-- != record.branches();) {
+            if (!facts_.are_several(*branch)) continue;
+            if (below && !record.has(Record::LINEAR)) return UNKNOWN;
+            rows_.swap(rows_below_);
+            const bool uppermost =
+                std::none_of(record.branches(), branch,
+                             [&](uint32_t node) { return facts_.are_several(node); });
+            const bool some = narrow({record, fact, branch, below}, uppermost, decisive);
+            if (!some) return decisive ? NO : UNKNOWN;
+            below = branch;
         }
-        decisive &= visits_ <= MAX_VISITS;
-        return verdict == NO && !decisive ? UNKNOWN : verdict;
+        return YES;
     }
 
   private:
-    static constexpr uint32_t MAX_VISITS = 512;  // of rows, in one question by other than climbs
-    static constexpr uint32_t CODES = 8;         // of climbs with families: those of a few steps
+    static constexpr uint32_t CODES = 8;  // of climbs with families: those of a few steps
 
+    // What is asked for at *branch*, and not at the one *below*, if there is any.
     struct Question {
-        uint32_t branch, fact;
-        const uint32_t *parts, *parts_end;
-        const Climb* climbs;
-    };
+        const Record& record;
+        uint32_t fact;
+        const uint32_t *branch, *below;
 
-    // An atom from whose element plain steps lead to that at the branch; NONE if there is none.
-    struct Anchor {
-        uint32_t fact, steps;
+        // Call *take* with each fact and its climb.
+        template <typename Take>
+        void each(Take take) const {
+            const Climb* climb = record.climbs_to(branch);
+            const Climb* lower = below ? record.climbs_to(below) : nullptr;
+            const size_t count = 1 + size_t(record.parts_end() - record.parts());
+            for (size_t at = 0; at < count; ++at) {
+                if (climb[at].octet == Climb::APART) continue;
+                if (lower && lower[at].octet != Climb::APART) continue;
+                take(at ? number_in(record.parts()[at - 1]) : fact, climb[at]);
+            }
+        }
     };
 
     // The states that are met below an element, where a climb leads from.
@@ -86,69 +84,95 @@ class Joins {
         const uint64_t* nodes;  // bits
     };
 
-    static Anchor anchor_of(const Question& question) {
-        const Climb* climb = question.climbs;
-        if (climb->is_plain() && !is_presence(question.fact)) {
-            return {question.fact, climb->steps()};
-        }
-        for (const uint32_t* at = question.parts; at != question.parts_end; ++at) {
-            const uint32_t fact = number_in(*at);
-            ++climb;
-            if (climb->is_plain() && !is_presence(fact)) return {fact, climb->steps()};
-        }
-        return {NONE, 0};
-    }
-
-    uint32_t above(uint32_t row, uint32_t steps) const {
-        for (; steps; --steps) row = witnesses_[row].parent;
-        return row;
-    }
-
-    // Whether all that is asked for, but for what is *known*, is so of the element with *row* at
-    // the branch.
-    Verdict all(const Question& question, uint32_t row, uint32_t known) {
-        const Climb* climb = question.climbs;
-        Verdict verdict = YES;
-        if (question.fact != known) verdict = one(question.branch, row, question.fact, *climb);
-        for (const uint32_t* at = question.parts; at != question.parts_end && verdict != NO; ++at) {
-            ++climb;
-            if (number_in(*at) == known) continue;
-            const Verdict here = one(question.branch, row, number_in(*at), *climb);
-            if (here != YES) verdict = here;
-        }
-        return verdict;
-    }
-
-    Verdict one(uint32_t branch, uint32_t row, uint32_t fact, Climb climb) {
-        if (climb.octet == Climb::APART) return YES;
-        if (is_presence(fact)) {
-            const uint32_t node = index_of(fact);
-            if (!climb.octet) return YES;
-            const bool mixed = climb.octet == Climb::MIXED;
-            return (mixed ? some_below(branch, row, node) : is_met(row, climb, node)) ? YES : NO;
-        }
-        const uint32_t witness = witnesses_.of(fact);
-        if (witness == Witnesses::MOST) return UNKNOWN;
-        bool found;
-        if (climb.is_plain()) {
-            found = above(witness, climb.steps()) == row;
-        } else if (climb.is_loose()) {
-            found = witnesses_.is_below(witness, row) &&
-                    witnesses_[witness].depth >= witnesses_[row].depth + climb.steps();
-        } else {
-            found = leads(witness, climbs_.node_of(fact), row, branch);
-        }
-        return found ? YES : witnesses_.is_repeated(fact) ? UNKNOWN : NO;
-    }
-
-    // Whether there is an element at *node* where *climb* leads from, to *row*.
-    bool is_met(uint32_t row, Climb climb, uint32_t node) {
-        if (climb.steps() >= CODES / 2) {
-            for (uint32_t below = row + 1; below < witnesses_[row].end; ++below) {
-                if (++visits_ > MAX_VISITS) return false;
-                if (is_within(below, row, climb) && is_at(below, node)) return true;
+    // Find the rows at a branch of which all is true that is asked for there, given those at the
+    // one below; of the *uppermost* branch one is enough. False if there are none; *decisive*
+    // becomes false if there may be others.
+    bool narrow(const Question& question, bool uppermost, bool& decisive) {
+        const uint32_t branch = *question.branch;
+        bool presences = false, atoms = false;
+        uint32_t anchor = Witnesses::MOST;
+        question.each([&](uint32_t fact, Climb climb) {
+            if (is_presence(fact)) {
+                presences |= climb.octet != 0;
+                return;
             }
-            return false;
+            atoms = true;
+            if (anchor != Witnesses::MOST || !climb.is_plain()) return;
+            if (const uint32_t only = witnesses_.only(fact); only != Witnesses::MOST) {
+                anchor = witnesses_.above(only, climb.steps());
+            }
+        });
+        if (anchor != Witnesses::MOST) {
+            if (!is_met_by(anchor, question, decisive)) return false;
+            if (uppermost && !question.below) return true;
+            lifts_.fill(rows_, anchor);
+            presences = false;
+        } else {
+            lifts_.fill(rows_);
+            question.each([&](uint32_t fact, Climb climb) {
+                if (!is_presence(fact)) decisive &= lifts_.narrow(rows_, fact, branch, climb);
+            });
+            if (!atoms && !question.below) lifts_.narrow(rows_, branch | PRESENT, branch, {0});
+        }
+        if (question.below) {
+            decisive &= lifts_.narrow(rows_, rows_below_, *question.below, branch);
+        }
+        const bool some = presences ? keep_with_presences(question, uppermost) : any(rows_);
+        decisive &= visits_ <= Lifts::MOST_VISITS;
+        return some;
+    }
+
+    static bool any(const Rows& rows) {
+        uint64_t found = 0;
+        for (uint64_t word : rows) found |= word;
+        return found;
+    }
+
+    // Whether all is true of one row, but for what is asked for at the branch below.
+    bool is_met_by(uint32_t row, const Question& question, bool& decisive) {
+        const uint32_t branch = *question.branch;
+        bool met = true;
+        question.each([&](uint32_t fact, Climb climb) {
+            if (met && !is_presence(fact)) {
+                met = lifts_.holds_below(row, fact, branch, climb, decisive);
+            }
+        });
+        met = met && have_presences(row, question);
+        decisive &= visits_ <= Lifts::MOST_VISITS;
+        return met;
+    }
+
+    // Leave those of the rows below which elements are that are asked for, or only the first one.
+    bool keep_with_presences(const Question& question, bool first) {
+        bool some = false;
+        for (size_t at = 0; at < rows_.size(); ++at) {
+            for (uint64_t left = rows_[at]; left; left &= left - 1) {
+                const auto row = uint32_t(at * Bits::SIZE + size_t(__builtin_ctzll(left)));
+                if (!have_presences(row, question)) {
+                    rows_[at] &= ~BitsAt::bit(row);
+                } else if (first) {
+                    return true;
+                } else {
+                    some = true;
+                }
+            }
+        }
+        return some;
+    }
+
+    bool have_presences(uint32_t row, const Question& question) {
+        bool met = true;
+        question.each([&](uint32_t fact, Climb climb) {
+            if (!met || !is_presence(fact) || !climb.octet) return;
+            met = is_met(*question.branch, row, climb, index_of(fact));
+        });
+        return met;
+    }
+
+    // Whether there is an element at *node* where *climb* leads from, to *row* at the branch.
+    bool is_met(uint32_t branch, uint32_t row, Climb climb, uint32_t node) {
+        if (climb.octet == Climb::MIXED || climb.steps() >= CODES / 2) {
+            return some_below(branch, row, climb, node);
         }
         uint32_t& known = family_at_[row * CODES + climb.steps() * 2 + climb.is_loose()];
         if (known == NONE) known = make_family(row, climb);
@@ -162,6 +186,17 @@ class Joins {
         uint64_t found = 0;
         for (; at != end; ++at) found |= at->nodes[word];
         return found >> node % Bits::SIZE & 1;
+    }
+
+    bool some_below(uint32_t branch, uint32_t row, Climb climb, uint32_t node) {
+        const bool mixed = climb.octet == Climb::MIXED;
+        for (uint32_t below = row + 1; below < witnesses_[row].end; ++below) {
+            if (++visits_ > Lifts::MOST_VISITS) return false;
+            if (!mixed && !is_within(below, row, climb)) continue;
+            if (!lifts_.is_at(below, node)) continue;
+            if (!mixed || lifts_.leads(below, node, row, branch, visits_)) return true;
+        }
+        return false;
     }
 
     // Whether *climb* leads from a row below *row* to it.
@@ -192,42 +227,14 @@ class Joins {
         return uint32_t(families_.size() - 1);
     }
 
-    bool some_below(uint32_t branch, uint32_t row, uint32_t node) {
-        for (uint32_t below = row + 1; below < witnesses_[row].end; ++below) {
-            if (++visits_ > MAX_VISITS) return false;
-            if (is_at(below, node) && leads(below, node, row, branch)) return true;
-        }
-        return false;
-    }
-
-    // Whether the path up from *node*, at which the element with *row* is, may lead to that at the
-    // branch with *top*.
-    bool leads(uint32_t row, uint32_t node, uint32_t top, uint32_t branch) {
-        while (node != branch) {
-            if (++visits_ > MAX_VISITS || !witnesses_.is_below(row, top)) return false;
-            const bool child = trie_[node].axis == CHILD;
-            node = trie_[node].parent;
-            row = witnesses_[row].parent;
-            if (child) continue;
-            for (; witnesses_.is_below(row, top); row = witnesses_[row].parent) {
-                if (is_at(row, node) && leads(row, node, top, branch)) return true;
-            }
-        }
-        return row == top;
-    }
-
-    bool is_at(uint32_t row, uint32_t node) const {
-        return agendas_.is_at(witnesses_[row].state, node);
-    }
-
-    const Trie& trie_;
-    const Climbs& climbs_;
     const Facts& facts_;
     const Agendas& agendas_;
     const Witnesses& witnesses_;
+    Lifts& lifts_;
     std::vector<Family> families_;
     Words family_at_;  // by row and climb
     std::vector<Member> members_;
+    Rows rows_, rows_below_;  // at a branch, and at the one below it
     uint32_t visits_ = 0;
 };
 

@@ -61,9 +61,9 @@ class Record {
                       reinterpret_cast<uint8_t*>(words.data() + start));
         }
         const uint32_t simple = EXACT | COMPLETE;
-        if ((flags & (simple | AGAIN)) == simple && parts.size() == (flags & NEEDY ? 1 : 0)) {
-            words[1] |= SHORT;
-        }
+        const bool facts = std::all_of(parts.begin(), parts.end(),
+                                       [](uint32_t part) { return kind_of(part) == HOLDS; });
+        if ((flags & (simple | AGAIN)) == simple && facts) words[1] |= SHORT;
         words[1] |= uint32_t(words.size() | parts.size() << PARTS | branches.size() << BRANCHES);
         return words;
     }
@@ -93,8 +93,8 @@ class Record {
                std::equal(record.begin() + HEADER, record.end(), parts());
     }
 
-    // Whether the filter is true, if `may_be_true` says so, each branch has one element, and no
-    // number was doubtful.
+    // Whether the filter is true if `may_be_true` says so, all other parts, which are facts, hold,
+    // each branch has one element, and no number was doubtful.
     bool is_short() const { return has(SHORT); }
     // The parts that `may_be_true` does not look at.
     const uint32_t* other_parts() const { return parts() + has(NEEDY); }

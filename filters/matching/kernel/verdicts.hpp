@@ -102,11 +102,13 @@ class Verdicts {
             const Record record(at);
             at = record.end();
             if (record.may_be_true(facts_)) {
-                if (record.is_short() && !unsure_ && are_single(record)) {
+                const bool decides = record.is_short() && !unsure_;
+                const bool true_if_single = decides && hold(record);
+                if (true_if_single && are_single(record)) {
                     yes_[count_++] = record.filter();
                     continue;
                 }
-                if (settle(record, fact, found)) continue;
+                if (decides == true_if_single && settle(record, fact, found)) continue;
             }
             if (!--patience_) ask_whether_misplaced(record.one_of_all(++turn_), fact);
         }
@@ -122,6 +124,16 @@ class Verdicts {
             looks_in_vain_ = std::min(looks_in_vain_ * 2, MOST_PATIENCE);
         }
         patience_ = looks_in_vain_;
+    }
+
+    // Whether all other parts do, which are facts. All are asked, for to guess where to stop costs
+    // more.
+    bool hold(const Record& record) const {
+        bool found = true;
+        for (const uint32_t* at = record.other_parts(); at != record.parts_end(); ++at) {
+            found &= facts_.holds(number_in(*at));
+        }
+        return found;
     }
 
     void accept_all(const Waiting& waiting) {
@@ -235,10 +247,9 @@ class Verdicts {
         return are_single(record.branches(), record.branches_end());
     }
     bool are_single(const uint32_t* nodes, const uint32_t* end) const {
-        for (; nodes != end; ++nodes) {
-            if (facts_.are_several(*nodes)) return false;
-        }
-        return true;
+        bool several = false;
+        for (; nodes != end; ++nodes) several |= facts_.are_several(*nodes);
+        return !several;
     }
 
     bool holds(uint32_t number, bool loose) const {

@@ -1,7 +1,8 @@
 // The elements of one message that the walk visits, and because of which of them atoms hold.
 //
 // Elements have rows, in document order. What lies behind the first MOST has none, and whoever asks
-// about it has to ask otherwise.
+// about it has to ask otherwise. An atom has the row of the first element that it holds of; where it
+// holds of more, the others are in a list, from the last one back.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@ namespace dragoman {
 
 class Witnesses {
   public:
-    static constexpr uint32_t MOST = 255;
+    static constexpr uint32_t MOST = 1023;
 
     struct Row {
         uint32_t state;
@@ -26,9 +27,11 @@ class Witnesses {
     // Another message; so many atoms there are.
     void begin(size_t atoms) {
         if (first_.size() < atoms) first_.resize(atoms);
+        if (last_of_.size() < atoms) last_of_.resize(atoms);
         for (uint32_t atom : repeated_now_) repeated_.erase(atom);
         repeated_now_.clear();
         repeated_.reserve(atoms);
+        others_.clear();
         open_.assign(1, MOST);
         count_ = 0;
         last_ = MOST;
@@ -61,19 +64,38 @@ class Witnesses {
     uint32_t row() const { return last_; }
 
     // An atom holds because of the element with that row, and because of another.
-    void note_atom(uint32_t atom, uint32_t row) { first_[atom] = uint8_t(row); }
+    void note_atom(uint32_t atom, uint32_t row) { first_[atom] = uint16_t(row); }
     void note_atoms(BitsAt atoms, uint32_t row) {
-        uint8_t* first = first_.data();  // read once: for all that is known, octets change it
-        atoms.each([&](uint32_t atom) { first[atom] = uint8_t(row); });
+        uint16_t* first = first_.data();
+        atoms.each([&](uint32_t atom) { first[atom] = uint16_t(row); });
     }
-    void note_again(uint32_t atom) {
-        if (repeated_.put(atom)) repeated_now_.push_back(atom);
+    void note_again(uint32_t atom, uint32_t row) {
+        if (repeated_.put(atom)) {
+            last_of_[atom] = NONE;
+            repeated_now_.push_back(atom);
+        }
+        if (others_.size() == MOST_OTHERS) return;
+        others_.push_back({last_of_[atom], row});
+        last_of_[atom] = uint32_t(others_.size() - 1);
     }
 
-    // The row of an element because of which an atom holds, or MOST.
-    uint32_t of(uint32_t atom) const { return first_[atom]; }
-    // Whether there may be others.
-    bool is_repeated(uint32_t atom) const { return repeated_.has(atom); }
+    // The row of the one element because of which an atom holds; MOST if it is not known, or there
+    // may be others.
+    uint32_t only(uint32_t atom) const { return repeated_.has(atom) ? MOST : first_[atom]; }
+
+    // Call *take* with the row of each element because of which an atom holds; false if there may
+    // be others.
+    template <typename Take>
+    bool each_of(uint32_t atom, Take take) const {
+        bool all = first_[atom] != MOST;
+        if (all) take(first_[atom]);
+        if (!repeated_.has(atom)) return all;
+        for (uint32_t at = last_of_[atom]; at != NONE; at = others_[at].before) {
+            if (others_[at].row == MOST) all = false;
+            else take(others_[at].row);
+        }
+        return all && others_.size() < MOST_OTHERS;
+    }
 
     // Numbers of states change: those of elements are not known any more.
     void forget_states() { states_known_ = false; }
@@ -83,12 +105,23 @@ class Witnesses {
     uint32_t size() const { return count_; }
     bool is_complete() const { return complete_; }
     const Row& operator[](uint32_t row) const { return rows_[row]; }
+    uint32_t above(uint32_t row, uint32_t steps) const {
+        for (; steps; --steps) row = rows_[row].parent;
+        return row;
+    }
     // Whether *row* lies below *above*, at any depth.
     bool is_below(uint32_t row, uint32_t above) const {
         return row > above && row < rows_[above].end;
     }
 
   private:
+    static constexpr size_t MOST_OTHERS = 1u << 18;
+
+    // That an atom holds of one more element.
+    struct Other {
+        uint32_t before, row;
+    };
+
     void close(uint32_t row) {
         if (row != MOST) rows_[row].end = count_;
     }
@@ -97,9 +130,11 @@ class Witnesses {
     uint32_t count_ = 0, last_ = MOST;
     bool complete_ = true, states_known_ = true;
     Words open_;                  // rows of the elements around
-    std::vector<uint8_t> first_;  // of atoms: an element because of which it holds
-    Bits repeated_;
+    std::vector<uint16_t> first_;  // of atoms: an element because of which it holds
+    Bits repeated_;                // those that hold of several
     Words repeated_now_;
+    Words last_of_;  // of these, among the others
+    std::vector<Other> others_;
 };
 
 }  // namespace dragoman

@@ -1,5 +1,5 @@
-"""Addresses that a program names: URLs of HTTP, refused where they are named and not where they are
-called, when the message is stored already."""
+"""Check the addresses that a program names: URLs of HTTP. They are refused where they are named,
+not where they are called, when the message is stored already."""
 
 from urllib.parse import SplitResult, urlsplit
 
@@ -14,7 +14,7 @@ def place_of(url: str, *, example: str = "http://here:9000/") -> tuple[str, int]
     """The host and the port of a URL of HTTP.
 
     Args:
-        example: One that would do, for who is refused.
+        example: A URL that would do, for the text of the error.
 
     Raises:
         ValueError: It is no such URL.
@@ -26,7 +26,7 @@ def place_of(url: str, *, example: str = "http://here:9000/") -> tuple[str, int]
 
 
 def check_listener(url: str) -> None:
-    """Check the URL of a listener of one's own, which tells its messages by the path alone.
+    """Check the URL of the program's own listener, which tells its messages by the path alone.
 
     Raises:
         ValueError: It is no such URL, or has a query or a fragment.
@@ -37,7 +37,7 @@ def check_listener(url: str) -> None:
 
 
 def check_target(address: str | EndpointReference) -> None:
-    """Check where a message is to go.
+    """Check the address of a message.
 
     Raises:
         ValueError: It is not a URL of HTTP, or a reference parameter is not one element.

@@ -1,4 +1,4 @@
-"""Call the application's function for each message, on worker threads."""
+"""Call the application's function for each message, on worker threads: `ApplicationThreads`."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ SHARED = 0.02
 
 
 class Pace:
-    """How long functions of a program take that share a transaction.
+    """Measures how long functions of a program take that share a transaction.
 
     Args:
         clock: Seconds since whenever.
@@ -33,7 +33,7 @@ class Pace:
         self._last = self._end = 0.0
 
     def goes_on(self) -> bool:
-        """Whether there is time for another one; called before each."""
+        """Return whether there is time for another function; called before each."""
         now = self._clock()
         if not self._end:  # The transaction has begun, which may have taken long.
             self._end = now + SHARED
@@ -43,17 +43,17 @@ class Pace:
         return now < self._end
 
     def at_once(self, before: int) -> int:
-        """How many sequences are locked at once the next time, where it was *before*: all wait for
+        """How many sequences are locked at once the next time, after *before*: all of them wait for
         a function that takes long."""
         return max(before // 8, 1) if self.longest > SHARED else min(2 * before, TOGETHER)
 
 
 class ApplicationThreads:
-    """Gives what waits in buffers, several at a time on one thread, and on others where that is
-    slow. To be used in one event loop.
+    """Delivers the messages that wait in buffers, of several on one thread, and on more threads
+    where that is slow. To be used in one event loop.
 
     Args:
-        most: How many threads there are.
+        most: The number of threads.
         spawn: Starts a task.
         given: Is told what became of buffers: what kept their messages, or None.
         rests: Is called when a thread has nothing more to do.
@@ -82,7 +82,7 @@ class ApplicationThreads:
         self._waiting.append(identifier)
 
     def begin(self) -> None:
-        """Begin, unless a thread gives what waits."""
+        """Begin to deliver, unless a thread is at it."""
         if not self._busy:
             self._give_on_thread()
 

@@ -3,6 +3,7 @@ once, in order, though both sides and the net between them fail."""
 
 import asyncio
 import logging
+import random
 import ssl
 import time
 import uuid
@@ -16,20 +17,18 @@ from weakref import WeakKeyDictionary
 
 from gateway.client.reliable.addresses import check_listener, check_target
 from gateway.client.reliable.deliveries import (
-    Applications,
     Callback,
     Callbacks,
     Completed,
     GivenUp,
+    NamedFunctions,
     callback_application,
 )
 from gateway.client.reliable.endpoint_base import (
-    End,
-    Endings,
+    EndpointBase,
     completed,
     dead,
     given_up,
-    jitter,
     new_id,
     patient,
     say,
@@ -65,7 +64,13 @@ from gateway.reliability.storage import (
     Transaction,
     in_key_order,
 )
-from gateway.reliability.values import DeadMessageHandler, Notice, Outgoing
+from gateway.reliability.values import (
+    Application,
+    DeadMessageHandler,
+    Notice,
+    Outgoing,
+    SequenceCallback,
+)
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm, make_connection_address
@@ -82,13 +87,13 @@ PAUSE, MAX_PAUSE = 0.01, 0.05
 
 
 class Replies(Enum):
-    """How acknowledgements and replies come back."""
+    """The way on which acknowledgements and replies come back."""
 
     ON_CONNECTIONS = "on the connections that the client opened"
     FETCHED = "the client asks for them (WS-MakeConnection)"
 
 
-class ReliableClient(End):
+class ReliableClient(EndpointBase):
     """Sends messages in sequences of WS-ReliableMessaging.
 
     ::
@@ -103,13 +108,13 @@ class ReliableClient(End):
     and goes when it does.
 
     Args:
-        store: Where messages are kept: a store, or its URL.
+        store: The store of messages, or its URL.
         rm, soap, wsa: The versions that it speaks.
-        replies: How acknowledgements and replies come back; a URL: they are posted to it, where the
-            client listens while it runs. It should be the same after a restart.
+        replies: The way on which acknowledgements and replies come back. A URL: they are posted to
+            it, where the client listens while it runs. It should be the same after a restart.
         bind: The host and port to listen on, where the URL names others.
-        policy: How often it tries, how long it waits, how much it takes; what is not acknowledged
-            when the sequence expires, by default after a day, is given up.
+        policy: Attempts, intervals and limits. Messages that are not acknowledged when the sequence
+            expires, by default after a day, are given up.
         reply_within: Seconds that a request waits for its reply, from when it is acknowledged; then
             its sequence is given up, and ``on_error`` is told. None: about a day, and for ever if
             they do not come on connections.
@@ -150,17 +155,17 @@ class ReliableClient(End):
         if reply_within is not None:
             rules = replace(rules, reply_within=reply_within)
         self._acks_to = EndpointReference(back, self._wire.wsa) if back else None
-        self._applications = Applications()
-        self._given_up = Endings()
-        self._completed = Endings()
+        self._applications = NamedFunctions[Application](nameless=True)
+        self._given_up = NamedFunctions[SequenceCallback]()
+        self._completed = NamedFunctions[SequenceCallback]()
         self._dead: dict[str, DeadMessageHandler] = {}
         self._endpoint = Endpoint(
             Party(
                 self.store,
                 new_id,
-                jitter,
+                random.random,
                 address=own,
-                # It takes the sequences that it offered, and those of nobody else.
+                # It takes the sequences that it offered, and no others.
                 policy=replace(rules, sequences=0, sequences_per_peer=0),
                 allows=lambda address: False,
                 applications=self._applications,
@@ -231,7 +236,7 @@ class ReliableClient(End):
         super().start()
 
     def close(self) -> None:
-        """Stop; what is not acknowledged stays in the store."""
+        """Stop; messages that are not acknowledged stay in the store."""
         self._workers.stop()
         if self._threads is not None:
             self._threads.close()
@@ -243,9 +248,9 @@ class ReliableClient(End):
         super().close()
 
     def transaction(self) -> OpenTransaction:
-        """A transaction for ``with`` or ``async with``: what is changed through its connection or
-        session and what is sent in it are committed together. The store waits for it, so it should
-        be short."""
+        """A transaction for ``with`` or ``async with``: changes through its connection or session,
+        and messages sent in it, are committed together. The store waits for it, so it should be
+        short."""
         return OpenTransaction(
             self.store.transaction,
             lambda transaction: ClientTransaction(transaction, self._messages),
@@ -318,7 +323,7 @@ class ReliableClient(End):
         return pending.message_id
 
     def _gathering(self) -> Gathering[Pending, None]:
-        """What gathers the messages of tasks of the running event loop."""
+        """The `Gathering` for messages of tasks of the running event loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if self._pool is None:
@@ -352,7 +357,7 @@ class ReliableClient(End):
         return ended
 
     def waiting(self) -> int:
-        """How many messages are not acknowledged, or wait for their replies."""
+        """Count the messages that are not acknowledged, or wait for their replies."""
         with self.store.look() as look:
             return look.waiting()
 
@@ -373,7 +378,7 @@ class ReliableClient(End):
             pause = min(2 * pause, MAX_PAUSE)
 
     def _sequences(self) -> list[OutgoingSequence]:
-        """Those that clients made; replies go in others."""
+        """The sequences that clients made, without those of replies."""
         found: list[OutgoingSequence] = []
         after = ""
         with self.store.look() as look:
@@ -419,7 +424,7 @@ class ReliableClient(End):
         own.at_once = self._store_in(own.transaction, own.pending)
 
     def _go_on(self, stored: Sequence[Pending], at_once: Sequence[Outgoing]) -> None:
-        """Have the workers send what is committed; *at_once* counts as sent."""
+        """Have the workers send the committed messages; those *at_once* count as sent."""
         self._workers.post_soon(at_once)
         if len(at_once) < len(stored):
             self._workers.wake()
@@ -442,8 +447,8 @@ class ReliableClient(End):
         return at_once
 
     def _lock_all(self, transaction: Transaction, pending: Sequence[Pending]) -> None:
-        """Lock the sequences of several messages with one statement, where each is known to be
-        there: what is not there has to be locked in its turn."""
+        """Lock the sequences of several messages with one statement, if all of them are known to
+        exist: a missing one has to be locked in its turn."""
         find_all = getattr(transaction.outgoing, "find_all", None)
         firsts = {each.place: each for each in pending}
         known = [
@@ -485,5 +490,5 @@ _place = attrgetter("place")
 
 
 def _is_of(sequence: OutgoingSequence, key: str) -> bool:
-    """Whether a sequence is of a client's *key*."""
+    """Return whether a sequence is of a client's *key*."""
     return is_key_of(sequence.key, sequence_name(key, sequence.callback), sequence.target)

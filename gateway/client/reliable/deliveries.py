@@ -1,12 +1,13 @@
-"""What an application gets: a message, with the transaction that takes it out of the store; and the
-functions that get it, found by name."""
+"""Deliver messages to an application's functions, which are found by name, with the transaction
+that takes each message out of the store."""
 
 import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence
 from gateway.reliability.storage import Transaction
@@ -18,6 +19,8 @@ from mediation.soap.body_elements import BodyContent
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 FUNCTION = 30.0
 """Seconds that a coroutine of an application has: it holds locks of the store."""
@@ -68,7 +71,7 @@ class Delivery(InTransaction):
         sequence: Identifier of the sequence.
         number: Its number in it.
         envelope: As it came.
-        owner: Who sent it, where the receiver tells callers apart.
+        owner: The identity of the sender, where the receiver tells callers apart.
     """
 
     def __init__(self, transaction: Transaction, delivered: Delivered) -> None:
@@ -111,9 +114,9 @@ class GivenUp(InTransaction):
     arrive, or nobody knows whether they did.
 
     Attributes:
-        address: Where the messages went.
+        address: The address to which the messages went.
         reason: Why, in words.
-        messages: Those that nobody acknowledged; the envelopes are as they were sent.
+        messages: The messages that were not acknowledged; the envelopes are as they were sent.
         unanswered: Requests that were acknowledged, and whose replies are not there.
     """
 
@@ -136,8 +139,8 @@ class Completed(InTransaction):
     """A sequence that has come to its end with all its messages acknowledged.
 
     Attributes:
-        address: Where the messages went.
-        count: How many there were.
+        address: The address to which the messages went.
+        count: The number of messages.
     """
 
     def __init__(self, transaction: Transaction, address: str, count: int) -> None:
@@ -148,15 +151,15 @@ class Completed(InTransaction):
 
 Returned: TypeAlias = Answer | BodyContent | None
 Service: TypeAlias = Callable[[Delivery], Awaitable[Returned] | Returned]
-"""What it returns is the reply: a body (bytes, text or an element of lxml), an `Answer` with an
-action of its own, or nothing."""
+"""Returns the reply: a body (bytes, text or an element of lxml), an `Answer` with an action of its
+own, or None."""
 Callback: TypeAlias = Callable[[Delivery], Awaitable[None] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """What a client does with the replies to its requests; each is called in a transaction, on a
-    thread of the workers, or is a coroutine function."""
+    """The functions that a client calls with the replies to its requests, each in a transaction, on
+    a thread of the workers; or coroutine functions."""
 
     on_message: Callback | None = None
     on_fault: Callback | None = None
@@ -167,8 +170,8 @@ class Calls:
     """Calls functions of a program: plain ones here, coroutines in the program's event loop.
 
     Attributes:
-        seconds: What a coroutine has.
-        grace: What an event loop that hangs, or stops meanwhile, has beyond that.
+        seconds: The time limit of a coroutine.
+        grace: Seconds beyond that for an event loop that hangs, or stops meanwhile.
     """
 
     loop: asyncio.AbstractEventLoop | None = None
@@ -206,23 +209,31 @@ class Calls:
             raise
 
 
-class Applications(Mapping[str, Application]):
-    """Functions by name. One that is not there is not an error: another process may have it, or
-    this one later, and until then its messages wait."""
+class NamedFunctions(Mapping[str, F], Generic[F]):
+    """Functions by name. A name without one is not an error: another process may have it, or this
+    one later, and until then its messages and sequences wait.
 
-    def __init__(self) -> None:
-        self._named: dict[str, Application] = {}
+    Args:
+        nameless: Whether the empty name waits for a function, too; else there is none for it.
+    """
 
-    def register(self, name: str, application: Application) -> None:
-        """Add one, or put it in the place of that which has the name."""
-        self._named[name] = application
+    def __init__(self, *, nameless: bool = False) -> None:
+        self._named: dict[str, F] = {}
+        self._nameless = nameless
 
-    def __getitem__(self, name: str) -> Application:
-        return self._named.get(name) or _missing(name)
+    def register(self, name: str, function: F) -> None:
+        """Add a function, or put it in the place of the one that has the name."""
+        self._named[name] = function
+
+    def __getitem__(self, name: str) -> F:
+        return self._named.get(name) or cast(F, partial(_wait_for, name))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Find the function; where there is none, one that lets the messages wait."""
-        return self[name]
+        """Find the function; where it is missing, one that raises `NotHere`."""
+        return self[name] if name or self._nameless or name in self._named else default
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._named
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._named)
@@ -230,15 +241,9 @@ class Applications(Mapping[str, Application]):
     def __len__(self) -> int:
         return len(self._named)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._named
 
-
-def _missing(name: str) -> Application:
-    def wait(transaction: Transaction, delivered: Delivered) -> Answer | None:
-        raise NotHere(f"nothing is registered as {name!r}")
-
-    return wait
+def _wait_for(name: str, *arguments: object) -> NoReturn:
+    raise NotHere(f"nothing is registered as {name!r}")
 
 
 def served(function: Service, calls: Calls, faults: tuple[type[Exception], ...]) -> Application:

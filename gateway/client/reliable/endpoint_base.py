@@ -3,12 +3,11 @@
 import asyncio
 import logging
 import os
-import random
 import re
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 from urllib.parse import unquote
@@ -27,7 +26,6 @@ from gateway.reliability.storage import StorageManager, Transaction
 from gateway.reliability.values import (
     DeadMessageHandler,
     Delivered,
-    NotHere,
     Notice,
     NoticeKind,
     SequenceCallback,
@@ -48,17 +46,12 @@ def patient(policy: Policy | None) -> Policy:
 
 
 def new_id() -> str:
-    """A message id, or an identifier of a sequence; nobody guesses it."""
+    """Make a message id or an identifier of a sequence, which nobody can guess."""
     return f"urn:uuid:{uuid.UUID(bytes=_random_bytes(), version=4)}"
 
 
-def jitter() -> float:
-    """A number from 0 to 1; nobody is harmed who guesses it."""
-    return random.random()
-
-
 _drawn: deque[bytes] = deque()
-"""Random octets of the system for ids to come: it is asked once for many, since each time other
+"""Random bytes of the system for ids to come. It is asked once for 256 ids: at each call other
 threads get their turn."""
 
 
@@ -88,7 +81,8 @@ _KEY = re.compile(r"to (\S+) as ([^\s>]*)>?(\S*)(?: \(\d+\))?")
 
 
 def in_words(sequence: str) -> str:
-    """A sequence for people: its identifier, or, while it has none, what is sent where."""
+    """Name a sequence for people: by its identifier, or, while it has none, by its address, key and
+    callbacks."""
     found = _KEY.fullmatch(sequence)
     if found is None:
         return sequence
@@ -98,8 +92,9 @@ def in_words(sequence: str) -> str:
     return words + (f" and callbacks {callbacks!r}" if callbacks else "")
 
 
-class End:
-    """What runs over a store: started and stopped by ``with``, ``async with`` or by hand.
+class EndpointBase:
+    """Base of a program that runs over a store: started and stopped by ``with``, ``async with`` or
+    by hand.
 
     Args:
         store: A store, or the URL of one, which is closed with this.
@@ -128,7 +123,7 @@ class End:
             self._workers.start()
 
     def close(self) -> None:
-        """Stop; what is being delivered ends first."""
+        """Stop; deliveries under way end first."""
         with self._lock:  # Nothing that comes from now on starts it again.
             self._closed = True
         self._workers.stop()
@@ -151,39 +146,8 @@ class End:
         await asyncio.to_thread(self.close)
 
 
-class Endings(Mapping[str, SequenceCallback]):
-    """What is told of the ends of sequences, by the name of callbacks. Where a name is of another
-    process, the sequence waits for it."""
-
-    def __init__(self) -> None:
-        self._named: dict[str, SequenceCallback] = {}
-
-    def register(self, name: str, told: SequenceCallback) -> None:
-        self._named[name] = told
-
-    def __getitem__(self, name: str) -> SequenceCallback:
-        return self._named.get(name) or _elsewhere(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Find the function; None where nobody gave a name."""
-        return self[name] if name or name in self._named else default
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._named)
-
-    def __len__(self) -> int:
-        return len(self._named)
-
-
-def _elsewhere(name: str) -> SequenceCallback:
-    def wait(transaction: Transaction, sequence: OutgoingSequence) -> None:
-        raise NotHere(f"nothing is registered as {name!r}")
-
-    return wait
-
-
 def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> SequenceCallback:
-    """What tells *function* of sequences that were given up."""
+    """Make the callback that tells *function* of a sequence that was given up."""
 
     def told(transaction: Transaction, sequence: OutgoingSequence) -> None:
         if function is not None:
@@ -195,7 +159,7 @@ def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Sequenc
 
 
 def completed(function: Callable[[Completed], Any] | None, calls: Calls) -> SequenceCallback:
-    """What tells *function* of sequences that have come to their ends."""
+    """Make the callback that tells *function* of a sequence that came to its end."""
 
     def told(transaction: Transaction, sequence: OutgoingSequence) -> None:
         if function is not None:
@@ -206,7 +170,8 @@ def completed(function: Callable[[Completed], Any] | None, calls: Calls) -> Sequ
 
 
 def dead(function: Callable[[GivenUp], Any] | None, calls: Calls) -> DeadMessageHandler:
-    """What tells *function* of messages that an application failed to take again and again."""
+    """Make the callback that tells *function* of a message that an application failed to take again
+    and again."""
 
     def told(transaction: Transaction, delivered: Delivered, error: Exception) -> None:
         if function is not None:
@@ -214,18 +179,3 @@ def dead(function: Callable[[GivenUp], Any] | None, calls: Calls) -> DeadMessage
             calls.call(function, GivenUp(transaction, delivered.identifier, reason))
 
     return told
-
-
-__all__ = [
-    "PATIENT",
-    "End",
-    "Endings",
-    "completed",
-    "dead",
-    "given_up",
-    "in_words",
-    "jitter",
-    "new_id",
-    "patient",
-    "say",
-]

@@ -1,4 +1,4 @@
-"""What comes over HTTP, without any server: octets in, a status, headers and octets out."""
+"""Take messages over HTTP without any server: bytes in; a status, headers and bytes out."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,6 @@ from gateway.client.reliable.endpoint_base import new_id
 from gateway.client.reliable.workers import Workers
 from gateway.reliability.batches import ReceivedMessage
 from gateway.reliability.storage import StorageUnavailable
-from gateway.reliability.values import Outgoing
 from mediation.faults import write_fault
 from mediation.model.messages import NO_HEADERS
 from mediation.model.requests import Context
@@ -126,16 +125,12 @@ class Intake:
             return plain(400, "Only messages of WS-ReliableMessaging are taken here.")
         if answer is None:
             return HttpReply(202)
-        return _answered(answer)
-
-
-def _answered(answer: Outgoing) -> HttpReply:
-    return HttpReply(answer.status, answer.http_headers, answer.envelope)
+        return HttpReply(answer.status, answer.http_headers, answer.envelope)
 
 
 def _refused(octets: bytes, refused: Refused) -> HttpReply:
-    """The fault for what is no message, or none that can be taken, in the versions that it speaks,
-    as far as that can be told."""
+    """The fault for a body that is not a message, or not one to be taken, in its own versions as
+    far as they can be told."""
     soap = Soap.V1_1 if Soap.V1_1.value.encode() in octets[:4096] else Soap.V1_2
     headers = NO_HEADERS
     with contextlib.suppress(Refused):  # It may be no envelope.

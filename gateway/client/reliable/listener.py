@@ -29,7 +29,7 @@ async def listening(
     """Listen, in the event loop of the workers.
 
     Args:
-        bind: Where, if that is another place than *url* names.
+        bind: The host and port to listen on, if *url* names others.
 
     Raises:
         GatewayError: The address is in use, or not ours.
@@ -38,7 +38,8 @@ async def listening(
     own = intake()
 
     async def answer(request: web.Request) -> web.Response:
-        return _written(await _take(request, own))
+        reply = await _take(request, own)
+        return web.Response(status=reply.status, headers=dict(reply.headers), body=reply.body)
 
     app = web.Application(client_max_size=MAX_OCTETS)
     app.router.add_post(urlsplit(url).path or "/", answer)
@@ -59,7 +60,7 @@ async def listening(
 
 async def _take(request: web.Request, intake: Intake) -> HttpReply:
     content_type = request.headers.get("Content-Type", "")
-    refusal = unreadable(content_type)  # What is compressed is opened, within bounds, by aiohttp.
+    refusal = unreadable(content_type)  # aiohttp opens compressed bodies, within bounds.
     if refusal is not None:
         return refusal
     try:
@@ -68,7 +69,3 @@ async def _take(request: web.Request, intake: Intake) -> HttpReply:
     except TimeoutError:
         return plain(408, "The message came too slowly.", ("Connection", "close"))
     return await intake.take(octets, content_type=content_type, owner=None, service="")
-
-
-def _written(reply: HttpReply) -> web.Response:
-    return web.Response(status=reply.status, headers=dict(reply.headers), body=reply.body)

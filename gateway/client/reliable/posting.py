@@ -1,4 +1,4 @@
-"""Sending, and what comes back on the connections: `Posts`."""
+"""`Posts`: send messages over HTTP, and take the answers on the connections."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from gateway.client.calling import Answer, Caller
 from gateway.client.errors import GatewayError
 from gateway.client.reliable.send_limits import SendLimits
 from gateway.client.reliable.shared_commits import TOGETHER
-from gateway.reliability.batches import AcknowledgementAnswer
+from gateway.reliability.batches import AcknowledgementAnswer, acknowledge_all
 from gateway.reliability.connection_answers import (
     ConnectionAnswer,
     acknowledgement_in,
@@ -37,14 +37,14 @@ AT_A_TIME = 8
 """Connections for the messages of one sequence."""
 TO_A_HOST = 96
 ALONE = 256
-"""What is of no sequence of ours, and waits for one host."""
+"""Messages of no sequence of ours that may wait for one host."""
 WAITING, MOST_WAITING = 8, 0.1
-"""How many times longer than it took to take acknowledgements the next ones wait for others; and
-the most seconds."""
+"""The time that acknowledgements wait for others, in times that it took to take the ones before;
+and the most seconds."""
 
 
 class Runner(Protocol):
-    """What runs, as `Posts` needs it."""
+    """The part of `Workers` that `Posts` uses."""
 
     endpoint: Endpoint
     caller: Caller
@@ -64,7 +64,8 @@ class Runner(Protocol):
 
 
 class Posts:
-    """What is sent, and waits to be. To be used in the event loop of *workers*."""
+    """Messages on their way, and those that wait for it. To be used in the event loop of
+    *workers*."""
 
     def __init__(self, workers: Runner) -> None:
         self._workers = workers
@@ -79,11 +80,11 @@ class Posts:
 
     @property
     def alone(self) -> int:
-        """How much is on its way, or waits, that is of no sequence of ours."""
+        """Count the messages of no sequence of ours that are on their way, or wait."""
         return self._alone.total()
 
     def room(self, key: str) -> int:
-        """How many messages of a sequence may be sent now."""
+        """Count how many more messages of a sequence may be sent now."""
         return IN_FLIGHT - len(self._in_flight.get(key, ()))
 
     def post(self, outgoing: Outgoing) -> None:
@@ -105,8 +106,8 @@ class Posts:
             return
         else:
             self._alone[host] += 1
-        # What goes again has connections of its own: a service may hold all others open until it
-        # has the message before theirs, which was lost (Apache CXF does).
+        # Messages that go again have connections of their own: a service may hold all others open
+        # until it has the message before theirs, which was lost (Apache CXF does).
         again = " again" if outgoing.label.endswith(" again") else ""
         self._lanes.add(host, (key or host) + again, (outgoing, key, what, host))
 
@@ -151,11 +152,11 @@ class Posts:
         self._workers.look_soon()
 
     async def _take_acknowledgements(self) -> None:
-        """Take those that came, and those that come meanwhile (group commit)."""
+        """Take the acknowledgements that came, and those that come meanwhile (group commit)."""
         some: list[tuple[str, str, AcknowledgementAnswer]] = []
         try:
             while self._acknowledged:
-                # Nobody waits for them, and those that come meanwhile cost little more.
+                # Nothing waits for them, and acknowledgements that come meanwhile cost little more.
                 await asyncio.sleep(min(WAITING * self._took, MOST_WAITING))
                 some, self._acknowledged = self._acknowledged, []
                 take = partial(self._take_all, [each for _, _, each in some])
@@ -170,14 +171,14 @@ class Posts:
             log.exception("acknowledgements could not be taken")
         finally:
             self._acknowledging = False
-            # Those that are not taken count as lost: what they are for is sent again.
+            # Those that are not taken count as lost: their messages are sent again.
             left, self._acknowledged = self._acknowledged, []
             for key, what, _ in [*some, *left]:
                 self._is_done(key, what, "")
 
     def _came_of(self, outgoing: Outgoing, answer: Answer) -> ConnectionAnswer | None:
-        """What came back, where the message was taken. Only an envelope is an answer: others in
-        between have pages."""
+        """The answer, where the message was taken. Only an envelope is one: servers in between
+        answer with pages."""
         said = answer.body if answer.body and "xml" in answer.content_type else None
         key, party = outgoing.key, self._workers.endpoint.party
         if said is None and not 200 <= answer.status < 300:
@@ -191,14 +192,14 @@ class Posts:
         return ConnectionAnswer(outgoing, said, answer.content_type)
 
     async def _sent(self, came: ConnectionAnswer) -> None:
-        """Take what came back, which does not only acknowledge."""
+        """Take an answer that does more than acknowledge."""
         key = came.outgoing.key
         if key is None:
             await self._take([came])
             return
         self._came[key].append(came)
         if key in self._taking:
-            return  # Who takes the answers of this sequence now takes this one next.
+            return  # The task that takes answers of this sequence takes this one next.
         self._taking.add(key)
         try:
             while taken := self._came.pop(key, None):
@@ -230,13 +231,13 @@ class Posts:
         return found
 
     def _take_all(self, answers: Sequence[AcknowledgementAnswer]) -> list[Outgoing]:
-        """Take acknowledgements; what another one says is done with that one."""
+        """Take acknowledgements, without those that another one contains."""
         began = time.thread_time()
         found: list[Outgoing] = []
         kept = largest_of_each(answers)
         for start in range(0, len(kept), TOGETHER):
             some = kept[start : start + TOGETHER]
-            replies = self._workers.endpoint.acknowledged_all(some, time.time())
+            replies = acknowledge_all(self._workers.endpoint.party, some, time.time())
             for each, reply in zip(some, replies, strict=True):
                 if isinstance(reply, Exception):
                     log.info("an acknowledgement for %s: %s", each.key, reply)
@@ -247,7 +248,7 @@ class Posts:
 
 
 _PASSING = frozenset({408, 425, 429})
-"""What HTTP says of requests of which the same one may be taken later."""
+"""The statuses of HTTP after which the same request may be taken later."""
 
 
 @lru_cache(1024)

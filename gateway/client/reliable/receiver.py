@@ -1,14 +1,15 @@
 """The receiving end of applications: an ASGI app, to mount in another or to be served by itself."""
 
 import asyncio
+import random
 import ssl
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from gateway.client.reliable.addresses import place_of
-from gateway.client.reliable.deliveries import Applications, GivenUp, Service, served
-from gateway.client.reliable.endpoint_base import End, Endings, dead, jitter, new_id, patient, say
+from gateway.client.reliable.deliveries import GivenUp, NamedFunctions, Service, served
+from gateway.client.reliable.endpoint_base import EndpointBase, dead, new_id, patient, say
 from gateway.client.reliable.http_requests import (
     BODY_TIME,
     LATER,
@@ -22,7 +23,7 @@ from gateway.client.reliable.workers import Workers
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Party
 from gateway.reliability.storage import StorageManager, StorageUnavailable
-from gateway.reliability.values import DeadMessageHandler, Notice
+from gateway.reliability.values import Application, DeadMessageHandler, Notice
 from gateway.security.principals import side_of
 from mediation.reliable_messaging.policy import Policy
 
@@ -33,7 +34,7 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 HOLD = 10.0
 
 
-class Receiver(End):
+class Receiver(EndpointBase):
     """Receives the messages of sequences, and gives each to a function once, in order.
 
     It is an ASGI app: served by itself (`serve`) it starts and stops with its server; mounted in
@@ -42,7 +43,7 @@ class Receiver(End):
     acknowledged once it is stored.
 
     Args:
-        store: Where messages are kept: a store, or its URL. Several processes may share a database.
+        store: The store of messages, or its URL. Several processes may share a database.
         address: The URL under which peers reach it; needed where replies are sent to listeners of
             clients, which then acknowledge them here.
         may_call: The hosts (``name`` or ``name:port``) that it may send acknowledgements and
@@ -87,17 +88,17 @@ class Receiver(End):
         self._identify = identify or _nobody
         self._address_of = address_of or _client
         self._max_octets = max_octets
-        self._applications = Applications()
+        self._applications = NamedFunctions[Application](nameless=True)
         self._dead: dict[str, DeadMessageHandler] = {}
         party = Party(
             self.store,
             new_id,
-            jitter,
+            random.random,
             address=address,
             policy=patient(policy),
             applications=self._applications,
-            given_up=Endings(),
-            completed=Endings(),
+            given_up=NamedFunctions(),
+            completed=NamedFunctions(),
             dead=self._dead,
             allows=may_call if callable(may_call) else _hosts(may_call),
             notify=on_notice,
@@ -141,10 +142,10 @@ class Receiver(End):
         HTTP/2 with their first request, as Java's do.
 
         Args:
-            host: Where to listen; ``0.0.0.0`` is every address of IPv4.
+            host: The address to listen at; ``0.0.0.0`` is every address of IPv4.
             tls: With a certificate, for ``https``.
         """
-        # Who mounts it in a server of his own needs no other.
+        # A program that mounts it in its own server needs no other.
         from gateway.client.serving import Serving
 
         Serving(port, host, tls).server(self).run()

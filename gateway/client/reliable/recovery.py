@@ -1,5 +1,5 @@
-"""The recovery of transactions of two phases, every minute, and what people hear of it: what is
-prepared keeps its locks until it is ended."""
+"""Recover transactions of two phases, every minute, and tell people of those that stay prepared:
+such a transaction keeps its locks until it is ended."""
 
 import logging
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def recover(storage: StorageManager, complaints: TokenBucket, now: float) -> Non
     """End what a crash left, and warn of what cannot be ended, the same now and then.
 
     Args:
-        complaints: How often people are told the same.
+        complaints: Bounds how often people are told the same.
 
     Raises:
         StorageUnavailable: The log of decisions cannot be read.
@@ -42,7 +42,7 @@ def recover(storage: StorageManager, complaints: TokenBucket, now: float) -> Non
 
 
 def _left(storage: StorageManager) -> Iterator[str]:
-    """What recovery could not do, in words that stay the same."""
+    """Name the failures of recovery, in words that stay the same."""
     if not isinstance(storage, TwoPhases):
         return
     for name in storage.unreachable:

@@ -1,4 +1,4 @@
-"""How much is sent at a time, in all and of each sequence: `SendLimits`."""
+"""`SendLimits`: bound the messages on their way, in all and of each sequence."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class _Lane(Generic[T]):
-    """What goes one way, in the order in which it came; *busy* is on its way."""
+    """The messages of one key, in the order in which they came; *busy* of them are on their way."""
 
     __slots__ = ("busy", "items", "key", "listed")
 
@@ -59,7 +59,7 @@ class SendLimits(Generic[T]):
         self._hosts: dict[str, _Host[T]] = {}
 
     def __len__(self) -> int:
-        """How many lanes are in use."""
+        """Count the lanes in use."""
         return sum(len(host.lanes) for host in self._hosts.values())
 
     def add(self, to: str, key: str, item: T) -> None:

@@ -1,6 +1,6 @@
-"""Group commit for what threads (`Sharing`) and tasks (`Gathering`) do at the same time: what comes
-while another transaction commits goes with the next one. There is no timer, so that a message which
-comes alone waits for nobody.
+"""Group commit for the messages of threads (`Sharing`) and of tasks (`Gathering`): those that come
+while a transaction commits share the next one. There is no timer, so that a message which comes
+alone waits for nobody.
 
 There are two because a thread that waits can do the work itself. Handed to the event loop of a
 `Gathering`, a message that a thread sends alone into a store in memory takes 220 us, not 86.
@@ -22,7 +22,7 @@ TOGETHER = 64
 
 
 class _Entry(Generic[T]):
-    """What one thread brought, and waits for."""
+    """The item of one thread, which waits until it is done."""
 
     def __init__(self, item: T) -> None:
         self.item = item
@@ -36,16 +36,16 @@ class _Entry(Generic[T]):
         self._asleep.acquire()
 
     def wake(self) -> None:
-        """Let the thread go on: it is done, or it is its turn to do what waits."""
+        """Let the thread go on: its item is done, or it is its turn to work for all who wait."""
         self._asleep.release()
 
 
 class Sharing(Generic[T]):
-    """Has what threads bring done by one of them, for all who wait.
+    """Lets one of several threads do the work of all that wait, at once.
 
     Args:
-        work: Does it; None for each, or the exception that is raised to who brought it.
-        most: The most at a time.
+        work: Does the items; returns None for each, or the exception to raise in its thread.
+        most: The most items at a time.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Sharing(Generic[T]):
         self._waiting: list[_Entry[T]] = []
 
     def run(self, item: T) -> None:
-        """Have *item* done, in this thread or in another one."""
+        """Have *item* done, by this thread or by another one."""
         entry = _Entry(item)
         with self._lock:
             self._waiting.append(entry)
@@ -68,9 +68,9 @@ class Sharing(Generic[T]):
             try:
                 entry.wait()
                 break
-            except BaseException as error:  # Others may wait for what is its turn then.
+            except BaseException as error:  # Others may wait until this thread works for them.
                 interrupted = error.with_traceback(None)
-        if not entry.done:  # It is the first of those that wait.
+        if not entry.done:  # It is this thread's turn to work for all that wait.
             self._do_some(entry)
         failure = interrupted or entry.error
         if failure is not None:
@@ -80,7 +80,7 @@ class Sharing(Generic[T]):
                 del entry, failure, interrupted
 
     def _errors(self, some: Sequence[_Entry[T]]) -> Sequence[Exception | None]:
-        """What went wrong with each of *some*, which are done now."""
+        """Do the work of *some*; return the exception of each, or None."""
         try:
             return self._work([entry.item for entry in some])
         except Exception as error:
@@ -104,7 +104,7 @@ class Sharing(Generic[T]):
 
 
 class Gathering(Generic[T, R]):
-    """Works on what comes in one event loop, on a thread of *pool*.
+    """Works on the items of one event loop, on a thread of *pool*.
 
     Args:
         work: Gives an outcome for each item, in their order; an exception is raised to whoever

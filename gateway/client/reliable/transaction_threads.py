@@ -1,23 +1,20 @@
-"""Threads for short transactions. A thread takes several that wait, and tells what came of them at
-once: to hand each over for itself would take longer than many of them do."""
+"""`Pool`: threads for short transactions. A thread takes several that wait, and reports all results
+at once: to hand each over by itself would take longer than many of them do."""
 
 import asyncio
 import queue
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from gateway.reliability.storage import Conflict, StorageUnavailable
+from gateway.reliability.storage import StorageUnavailable
 
 T = TypeVar("T")
 
 TOGETHER = 16
 """The most that a thread takes at a time."""
-
-CONFLICTS = 5
 
 _CLOSED = "the workers have stopped"
 
@@ -47,14 +44,14 @@ class Pool:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        with self._lock:  # Nothing comes to stand behind what ends the threads.
+        with self._lock:  # Nothing is queued behind the end of the threads.
             if self._closed:
                 raise StorageUnavailable(_CLOSED)
             self._queue.put((loop, future, work))
         return await future
 
     def close(self, seconds: float) -> None:
-        """Do what waits, and end. What no thread has begun within *seconds* fails."""
+        """Do the waiting work, and end. Work that no thread has begun within *seconds* fails."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -91,7 +88,8 @@ class Pool:
                 return
 
     def _next(self) -> list[_Work | None]:
-        """What there is to do; None stands at its end where the thread is to end then."""
+        """Take the next pieces of work; None at the end of the list says that the thread is to end
+        then."""
         batch = [self._queue.get()]
         share = min(TOGETHER, 1 + self._queue.qsize() // len(self._threads))
         while batch[-1] is not None and len(batch) < share:
@@ -103,7 +101,7 @@ class Pool:
 
 
 def _outcome(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """What *work* returns, and what it raises."""
+    """Run *work*; return its result and the exception that it raised."""
     try:
         return work(), None
     except BaseException as error:
@@ -111,7 +109,7 @@ def _outcome(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, results: list[_Done]) -> None:
-    with suppress(RuntimeError):  # The loop is closed: nobody waits.
+    with suppress(RuntimeError):  # The loop is closed: nothing waits.
         loop.call_soon_threadsafe(_settle, results)
 
 
@@ -123,13 +121,3 @@ def _settle(results: list[_Done]) -> None:
             future.set_exception(error)
         else:
             future.set_result(value)
-
-
-def again(work: Callable[[], T]) -> T:
-    """Run *work*; again, where another transaction was in its way."""
-    for attempt in range(1, CONFLICTS):
-        try:
-            return work()
-        except Conflict:
-            time.sleep(0.01 * 2**attempt)
-    return work()

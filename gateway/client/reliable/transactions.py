@@ -119,7 +119,7 @@ class ClientTransaction(InTransaction):
         self._messages = messages
         self.pending: list[Pending] = []
         self.at_once: list[Outgoing] = []
-        """What is sent once it is committed."""
+        """Messages that are sent once it is committed."""
 
     def send(
         self,
@@ -242,7 +242,7 @@ class OpenTransaction:
 
     async def __aexit__(self, *raised: Any) -> None:
         ending = self._threads().end.submit(self.__exit__, *raised)
-        # Who is cancelled does not wait, but the end comes.
+        # A task that is cancelled does not wait; the transaction ends all the same.
         await asyncio.shield(asyncio.wrap_future(ending))
 
     def _roll_back(self, begun: "Future[ClientTransaction]") -> None:

@@ -1,8 +1,8 @@
-"""The workers of one end: they look at the store for what is due, give applications their messages,
+"""The workers of one end: they look at the store for due work, give applications their messages,
 and send. Transactions run on threads, HTTP in an event loop on a thread of its own, so that
 programs with and without an event loop use the same.
 
-Nothing is in memory that a crash must not take: what was in flight is due again.
+Nothing is in memory that a crash must not take: messages on their way are due again.
 """
 
 import asyncio
@@ -23,11 +23,12 @@ from gateway.client.reliable.application_threads import ApplicationThreads
 from gateway.client.reliable.posting import Posts
 from gateway.client.reliable.recovery import recover
 from gateway.client.reliable.shared_commits import TOGETHER, Gathering
-from gateway.client.reliable.transaction_threads import Pool, again
-from gateway.reliability.batches import ReceivedMessage
+from gateway.client.reliable.transaction_threads import Pool
+from gateway.reliability.back_channel import may_answer, reply_to
+from gateway.reliability.batches import ReceivedMessage, send_all_due
 from gateway.reliability.destination_worker import watch
 from gateway.reliability.endpoint import Endpoint
-from gateway.reliability.storage import Look, StorageUnavailable
+from gateway.reliability.storage import Look, StorageUnavailable, retried
 from gateway.reliability.values import Awaited, NotHere, Outgoing, Reply
 
 log = logging.getLogger("dragoman.reliable")
@@ -39,17 +40,17 @@ POLL = 1.0
 GATHER, MOST_GATHER = 0.005, 0.1
 """Seconds between two looks, at the least and at the most."""
 GATHER_MANY, MANY = 0.02, 16
-"""As `GATHER`, after a look that found so much: to do what comes together takes less."""
+"""As `GATHER`, after a look that found so many: many at once cost less each."""
 LOOKING = 8
-"""How many times longer than a look the pause after it is."""
+"""The pause after a look, in times that the look took."""
 DELAY = 5.0
-"""Seconds until something is tried again that the store, or a missing function, prevented."""
+"""Seconds until work is tried again that the store, or a missing function, prevented."""
 RECOVERY = 60.0
 LOOKED_AT = 256
-"""How many sequences of each kind one look finds."""
+"""The most sequences of each kind that one look finds."""
 MAX_ANSWER = 4 * 1024 * 1024
 STOP = 10.0
-"""Seconds that what runs is given when the workers stop."""
+"""Seconds that running work is given when the workers stop."""
 
 
 class Workers:
@@ -58,10 +59,10 @@ class Workers:
     Args:
         timeout: Seconds for a whole exchange over HTTP.
         tls: For ``https``; what the system trusts, when None.
-        threads: How many transactions run at the same time. More of them are in each other's way:
+        threads: The transactions that run at the same time. More of them are in each other's way:
             each statement lets another one run for milliseconds (Python's switch interval).
-        applications: How many functions of the program run at the same time.
-        beside: What lives in their event loop as long as they do.
+        applications: The functions of the program that run at the same time.
+        beside: A context that lives in their event loop as long as they do.
     """
 
     def __init__(
@@ -108,7 +109,8 @@ class Workers:
         return self._loop
 
     def start(self) -> None:
-        """Start, unless they run: end what a former process left open, then look at what is due.
+        """Start, unless they run: end sequences that a former process left open, then look for due
+        work.
 
         Raises:
             StorageUnavailable: The store does not answer.
@@ -163,7 +165,7 @@ class Workers:
     def wake(self) -> None:
         """Look at the store now: something was committed."""
         loop = self._loop
-        # Where it is set, or will be, the look that follows sees what is committed now.
+        # Where it is set, or will be, the next look sees the changes that are committed now.
         if loop is not None and not self._waking and not self._woken.is_set():
             self._waking = True
             loop.call_soon_threadsafe(self._wake)
@@ -173,22 +175,22 @@ class Workers:
         self._woken.set()
 
     def look_soon(self) -> None:
-        """As `wake`, in their event loop."""
+        """Look at the store soon, as `wake` does, in the event loop of the workers."""
         self._woken.set()
 
     @property
     def stopping(self) -> bool:
-        """Whether they are to stop, or have."""
+        """Return whether the workers are to stop, or have stopped."""
         return self._stop.is_set()
 
     def has_room(self, key: str | None) -> bool:
-        """Whether a message of the sequence *key*, which may not be there yet, may be sent now by
-        `post_soon`; from any thread, which may be a moment late."""
+        """Return whether a message of the sequence *key*, which may not exist yet, may be sent now
+        by `post_soon`. From any thread; the answer may be a moment old."""
         return key is not None and self._loop is not None and self.posts.room(key) > 0
 
     def post_soon(self, messages: Sequence[Outgoing]) -> None:
-        """Send something, from any thread. What is not sent because the workers stop is lost: a
-        message that was stored as sent goes again when it is time."""
+        """Send messages, from any thread. Those that are not sent because the workers stop are as
+        lost in the network: a message that was stored as sent goes again when it is time."""
         loop = self._loop
         if messages and loop is not None:
             with suppress(RuntimeError):  # The loop is closed.
@@ -216,7 +218,7 @@ class Workers:
 
     async def on_thread(self, work: Callable[..., T], *args: Any, **named: Any) -> T:
         """Run transactions on a thread; again, where others were in their way."""
-        return await self._store_threads.run(partial(again, partial(work, *args, **named)))
+        return await self._store_threads.run(partial(retried, partial(work, *args, **named)))
 
     async def once(self, work: Callable[[], T]) -> T:
         """Run transactions on a thread, as they are."""
@@ -256,7 +258,7 @@ class Workers:
                 task.cancel()
 
     def _forget(self) -> None:
-        """Begin with nothing: what was on its way when they were stopped may not have ended."""
+        """Begin with nothing: work that was under way at the stop may never have ended."""
         self._waking = False
         self._busy.clear()
         self._not_before.clear()
@@ -270,7 +272,7 @@ class Workers:
             self.begin(work)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something, though they are to stop: it belongs to what runs."""
+        """Start *work* even while the workers stop: it belongs to work that runs."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -284,7 +286,7 @@ class Workers:
             except Exception as error:
                 log.warning("transactions of two phases wait for their end: %s", error)
 
-    # ------------------------------------------------------------------------- what is due
+    # ------------------------------------------------------------------------- due work
 
     async def _attend(self) -> None:
         while True:
@@ -297,7 +299,7 @@ class Workers:
             except Exception:
                 log.exception("a look at the store failed")
                 wait = POLL
-            # What comes meanwhile is looked at together.
+            # Work that comes meanwhile is found by one look.
             least = GATHER_MANY if self._many else GATHER
             await asyncio.sleep(min(max(least, LOOKING * self._took), MOST_GATHER))
             if wait > 0:
@@ -341,7 +343,7 @@ class Workers:
         began = time.thread_time()
         with self.endpoint.party.storage.look() as look:
             found = _all_due(look, now, limit)
-            # What is found is looked at again when it is done.
+            # A sequence that is found is looked at again when its work is done.
             next_due = None if found else look.next_due()
         self._took = time.thread_time() - began
         self._many = len(found) >= MANY
@@ -358,7 +360,7 @@ class Workers:
             self._woken.set()
 
     def _postpone(self, place: tuple[str, str], error: Exception) -> None:
-        """Leave alone for a while what failed."""
+        """Leave alone for a while an object whose work failed."""
         self._not_before[place] = time.time() + DELAY
         if isinstance(error, StorageUnavailable):
             level = logging.DEBUG if isinstance(error, NotHere) else logging.WARNING
@@ -367,7 +369,7 @@ class Workers:
             log.error("the worker of %s failed", place[1], exc_info=error)
 
     def _given(self, looked_at: Mapping[str, Exception | None]) -> None:
-        """Take what became of buffers."""
+        """Take the results of deliveries."""
         for identifier, error in looked_at.items():
             self._busy.discard(("invoker", identifier))
             if error is not None:
@@ -376,9 +378,9 @@ class Workers:
                 event.set()
 
     async def _send_due(self, limits: dict[str, int]) -> None:
-        """Send what is due of these sequences."""
+        """Send the due messages of these sequences."""
         try:
-            works = await self.on_thread(self.endpoint.send_all_due, limits, time.time())
+            works = await self.on_thread(send_all_due, self.endpoint.party, limits, time.time())
             for key, work in works.items():
                 if isinstance(work, Exception):
                     self._postpone(("outgoing", key), work)
@@ -392,7 +394,7 @@ class Workers:
             self._busy.difference_update(("outgoing", key) for key in limits)
             self._woken.set()
 
-    # ------------------------------------------------------------------- what comes
+    # ------------------------------------------------------------------- messages
 
     async def receive(self, arrived: ReceivedMessage) -> Reply:
         """Take a message, in the event loop of any server.
@@ -415,18 +417,18 @@ class Workers:
 
     async def reply_to(self, awaited: Awaited, seconds: float) -> Outgoing | None:
         """The reply to a message, within *seconds*; None: it is not there yet."""
-        ready = asyncio.Event()
+        ready, party = asyncio.Event(), self.endpoint.party
         self._holding[awaited.identifier].add(ready)
         end = asyncio.get_running_loop().time() + seconds
         try:
             while not self._stop.is_set():
                 ready.clear()
-                found = await self.on_thread(self.endpoint.reply_to, awaited, time.time())
+                found = await self.on_thread(reply_to, party, awaited, time.time())
                 left = end - asyncio.get_running_loop().time()
                 if found is not None or left <= 0:
                     return found
-                if not await self.on_thread(self.endpoint.may_answer, awaited, time.time()):
-                    return await self.on_thread(self.endpoint.reply_to, awaited, time.time())
+                if not await self.on_thread(may_answer, party, awaited, time.time()):
+                    return await self.on_thread(reply_to, party, awaited, time.time())
                 try:
                     async with asyncio.timeout(min(left, POLL)):
                         await ready.wait()
@@ -440,7 +442,7 @@ class Workers:
 
 
 def _all_due(look: Look, now: float, limit: int) -> list[tuple[str, str]]:
-    """What is due, with its kind."""
+    """The due keys, with their kinds."""
     all_due = getattr(look, "all_due", None)
     if all_due is not None:
         invoker, outgoing, incoming = all_due(now, limit)

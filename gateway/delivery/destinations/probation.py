@@ -1,4 +1,4 @@
-"""Hosts that never said that they want what is sent to them.
+"""Probation: hosts that have not agreed to get messages yet.
 
 Anybody may subscribe anybody's host, and name any number of paths and ports of it. So until a host
 has accepted a message, it gets few attempts, over all subscriptions of strangers together:
@@ -119,8 +119,8 @@ class Probations:
     Args:
         vouches: Whether an owner's word is enough: a trusted peer's.
         exempt: Whether the operator has said of a host that it agrees.
-        by_address: Whether names are counted by their addresses, too: what goes through a proxy has
-            the proxy's.
+        by_address: Whether names are counted by their addresses, too; not behind a proxy, whose
+            address all of them have.
     """
 
     def __init__(

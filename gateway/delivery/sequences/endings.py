@@ -1,9 +1,9 @@
 """Ends of sequences to subscribers, and acknowledgements at addresses of the gateway: parts of
 operations of the store.
 
-    let_go     the subscription ends, and its sequences with it
-    end_due    the next step of ending a sequence; `came_back`: the answer of its consumer
-    told       a consumer acknowledges at an address of the gateway
+    end_sequences          the subscription ends, and its sequences with it
+    end_due                the next step of ending a sequence; `take_answer`: of its consumer
+    take_acknowledgements  a consumer acknowledges at an address of the gateway
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlalchemy import Connection, func, select, update
 
 from gateway.delivery.sequences.message_numbers import (
-    Unnoted,
+    UnsavedState,
     key_start,
     note,
     party_in,
@@ -33,22 +33,21 @@ GRACE = 3.0
 """Seconds that an attempt under way has for its acknowledgement when its subscription has ended."""
 
 
-def let_go(
+def end_sequences(
     storage: StorageManager,
     connection: Connection,
     subscription: str,
     now: float,
-    unnoted: Mapping[str, Unnoted],
+    unsaved: Mapping[str, UnsavedState],
 ) -> None:
-    """End the sequences of a subscription, which leaves the store. Workers do what there is to do
-    about it.
+    """End the sequences of a subscription, which leaves the store. Workers tell their consumers.
 
     Args:
-        unnoted: What this process knows of them, by key.
+        unsaved: What this process knows of them, by key.
     """
     for key in keys_of(connection, subscription):
         with begin(party_in(storage), now) as step:
-            own = unnoted.get(key)
+            own = unsaved.get(key)
             note(step, connection, subscription, key, own)
             if own is not None:
                 Source(step).take_back(key, own.unsent)
@@ -74,8 +73,8 @@ def keys_of(connection: Connection, subscription: str) -> list[str]:
 
 
 def end_due(storage: StorageManager, key: str, now: float) -> tuple[list[Outgoing], str]:
-    """Do what is due at a sequence whose subscription has ended; what is to be sent, and whose
-    subscription it was. What nobody has acknowledged by then is not waited for."""
+    """Take the next step of ending a sequence, whose subscription has ended. Returns the messages
+    to send, and the owner of the subscription. Late acknowledgements are not waited for."""
     party = party_in(storage)
     with begin(party, now) as step:
         sequence = quiet(step, key)
@@ -90,10 +89,10 @@ def end_due(storage: StorageManager, key: str, now: float) -> tuple[list[Outgoin
     return send_due(party, key, now).outgoing, owner
 
 
-def came_back(
+def take_answer(
     storage: StorageManager, sent: Outgoing, said: ReliableMessage | None, now: float
 ) -> None:
-    """Take what a consumer answered to something of `end_due`."""
+    """Take a consumer's answer to a message of `end_due`."""
     key = sent.key or ""
     if sent.ends:
         note_handed_over(party_in(storage), key, now)
@@ -104,18 +103,19 @@ def came_back(
                 SourceInput(step, sequence.owner).take_answer(key, said)
 
 
-def made_by(connection: Connection, create_id: str) -> str | None:
+def key_created_by(connection: Connection, create_id: str) -> str | None:
     """The key of the sequence that was made with this message id of CreateSequence."""
     query = select(outgoing.c.key).where(outgoing.c.create_id == create_id)
     found = connection.execute(query).scalar()
     return None if found is None else str(found)
 
 
-def told(
+def take_acknowledgements(
     storage: StorageManager, connection: Connection, key: str, said: ReliableMessage, now: float
 ) -> None:
-    """Take what a consumer said of a sequence beside any connection. While deliveries go in it what
-    is acknowledged counts, and nothing else: they hear the rest on their own connections."""
+    """Take a message about a sequence that a consumer sent to an address of the gateway. While
+    deliveries go in it acknowledgements alone count: attempts hear the rest on their own
+    connections."""
     with begin(party_in(storage), now) as step:
         sequence = step.tx.outgoing.find(key)
         if sequence is None or said.rm is not sequence.wire.rm:
@@ -125,8 +125,8 @@ def told(
             return
         for one in said.acknowledgements:
             if one.identifier == sequence.identifier:
-                unnoted = Unnoted(one.identifier, one.ranges)
-                note(step, connection, subscription_of(key) or "", key, unnoted)
+                unsaved = UnsavedState(one.identifier, one.ranges)
+                note(step, connection, subscription_of(key) or "", key, unsaved)
 
 
 def next_due(connection: Connection) -> float | None:

@@ -1,12 +1,12 @@
 """The numbers of deliveries that go in a sequence of WS-ReliableMessaging: parts of operations of
 the store.
 
-    number     a delivery gets its number, before it is first sent; the same on every attempt,
-               after kill -9 too: it is found by its message id. Those behind it get theirs in
-               the same operation
-    opened     the consumer has made the sequence
-    noted      it has acknowledged
-    answered   it has said something else, such as that it does not know the sequence
+    assign_number        a delivery gets its number, before it is first sent; the same on every
+                         attempt, after kill -9 too: it is found by its message id. Those behind
+                         it get theirs in the same operation
+    record_opened        the consumer has made the sequence
+    record_acknowledged  the consumer has acknowledged messages
+    take_answer          it answered otherwise: for example, it does not know the sequence
 
 `endings` ends sequences with their subscriptions, and takes acknowledgements at addresses.
 
@@ -61,7 +61,7 @@ _OVER = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedDelivery:
     """The place of a delivery.
 
     Attributes:
@@ -74,7 +74,7 @@ class Numbered:
         broken: Why the sequence cannot go on.
         following: The places of deliveries behind it, by message id, which need no operation of
             their own when they are sent.
-        taken_back: Numbers of what was not sent (`Unnoted`) are nobody's any more.
+        taken_back: Numbers of messages that were not sent (`UnsavedState`) are free again.
         expired: It has no number, and gets none: the life of its event is over.
     """
 
@@ -84,13 +84,13 @@ class Numbered:
     delivered: bool = False
     again: bool = False
     broken: str = ""
-    following: Mapping[str, "Given"] = field(default_factory=dict)
+    following: Mapping[str, "AssignedNumber"] = field(default_factory=dict)
     taken_back: bool = False
     expired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class AssignedNumber:
     """The number of a delivery that is sent later, and how often it may have been sent then."""
 
     number: int
@@ -98,7 +98,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Unnoted:
+class UnsavedState:
     """Facts of a sequence that one process has in memory, and the store does not have yet.
 
     Attributes:
@@ -146,7 +146,7 @@ def subscription_of(key: str) -> str | None:
     return rest.partition("/")[0] if start == "subscription" else None
 
 
-def number(
+def assign_number(
     storage: StorageManager,
     connection: Connection,
     subscription: Subscription,
@@ -155,10 +155,10 @@ def number(
     now: float,
     *,
     following: Sequence[str] = (),
-    unnoted: Unnoted | None = None,
+    unsaved: UnsavedState | None = None,
     base: str | None = None,
     expired: bool = False,
-) -> Numbered:
+) -> NumberedDelivery:
     """Give a delivery its number, or find it: it is about to be sent.
 
     Args:
@@ -168,7 +168,7 @@ def number(
     """
     key = key_of(subscription.id, partition)
     with begin(party_in(storage), now) as step:
-        note(step, connection, subscription.id, key, unnoted)
+        note(step, connection, subscription.id, key, unsaved)
         sequence = step.tx.outgoing.find(key)
         message = None
         if sequence is not None:
@@ -176,26 +176,26 @@ def number(
         if message is None and sequence_deliveries.is_known(
             connection, subscription.id, message_id
         ):
-            return Numbered(sequence, delivered=True)
+            return NumberedDelivery(sequence, delivered=True)
         if sequence is not None and sequence.ended_at is not None:
-            return Numbered(sequence, broken=sequence.failure or _ENDED)
+            return NumberedDelivery(sequence, broken=sequence.failure or _ENDED)
         if message is not None:
             step.tx.outgoing.put_message(key, replace(message, tries=message.tries + 1))
-            place = Numbered(sequence, message.number, message.tries + 1)
-            return _with_following(step, connection, subscription.id, place, following, unnoted)
+            place = NumberedDelivery(sequence, message.number, message.tries + 1)
+            return _with_following(step, connection, subscription.id, place, following, unsaved)
         if expired:
-            return Numbered(sequence, expired=True)
+            return NumberedDelivery(sequence, expired=True)
         if sequence is not None and not takes_messages(sequence):
-            return Numbered(sequence, broken=_ENDED)
+            return NumberedDelivery(sequence, broken=_ENDED)
         if sequence is not None and _is_worn(sequence, now):
             _retire(step, connection, sequence)
             sequence = None
         if sequence is None:
             if not _is_there(connection, subscription):
-                return Numbered(None, broken=_ENDED)
+                return NumberedDelivery(None, broken=_ENDED)
             sequence = _fresh(step, key, subscription, base)
-        if unnoted is not None:  # Else it would come behind them.
-            Source(step).take_back(key, unnoted.unsent)
+        if unsaved is not None:  # Else it would come behind them.
+            Source(step).take_back(key, unsaved.unsent)
             sequence = step.tx.outgoing.find(key) or sequence
         place = replace(_first_in(step, sequence, message_id), taken_back=True)
         return _with_following(step, connection, subscription.id, place, following)
@@ -205,70 +205,70 @@ def _with_following(
     step: Step,
     connection: Connection,
     subscription: str,
-    place: Numbered,
+    place: NumberedDelivery,
     following: Sequence[str],
-    unnoted: Unnoted | None = None,
-) -> Numbered:
+    unsaved: UnsavedState | None = None,
+) -> NumberedDelivery:
     """*place*, and those of what follows it: they count as sent once more, but for those that are
     known not to have been. None in a sequence that is not made yet, or is soon to be replaced."""
     sequence = place.sequence
-    if not following or sequence is None or not goes_on(sequence, step.now):
+    if not following or sequence is None or not is_usable(sequence, step.now):
         return place
     room = _POLICY.stored - sequence.count
     known = sequence_deliveries.known(connection, subscription, following)
-    unsent = unnoted.unsent if unnoted is not None else NO_NUMBERS
+    unsent = unsaved.unsent if unsaved is not None else NO_NUMBERS
     waiting = step.tx.outgoing.messages(sequence.key, sequence.count)
     numbered = {one.message_id: one for one in waiting}
-    given: dict[str, Given] = {}
+    given: dict[str, AssignedNumber] = {}
     for message_id in following:
         message = numbered.get(message_id)
         if message is not None:
             if message.number not in unsent:
                 message = replace(message, tries=message.tries + 1)
                 step.tx.outgoing.put_message(sequence.key, message)
-            given[message_id] = Given(message.number, message.tries)
+            given[message_id] = AssignedNumber(message.number, message.tries)
         elif message_id not in known and room > 0:
             sequence = step.tx.outgoing.find(sequence.key) or sequence
             new = Source(step).number(sequence, message_id)
-            given[message_id] = Given(new.number, new.tries)
+            given[message_id] = AssignedNumber(new.number, new.tries)
             room -= 1
     return replace(place, sequence=step.tx.outgoing.find(sequence.key), following=given)
 
 
-def goes_on(sequence: OutgoingSequence, now: float) -> bool:
+def is_usable(sequence: OutgoingSequence, now: float) -> bool:
     """True if a sequence is made, and has its time before it."""
     if sequence.identifier is None or sequence.closed or not takes_messages(sequence):
         return False
     return not _POLICY.is_half_gone(sequence.created_at, sequence.expires_at, now)
 
 
-def noted(
+def record_acknowledged(
     storage: StorageManager,
     connection: Connection,
     subscription: str,
     key: str,
-    unnoted: Unnoted,
+    unsaved: UnsavedState,
     now: float,
 ) -> None:
     """Note what the consumer has acknowledged. Where the sequence has another identifier, or is
     gone, that was done."""
     with begin(party_in(storage), now) as step:
-        note(step, connection, subscription, key, unnoted)
+        note(step, connection, subscription, key, unsaved)
 
 
 def note(
-    step: Step, connection: Connection, subscription: str, key: str, unnoted: Unnoted | None
+    step: Step, connection: Connection, subscription: str, key: str, unsaved: UnsavedState | None
 ) -> None:
     """As `noted`, in a transaction that somebody began."""
-    if unnoted is None or not unnoted.acknowledged:
+    if unsaved is None or not unsaved.acknowledged:
         return
     sequence = step.tx.outgoing.find(key)
     if sequence is None or sequence.ended_at is not None:
         return
-    if sequence.identifier != unnoted.identifier:
+    if sequence.identifier != unsaved.identifier:
         return
     waiting = step.tx.outgoing.messages(key, sequence.count)
-    said = Acknowledgement(unnoted.identifier, unnoted.acknowledged)
+    said = Acknowledgement(unsaved.identifier, unsaved.acknowledged)
     SourceInput(step, sequence.owner).acknowledge(said)
     after = quiet(step, key)
     if after is not None:
@@ -286,9 +286,9 @@ def _remember(
     sequence_deliveries.add(connection, subscription, has)
 
 
-def _first_in(step: Step, sequence: OutgoingSequence, message_id: str) -> Numbered:
+def _first_in(step: Step, sequence: OutgoingSequence, message_id: str) -> NumberedDelivery:
     given = Source(step).number(sequence, message_id)
-    return Numbered(step.tx.outgoing.find(sequence.key), given.number, given.tries)
+    return NumberedDelivery(step.tx.outgoing.find(sequence.key), given.number, given.tries)
 
 
 def _is_worn(sequence: OutgoingSequence, now: float) -> bool:
@@ -323,21 +323,21 @@ def _fresh(step: Step, key: str, subscription: Subscription, base: str | None) -
         subscription.consumer,
         wire,
         SourceState.WAITING,
-        acks_to=acks_to(wire, create_id, base),
+        acks_to=acknowledgement_address(wire, create_id, base),
         create_id=create_id,
         owner=subscription.owner,
         created_at=step.now,
     )
 
 
-def acks_to(wire: Wire, create_id: str, base: str | None) -> EndpointReference:
+def acknowledgement_address(wire: Wire, create_id: str, base: str | None) -> EndpointReference:
     """The address of acknowledgements: an address of the gateway at *base*, or on connections."""
     if base is None:
         return anonymous(wire.wsa)
     return EndpointReference(address_of(base, create_id), wire.wsa)
 
 
-def made(
+def record_created(
     storage: StorageManager,
     subscription: Subscription,
     create_id: str,
@@ -358,7 +358,7 @@ def made(
                 sequence,
                 state=SourceState.IDLE,
                 create_id=create_id,
-                acks_to=acks_to(sequence.wire, create_id, base),
+                acks_to=acknowledgement_address(sequence.wire, create_id, base),
                 identifier=response.identifier,
                 expires_at=now + lifetime if lifetime else None,
                 last_acked_at=now,
@@ -366,7 +366,7 @@ def made(
         )
 
 
-def opened(
+def record_opened(
     storage: StorageManager,
     sequence: OutgoingSequence,
     response: CreateSequenceResponse,
@@ -379,7 +379,7 @@ def opened(
         return quiet(step, sequence.key)
 
 
-def answered(
+def take_answer(
     storage: StorageManager,
     connection: Connection,
     subscription: Subscription,
@@ -388,20 +388,20 @@ def answered(
     said: ReliableMessage,
     now: float,
     *,
-    unnoted: Unnoted | None = None,
+    unsaved: UnsavedState | None = None,
     base: str | None = None,
-) -> Numbered:
+) -> NumberedDelivery:
     """Take what a consumer answered to the *message* with this number and id. Numbers of what was
     not sent yet are taken back: what it said may be the end of the sequence."""
     key = key_of(subscription.id, partition)
     with begin(party_in(storage), now) as step:
-        note(step, connection, subscription.id, key, unnoted)
-        if unnoted is not None:
-            Source(step).take_back(key, unnoted.unsent)
+        note(step, connection, subscription.id, key, unsaved)
+        if unsaved is not None:
+            Source(step).take_back(key, unsaved.unsent)
         sequence = step.tx.outgoing.find(key)
         if sequence is None or sequence.ended_at is not None:
             failure = sequence.failure if sequence is not None else None
-            return Numbered(sequence, broken=failure or _ENDED, taken_back=True)
+            return NumberedDelivery(sequence, broken=failure or _ENDED, taken_back=True)
         own = step.tx.outgoing.message(key, message[0])
         if own is not None and _got_nothing(sequence, own, said):
             step.tx.outgoing.remove(key)
@@ -416,7 +416,7 @@ def answered(
         _remember(connection, subscription.id, waiting, after)
         broken = "" if after.ended_at is None else after.failure or _ENDED
         delivered, sends = message[0] in after.acknowledged, own.tries if own is not None else 0
-        return Numbered(after, message[0], sends, delivered, broken=broken, taken_back=True)
+        return NumberedDelivery(after, message[0], sends, delivered, broken=broken, taken_back=True)
 
 
 def _got_nothing(sequence: OutgoingSequence, own: OutgoingMessage, said: ReliableMessage) -> bool:
@@ -435,7 +435,7 @@ def _got_nothing(sequence: OutgoingSequence, own: OutgoingMessage, said: Reliabl
     return own.tries == 1 and said.fault.identifier in (None, sequence.identifier)
 
 
-def unsent(storage: StorageManager, key: str, given: int, now: float) -> None:
+def record_unsent(storage: StorageManager, key: str, given: int, now: float) -> None:
     """Note that message *given* was not sent after all: there was no connection."""
     with begin(party_in(storage), now) as step:
         if step.tx.outgoing.find(key) is None:

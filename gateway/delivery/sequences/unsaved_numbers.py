@@ -1,11 +1,11 @@
 """Numbers of one outbox's sequence that are in memory, and not in the store yet (`UnsavedNumbers`).
 
-    given         numbers of deliveries that are sent next: no operation of their own comes before
-    acknowledged  numbers that the consumer has acknowledged: noted a little later, many at a time
+    given         numbers of deliveries that are sent next, without an operation of their own
+    acknowledged  numbers that the consumer has acknowledged: saved a little later, many at a time
 
-The one needs no operation for each delivery, nor does the other. A crash forgets both: what was
-given counts as sent then, and what was acknowledged comes again, and is acknowledged again; its
-message is settled only when that is noted.
+So neither sending nor acknowledging costs a transaction for each delivery. A crash forgets both:
+given numbers count as sent then; acknowledged messages are sent again, and acknowledged again,
+because a message is settled only when its acknowledgement is saved.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,11 @@ from functools import partial
 from sqlalchemy import Connection
 
 from gateway.delivery.sequences import message_numbers
-from gateway.delivery.sequences.message_numbers import Given, Numbered, Unnoted
+from gateway.delivery.sequences.message_numbers import (
+    AssignedNumber,
+    NumberedDelivery,
+    UnsavedState,
+)
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.stores.joined_store import run_joined
 from mediation.reliable_messaging import (
@@ -38,7 +42,7 @@ class UnsavedNumbers:
         self._subscription = subscription
         self.key = message_numbers.key_of(subscription, partition)
         self._sequence: OutgoingSequence | None = None
-        self._given: dict[str, Given] = {}
+        self._given: dict[str, AssignedNumber] = {}
         self._acknowledged = NO_NUMBERS
 
     @property
@@ -46,9 +50,9 @@ class UnsavedNumbers:
         """The name of what other gateways change, too (`Store.submit`)."""
         return f"sequence {self.key}"
 
-    # What is sent.
+    # Numbers of messages that are sent.
 
-    def follow(self, place: Numbered) -> None:
+    def follow(self, place: NumberedDelivery) -> None:
         """Remember the numbers that deliveries behind *place* were given with it."""
         if self._is_another(place.sequence):
             self._given, self._acknowledged = {}, NO_NUMBERS
@@ -61,13 +65,13 @@ class UnsavedNumbers:
         former = self._sequence.identifier if self._sequence is not None else None
         return sequence is None or sequence.identifier != former
 
-    def take(self, message_id: str, now: float) -> Numbered | None:
+    def take(self, message_id: str, now: float) -> NumberedDelivery | None:
         """The place of a delivery that is sent *now*; None where the store has to say it."""
         sequence = self._sequence
-        if sequence is None or not message_numbers.goes_on(sequence, now):
+        if sequence is None or not message_numbers.is_usable(sequence, now):
             return None
         given = self._given.pop(message_id, None)
-        return None if given is None else Numbered(sequence, given.number, given.sends)
+        return None if given is None else NumberedDelivery(sequence, given.number, given.sends)
 
     def highest_sent(self, sequence: OutgoingSequence) -> int:
         """The highest number of *sequence* that may have been sent."""
@@ -82,16 +86,18 @@ class UnsavedNumbers:
         numbers = [one.number for one in self._given.values() if one.sends == 1]
         return Ranges.of((number, number) for number in numbers)
 
-    # What is acknowledged.
+    # Acknowledged numbers.
 
-    def hear(self, place: Numbered, said: ReliableMessage, now: float) -> bool:
-        """Take an answer that says only that the consumer has the message at *place*, and others
-        before it. Returns whether it is such a one: else the store decides what it means."""
+    def take_acknowledgement(
+        self, place: NumberedDelivery, said: ReliableMessage, now: float
+    ) -> bool:
+        """Take an answer that acknowledges the message at *place*, and others before it. Returns
+        False if it says anything else: then the store decides what it means."""
         sequence = place.sequence
         if (
             sequence is None
             or self._is_another(sequence)
-            or not message_numbers.goes_on(sequence, now)
+            or not message_numbers.is_usable(sequence, now)
         ):
             return False
         if said.rm is not sequence.wire.rm or said.fault is not None:
@@ -110,36 +116,36 @@ class UnsavedNumbers:
     def _last_sent(self, sequence: OutgoingSequence) -> int:
         return self.highest_sent(self._sequence or sequence)
 
-    # What the store is told.
+    # For the store.
 
-    def unnoted(self) -> Unnoted | None:
+    def unsaved(self) -> UnsavedState | None:
         """The numbers that the store does not have; None if it has all."""
         sequence, unsent = self._sequence, self._unsent
         if sequence is None or sequence.identifier is None or not (unsent or self._acknowledged):
             return None
-        return Unnoted(sequence.identifier, self._acknowledged, unsent)
+        return UnsavedState(sequence.identifier, self._acknowledged, unsent)
 
-    def let_go(self) -> Unnoted | None:
-        """Give nothing of what is given any more: its sequence ends. As `unnoted`."""
-        unnoted, self._given = self.unnoted(), {}
-        return unnoted
+    def stop(self) -> UnsavedState | None:
+        """Give out no number any more, because the sequence ends. As `unsaved`."""
+        unsaved, self._given = self.unsaved(), {}
+        return unsaved
 
-    def noting(self, now: float) -> Callable[[Connection], None]:
-        """The operation that notes what was acknowledged by now."""
+    def saving(self, now: float) -> Callable[[Connection], None]:
+        """The operation that saves the acknowledgements of now."""
         sequence, acknowledged, self._acknowledged = self._sequence, self._acknowledged, NO_NUMBERS
         if sequence is None or not acknowledged:
             return lambda _: None
-        unnoted = Unnoted(sequence.identifier or "", acknowledged)
+        unsaved = UnsavedState(sequence.identifier or "", acknowledged)
 
         def operation(connection: Connection) -> None:
             run_joined(
                 connection,
                 partial(
-                    message_numbers.noted,
+                    message_numbers.record_acknowledged,
                     connection=connection,
                     subscription=self._subscription,
                     key=self.key,
-                    unnoted=unnoted,
+                    unsaved=unsaved,
                     now=now,
                 ),
             )

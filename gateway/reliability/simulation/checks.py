@@ -1,4 +1,4 @@
-"""What has to be true of a run, while it goes on and at its end."""
+"""The promises of a run, checked while it goes on and at its end."""
 
 from collections import Counter
 from collections.abc import Sequence, Set
@@ -13,7 +13,7 @@ class Broken(AssertionError):
 
 
 class Witness:
-    """What was said on the wire, where a promise is in it."""
+    """Remembers messages on the wire that make a promise."""
 
     def __init__(self) -> None:
         self._made: dict[str, str] = {}
@@ -68,10 +68,10 @@ def check_rows(rows: Sequence[Row], what: str, *, in_order: bool = True) -> None
 def check_same(
     wanted: set[str], rows: Sequence[Row], what: str, lost: Set[str] = frozenset()
 ) -> None:
-    """Check that the application got all that was sent to it, and nothing else.
+    """Check that the application got all messages that were sent to it, and no others.
 
     Args:
-        lost: What may be missing: nobody acknowledged it, and its sender was told so.
+        lost: Messages that may be missing: they were never acknowledged, and their sender knows.
 
     Raises:
         Broken: It did not.

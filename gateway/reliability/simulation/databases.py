@@ -131,7 +131,8 @@ class TwoPhaseDisk(DatabaseDisk):
 
     @property
     def fate(self) -> Fate:
-        """What is drawn; a process that is to end does so at one of the steps of its commit."""
+        """The fate that is drawn; a process that is to end does so at one of the steps of its
+        commit."""
         return self._draw
 
     @fate.setter
@@ -172,7 +173,7 @@ class TwoPhaseDisk(DatabaseDisk):
 
     def is_empty(self) -> bool:
         assert isinstance(self._store, TwoPhaseStore)
-        self._store.recover(0.0)  # What is decided, and committed everywhere, goes from the log.
+        self._store.recover(0.0)  # It removes decisions that are committed everywhere.
         return self._store.oldest_prepared() == 0.0 and super().is_empty()
 
     def close(self) -> None:
@@ -201,7 +202,7 @@ def _end_connections(connection: Connection, engine: Engine) -> None:
 
 @contextlib.contextmanager
 def disks_in(url: str, folder: Path, *, two_phase: bool = False) -> Iterator[Callable[[str], Disk]]:
-    """What makes the disks of runs in a database; what is left of them is removed at the end.
+    """Make the disks of runs in a database, and remove their files and tables at the end.
 
     Args:
         url: ``sqlite:``, whose files are then in *folder*, or that of a PostgreSQL database, where

@@ -20,7 +20,7 @@ from gateway.reliability.storage import (
 from gateway.reliability.stores.memory import MemoryStore
 
 Row: TypeAlias = tuple[str, str, int, str]
-"""What happened, in which sequence, with which number, to which content."""
+"""An event, the key of its sequence, the number and the content of its message."""
 
 
 class Crash(BaseException):
@@ -28,7 +28,7 @@ class Crash(BaseException):
 
 
 class Fate(Protocol):
-    """What happens to the next transaction."""
+    """Draws what happens to the next transaction."""
 
     def __call__(self) -> str:
         """One of ``""``, ``unavailable``, ``conflict``, ``crash before``, ``crash after``, ``doubt
@@ -53,15 +53,15 @@ class Disk(Protocol):
         ...
 
     def rows(self) -> list[Row]:
-        """Those that are committed, in their order."""
+        """The committed rows, in their order."""
         ...
 
     def is_empty(self) -> bool:
-        """Whether nothing of reliable messaging is kept."""
+        """Return whether nothing of reliable messaging is kept."""
         ...
 
     def restart(self) -> None:
-        """What a new process finds: what was committed."""
+        """Be as a new process finds it: only committed changes are there."""
         ...
 
     def close(self) -> None: ...
@@ -75,7 +75,7 @@ class MemoryDisk:
     def __init__(self) -> None:
         self.fate: Fate = lambda: ""
         self.pause: Pause = lambda: None
-        self._store = MemoryStore(lock_wait=0)  # Nobody runs meanwhile who could unlock.
+        self._store = MemoryStore(lock_wait=0)  # Nothing runs meanwhile that could unlock.
         self._rows: list[Row] = []
         self.storage: StorageManager = fated(self)
 
@@ -131,7 +131,7 @@ class _WithRows:
 
 
 class Store(Protocol):
-    """What a disk has under the transactions whose fate is drawn."""
+    """The store of a disk, under the transactions whose fate is drawn."""
 
     fate: Fate
     pause: Pause

@@ -1,12 +1,12 @@
-"""The network of a run: what is sent may be lost, come twice, late, in another order, or not at all
-for a while; so may the answers on its connections."""
+"""The network of a run: a message, or the answer to it, may be lost, come twice, late, or in
+another order; for some time none comes through."""
 
 from random import Random
 
 from gateway.reliability.simulation.scenarios import Scenario
 
 PATIENCE = 30.0
-"""How long who opened a connection waits for the answer."""
+"""Seconds that the opener of a connection waits for the answer."""
 
 
 class Network:
@@ -17,7 +17,7 @@ class Network:
         self._random = random
 
     def travel(self, now: float) -> float | None:
-        """How long something takes to the other side; None: it is lost."""
+        """Draw the seconds that a message takes to the other side; None: it is lost."""
         scenario, random = self._scenario, self._random
         if now >= scenario.calm_at:
             return random.uniform(0.005, 0.05)
@@ -30,7 +30,7 @@ class Network:
         return random.uniform(0.005, 0.05)
 
     def again(self, now: float) -> float | None:
-        """How long after the first one a second copy comes; None: there is none."""
+        """Draw the seconds after which a second copy of a message comes; None: there is none."""
         scenario, random = self._scenario, self._random
         if now >= scenario.calm_at or random.random() >= scenario.doubling:
             return None

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from random import Random
 
 from gateway.reliability.endpoint import Endpoint
+from gateway.reliability.immediate_sending import send_at_once
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.simulation.disks import Disk
 from gateway.reliability.simulation.scenarios import Scenario
 from gateway.reliability.source import Message, SourceFull
+from gateway.reliability.steps import Step
 from gateway.reliability.storage import Transaction
 from gateway.reliability.values import (
     Answer,
@@ -76,13 +78,13 @@ class Node:
 
     def _give_up(self, tx: Transaction, sequence: OutgoingSequence) -> None:
         self.given_up.append(f"{sequence.key}: {sequence.failure}")
-        # What nobody acknowledged may be missing: an application would look at it here.
+        # Messages that were never acknowledged may be lost: an application would see them here.
         for message in tx.outgoing.messages(sequence.key, 10_000):
             content = text_in(message.envelope)
             self.disk.add(tx, ("lost", sequence.key, message.number, content))
 
     def crash(self) -> None:
-        """End the process: what is not on disk is gone."""
+        """End the process: only the disk is left."""
         self.up = False
         self.life += 1
         self.wakes_at = None
@@ -122,7 +124,7 @@ class Service:
 
 
 class Client:
-    """The application of the client: it sends what is on its list, one after the other."""
+    """The application of the client: it sends the messages of its list, one after the other."""
 
     def __init__(self, node: Node, scenario: Scenario, say: Callable[[str, str], None]) -> None:
         self._node = node
@@ -167,7 +169,8 @@ class Client:
         outgoing, name = None, scenario.name_of(number)
         try:
             if scenario.together > 1:  # As the clients of programs do.
-                sent, outgoing = endpoint.send_at_once(tx, now, name, self.channel, message)
+                step = Step(endpoint.party, tx, now)
+                sent, outgoing = send_at_once(step, name, self.channel, message)
             else:
                 sent = endpoint.send(tx, now, name, self.channel, message)
         except SourceFull:
@@ -209,7 +212,7 @@ def channel_of(scenario: Scenario) -> Channel:
 
 
 def is_faulty(scenario: Scenario, content: str) -> bool:
-    """Whether the service answers *content* with a fault."""
+    """Return whether the service answers *content* with a fault."""
     return Random(f"faulty {scenario.seed} {content}").random() < scenario.faulty
 
 

@@ -6,8 +6,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
+from gateway.reliability.back_channel import reply_to
 from gateway.reliability.batch_delivery import deliver_some
-from gateway.reliability.batches import AcknowledgementAnswer, ReceivedMessage
+from gateway.reliability.batches import (
+    AcknowledgementAnswer,
+    ReceivedMessage,
+    acknowledge_all,
+    send_all_due,
+)
 from gateway.reliability.connection_answers import (
     ConnectionAnswer,
     acknowledgement_in,
@@ -39,7 +45,7 @@ HORIZON = 8 * 3600.0
 after an hour, and its tombstone is kept for another."""
 MOST_STEPS = 200_000
 MOST_THREADS = 3
-"""How many threads stand still at most, between two transactions, while another one runs."""
+"""The most threads that stand still, between two transactions, while another one runs."""
 MOST_CHANGES = 12
 """The store refuses one of the first changes of a transaction."""
 PAGE = 256
@@ -47,10 +53,10 @@ PAGE = 256
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A connection on which something came.
+    """A connection on which a message came.
 
     Attributes:
-        life: That of who opened it; -1: nobody waits for an answer.
+        life: The life of its opener; -1: nobody waits for an answer.
     """
 
     sender: Node
@@ -61,7 +67,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run showed.
+    """The result of a run.
 
     Attributes:
         broken: The promise that was broken, or None.
@@ -183,7 +189,7 @@ class World:
         for node in (self.client, self.service):
             node.disk.close()
 
-    # What goes wrong.
+    # Faults.
 
     def fate(self) -> str:
         """Draw what happens to the next transaction."""
@@ -258,7 +264,7 @@ class World:
         elif started and node is self.client:
             self.timeline.at(self.timeline.now + 0.1, lambda: self.attempt(node, self.send_next))
 
-    # What is done.
+    # Events.
 
     def send_next(self) -> None:
         """Let the client send its next message, and plan the one after it."""
@@ -315,7 +321,7 @@ class World:
             self.say_refused(node, deliver_some(party, waiting, now, limit=limit, at_once=limit))
         with party.storage.look() as look:
             outgoing, incoming = look.outgoing_due(now, PAGE), look.incoming_due(now, PAGE)
-        works = node.endpoint.send_all_due(dict.fromkeys(outgoing, PAGE), now) if outgoing else {}
+        works = send_all_due(party, dict.fromkeys(outgoing, PAGE), now)
         for work in works.values():
             if not isinstance(work, Exception):
                 for each in work.outgoing:
@@ -331,7 +337,7 @@ class World:
             if error is not None:
                 self.refused(node, error)
 
-    # What is sent.
+    # Messages on the network.
 
     def post(self, sender: Node, outgoing: Outgoing) -> None:
         """Send something on a connection of its own."""
@@ -432,7 +438,7 @@ class World:
         assert awaited is not None
         if receiver.life != later or not self.attempt(
             receiver,
-            lambda: found.append(receiver.endpoint.reply_to(awaited, self.timeline.now)),
+            lambda: found.append(reply_to(receiver.endpoint.party, awaited, self.timeline.now)),
         ):
             self.back(sender, life, outgoing, None, False)
             return
@@ -474,7 +480,7 @@ class World:
         said: Outgoing | None,
         delivered: bool,
     ) -> None:
-        """Tell who opened a connection what came of it."""
+        """Tell the opener of a connection the outcome."""
         if sender.life != life or not sender.up:
             return
         if self.scenario.together > 1 and said is not None and delivered:
@@ -503,7 +509,7 @@ class World:
 
         def take() -> None:
             answers = largest_of_each(each for life, each in came if life == sender.life)
-            for reply in sender.endpoint.acknowledged_all(answers, self.timeline.now):
+            for reply in acknowledge_all(sender.endpoint.party, answers, self.timeline.now):
                 if isinstance(reply, Exception):
                     self.refused(sender, reply)
                 else:
@@ -512,7 +518,7 @@ class World:
 
         self.attempt(sender, take)
 
-    # What is written down.
+    # The record of the run.
 
     def say(self, name: str, text: str) -> None:
         """Note what a side does alone."""

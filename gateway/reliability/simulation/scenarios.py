@@ -1,4 +1,4 @@
-"""What a run is made of, drawn from its seed: versions, the exchange, what goes wrong."""
+"""The scenario of a run, drawn from its seed: versions, the exchange, faults."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -60,7 +60,7 @@ WAYS: tuple[tuple[Wire, tuple[Exchange, ...]], ...] = tuple(
     for wsa in wsas
     for soap in Soap
 )
-"""What can be spoken; WS-MakeConnection came with 1.1."""
+"""The combinations of versions; WS-MakeConnection came with 1.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +68,25 @@ class Scenario:
     """A run.
 
     Attributes:
-        messages: How many the client sends.
+        messages: The number of messages that the client sends.
         pace: Seconds between two of them, on average.
-        loss, doubling, delay: The part of requests and answers that this happens to.
+        loss, doubling, delay: The part of requests and answers to which that happens.
         crash: The part of commits at which the process ends, before or after.
         unavailable: The part of transactions that the store refuses, or is in doubt of.
         partitions: Times between which nothing comes through.
-        calm_at: When nothing goes wrong any more.
+        calm_at: The time after which nothing goes wrong.
         faulty: The part of messages that the application answers with a fault.
         failing: The part of messages that it takes only the second or third time.
         says_last: The client marks its last message, instead of ending the sequence.
         interleaving: The part of transactions before which another thread does something.
-        names: How many sequences the client has side by side.
+        names: The number of sequences that the client has side by side.
         tells_room: Acknowledgements say how many messages there is room for.
-        policy: That of both sides.
-        harsh: Sides may give up: what was not acknowledged may be missing then.
-        together: How many messages a side takes in one turn at most, and whether what is due
-            shares transactions; 1: all is done one by one.
+        policy: The policy of both sides.
+        harsh: Sides may give up: messages that were not acknowledged may be missing then.
+        together: The most messages that a side takes in one turn. Above 1, due sequences share
+            transactions.
         torn: The part of transactions in which the store refuses one of the changes.
-        nacks: What is missing is asked for.
+        nacks: Missing messages are asked for.
     """
 
     seed: int

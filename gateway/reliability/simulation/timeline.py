@@ -19,7 +19,7 @@ class Timeline:
         heapq.heappush(self._events, (max(time, self.now), next(self._order), event))
 
     def step(self, within: float | None = None) -> bool:
-        """Let the next event happen; False where there is none.
+        """Let the next event happen; False after the last one.
 
         Args:
             within: Only one of the next so many seconds.

@@ -1,4 +1,4 @@
-"""What comes to a side of a run is taken in turns, as many together as come meanwhile."""
+"""Take the messages for a side of a run in turns, as many together as came meanwhile."""
 
 from collections.abc import Callable
 from random import Random
@@ -16,8 +16,8 @@ class Turns(Generic[T]):
     """The turns of one side.
 
     Args:
-        most: How many come in a turn at most; each turn has room for as many as is drawn.
-        take: Takes those of a turn.
+        most: The most messages of a turn; the room of each turn is drawn.
+        take: Takes the messages of a turn.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ _Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is changed of one table.
+    """A change of many rows of one table.
 
     Attributes:
         statement: Its text, whose parameters are called as the columns, for `str.format`: each
@@ -92,7 +92,7 @@ _Process = Callable[[Any], Any] | None
 
 @lru_cache(256)
 def _of(table: Table, names: tuple[str, ...]) -> tuple[tuple[str, _Process], ...]:
-    """What makes values of the driver of those of each column."""
+    """Make, for each column, the function that turns its values into values of the driver."""
     types = ((name, table.c[name].type.dialect_impl(_DIALECT)) for name in names)
     return tuple((name, of_type.bind_processor(_DIALECT)) for name, of_type in types)
 

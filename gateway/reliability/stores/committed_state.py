@@ -17,7 +17,7 @@ from gateway.reliability.records import (
     OutgoingSequence,
 )
 from gateway.reliability.stores.locks import names_of
-from gateway.reliability.stores.sequence_messages import Shelf
+from gateway.reliability.stores.sequence_messages import SequenceMessages
 
 R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence)
 Record: TypeAlias = IncomingSequence | InvokerBuffer | OutgoingSequence
@@ -30,9 +30,9 @@ class Table(Generic[R]):
     records: dict[str, R] = field(default_factory=dict)
     due: list[tuple[float, str]] = field(default_factory=list)
     addressed: dict[str, set[str]] = field(default_factory=dict)
-    """The keys of those that have not ended, by the address that they send to."""
+    """The keys of sequences that have not ended, by the address that they send to."""
     where: Callable[[R], object] | None = field(default=None, compare=False)
-    """That which decides on it."""
+    """Returns the fields that decide on that address."""
 
     def copy(self) -> "Table[R]":
         addressed = {address: set(keys) for address, keys in self.addressed.items()}
@@ -74,7 +74,7 @@ class Table(Generic[R]):
 
 
 def _address(record: Record | None) -> str | None:
-    """Where a sequence sends to, until it has ended."""
+    """The address to which a sequence sends, until it has ended."""
     if isinstance(record, IncomingSequence):
         return record.acks_to.address if record.ended_at is None else None
     if isinstance(record, OutgoingSequence):
@@ -89,7 +89,7 @@ def _counted(record: IncomingSequence) -> tuple[tuple[str, str | None], ...]:
 
 @dataclass(slots=True)
 class Committed:
-    """All that is committed."""
+    """All committed records."""
 
     incoming: Table[IncomingSequence] = field(
         default_factory=lambda: Table(where=attrgetter("ended_at", "acks_to"))
@@ -98,8 +98,8 @@ class Committed:
     outgoing: Table[OutgoingSequence] = field(
         default_factory=lambda: Table(where=attrgetter("ended_at", "target"))
     )
-    invoker_messages: dict[str, Shelf[InvokerMessage]] = field(default_factory=dict)
-    outgoing_messages: dict[str, Shelf[OutgoingMessage]] = field(default_factory=dict)
+    invoker_messages: dict[str, SequenceMessages[InvokerMessage]] = field(default_factory=dict)
+    outgoing_messages: dict[str, SequenceMessages[OutgoingMessage]] = field(default_factory=dict)
     created: dict[tuple[str, str | None], str] = field(default_factory=dict)
     identified: dict[str, str] = field(default_factory=dict)
     offered: dict[str, str] = field(default_factory=dict)
@@ -112,8 +112,8 @@ class Committed:
             self.incoming.copy(),
             self.invoker.copy(),
             self.outgoing.copy(),
-            {key: shelf.copy() for key, shelf in self.invoker_messages.items()},
-            {key: shelf.copy() for key, shelf in self.outgoing_messages.items()},
+            {key: messages.copy() for key, messages in self.invoker_messages.items()},
+            {key: messages.copy() for key, messages in self.outgoing_messages.items()},
             dict(self.created),
             dict(self.identified),
             dict(self.offered),
@@ -139,7 +139,8 @@ class Committed:
         self.incoming.put(key, record)
 
     def live_of(self, owner: str | None, peer: str | None) -> int:
-        """How many incoming sequences of *owner*, else of *peer*, else of all, have not ended."""
+        """Count the incoming sequences of *owner*, else of *peer*, else of all, that have not
+        ended."""
         if owner is None and peer is None:
             return sum(number for (kind, _), number in self.live.items() if kind == "owner")
         return self.live["owner", owner] if owner is not None else self.live["peer", peer]

@@ -155,8 +155,8 @@ class DatabaseTransaction:
 
     @property
     def connection(self) -> Any:
-        """What an application changes through it is committed together with the messages. In a
-        `savepoint` it is asked for anew: what was given before knows nothing of that."""
+        """The connection on which an application changes its own tables in this transaction. In a
+        `savepoint` it has to be asked for anew: one given before knows nothing of that."""
         self._work.will_write()
         return self._connection
 
@@ -183,8 +183,8 @@ class DatabaseTransaction:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """A part of the transaction, of which nothing is left where it raises; what was done before
-        stays. Sessions that are made in it end with it.
+        """A part of the transaction, which is undone where it raises; changes before it stay.
+        Sessions that are made in it end with it.
 
         The database is told of it when there is something that it would have to undo: the first
         statement that changes something, or the first look of an application at `connection`.
@@ -218,7 +218,7 @@ class DatabaseTransaction:
             self._sessions = before
 
     def _begin_nested(self) -> NestedTransaction:
-        # What is not written yet may be written in it: after a rollback it is as before.
+        # Changes that are not written yet may be written within it; a rollback restores them.
         flush = self._connection.info.pop(FLUSH)
         try:
             return self._connection.begin_nested()
@@ -269,7 +269,7 @@ class DatabaseTransaction:
         return self._work.execute(statement, None if values is None else dict(values))
 
     def flush(self) -> None:
-        """Let sessions commit what they have not, to the transaction, and write what is changed.
+        """Commit the changes of sessions to the transaction, and write all changed records.
 
         Raises:
             RuntimeError: A statement failed, so that the transaction cannot be committed.

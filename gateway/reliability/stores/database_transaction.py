@@ -1,4 +1,4 @@
-"""One transaction of a database: its statements, what it has locked, what it would undo."""
+"""One transaction of a database: its statements, its locks, and how to undo its changes."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -41,7 +41,7 @@ class Work:
         self._undo: list[tuple[dict[Any, Any], Any, Any]] | None = None
         self._before_write: Callable[[], None] | None = None
         self._changes: list[array_statements.Change] | None = None
-        """What a flush gathers."""
+        """The changes that a flush gathers."""
 
     def execute(
         self, statement: Executable, values: Values | Sequence[Values] | None = None
@@ -182,13 +182,13 @@ class Work:
             self._run_changes(changes)
 
     def set(self, known: dict[Any, Any], key: Any, value: Any) -> None:
-        """Set an item of what is known, so that it can be undone."""
+        """Set an item of a dictionary, so that a rollback restores it."""
         if self._undo is not None:
             self._undo.append((known, key, known.get(key, _ABSENT)))
         known[key] = value
 
     def drop(self, known: dict[Any, Any], key: Any) -> None:
-        """Remove an item of what is known, if it is there, so that it can be undone."""
+        """Remove an item of a dictionary, if it is there, so that a rollback restores it."""
         if key in known:
             if self._undo is not None:
                 self._undo.append((known, key, known[key]))
@@ -234,7 +234,8 @@ class Work:
             raise Ended("the transaction has ended")
 
     def lock_absent(self, kind: Kind, key: str, *, wait: bool = True) -> bool:
-        """Lock what has no row; False where another has it, and nobody waits for it."""
+        """Lock a place without a row; False where another transaction has it, and it is not waited
+        for."""
         if self.sqlite:
             return True
         number = int.from_bytes(digest(kind.name, key)[:8], "big", signed=True)

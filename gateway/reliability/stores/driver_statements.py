@@ -32,13 +32,13 @@ class Prepared:
         ]
         columns = getattr(statement, "exported_columns", ())
         self.has_rows = bool(len(columns))
-        """Whether it finds something."""
+        """Whether the statement returns rows."""
         self._types = [column.type.dialect_impl(dialect) for column in columns]
         self._dialect = dialect
         self._processes: list[tuple[int, Callable[[Any], Any]]] | None = None
 
     def parameters(self, values: Mapping[str, Any]) -> Any:
-        """What the driver is given."""
+        """Turn *values* into the parameters of the driver."""
         found = {**self._defaults, **values}
         for name, process in self._binds:
             found[name] = process(found[name])
@@ -49,7 +49,7 @@ class Prepared:
         return [self.parameters(values) for values in rows]
 
     def rows(self, cursor: Any) -> list[Row]:
-        """What the driver found, as values."""
+        """Fetch the rows of the driver, as values."""
         if self._processes is None:
             # Once: psycopg makes an object of each column, each time that it describes them.
             made = (
@@ -77,7 +77,7 @@ _prepared = WeakKeyDictionary()
 
 
 def usable(connection: Connection) -> bool:
-    """Whether the transaction of *connection* goes on; SQLAlchemy says what is wrong else."""
+    """Return whether the transaction of *connection* goes on; if not, SQLAlchemy says why."""
     if connection.closed or connection.invalidated:
         return False
     transaction, nested = connection.get_transaction(), connection.get_nested_transaction()

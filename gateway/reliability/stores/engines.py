@@ -35,7 +35,7 @@ _COMMITS = "dragoman_rm_commits"
 _DURABLE = "dragoman_rm_durable"
 _AUTOCOMMITS = "dragoman_rm_autocommits"
 FLUSH = "dragoman_rm_flush"
-"""What is called before a savepoint, which undoes nothing that was changed before it."""
+"""The function to call before a savepoint, which undoes no change that was written before it."""
 
 
 def own_engine(url: str) -> Engine:
@@ -54,7 +54,7 @@ def own_engine(url: str) -> Engine:
         pooled = why_unusable(engine)
     except StorageUnavailable:
         raise
-    except Exception as error:  # Of a driver's own classes, for what it cannot read.
+    except Exception as error:  # Drivers raise errors of their own for a URL that they cannot read.
         raise StorageUnavailable(why_not_opened(error)) from error
     if pooled is not None:
         engine.dispose()
@@ -79,7 +79,7 @@ def check_engine(engine: Engine) -> None:
     if engine.dialect.name not in ("sqlite", "postgresql"):
         raise StorageUnavailable(f"no store is made for {engine.dialect.name}")
     if engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:"):
-        raise StorageUnavailable("a database in memory is none for a store: see memory:")
+        raise StorageUnavailable("sqlite:// in memory cannot be a store; use memory:")
 
 
 def let_readers_read(engine: Engine) -> None:
@@ -106,7 +106,7 @@ def _own_sqlite(engine: Engine) -> None:
 
     path = Path(str(engine.url.database))
     try:
-        path.touch(mode=0o600)  # It holds messages; what stands beside it follows it.
+        path.touch(mode=0o600)  # It holds messages; SQLite gives its log the same mode.
     except OSError as error:
         raise StorageUnavailable(f"{path}: {error.strerror or error}") from error
 
@@ -121,7 +121,8 @@ def _connected_to_postgresql(connection: Any, _record: Any) -> None:
 
 
 def _begins_itself(engine: Engine) -> bool:
-    """Whether a transaction that somebody else began is committed by the driver of *engine*."""
+    """Return whether a transaction that somebody else began is committed by the driver of
+    *engine*."""
     return engine.dialect.name == "sqlite" or engine.dialect.driver == "psycopg"
 
 
@@ -216,7 +217,7 @@ def check_alive(connection: Connection) -> None:
 
 
 def driver_failed(driver: Any) -> bool:
-    """Whether the transaction of a connection of psycopg has failed."""
+    """Return whether the transaction of a connection of psycopg has failed."""
     status = getattr(getattr(driver, "info", None), "transaction_status", None)
     return getattr(status, "name", None) == "INERROR"
 
@@ -253,7 +254,7 @@ class Turns:
 
 
 def translated(error: SQLAlchemyError) -> Exception:
-    """What an error of one of our statements means."""
+    """Translate an error of one of our statements."""
     if isinstance(error, IntegrityError):
         return Conflict(f"another transaction added the same: {first_line(error)}")
     if isinstance(error, DataError):
@@ -262,7 +263,8 @@ def translated(error: SQLAlchemyError) -> Exception:
 
 
 def outage(error: SQLAlchemyError) -> StorageUnavailable | None:
-    """What an error means that is the database's, whoever made the statement; None for others."""
+    """Translate an error of the database itself, whoever made the statement; None for other
+    errors."""
     if isinstance(error, PoolTimeout):
         return StorageUnavailable("no connection to the database is free")
     if not isinstance(error, DBAPIError):
@@ -280,8 +282,8 @@ def outage(error: SQLAlchemyError) -> StorageUnavailable | None:
 
 
 def failed_commit(error: DBAPIError) -> StorageUnavailable | None:
-    """What an error of COMMIT means; None for one of the application, a constraint that is checked
-    at the end, say."""
+    """Translate an error of COMMIT; None for one of the application, such as a constraint that is
+    checked at the end."""
     state = str(getattr(error.orig, "sqlstate", None) or "")
     if state in _CONFLICTS:
         return Conflict(first_line(error))
@@ -293,12 +295,12 @@ def failed_commit(error: DBAPIError) -> StorageUnavailable | None:
 
 
 def changed_nothing(error: object) -> bool:
-    """Whether COMMIT, where a driver raised *error*, is known to have changed nothing."""
+    """Return whether a COMMIT at which a driver raised *error* is known to have changed nothing."""
     state = str(getattr(error, "sqlstate", None) or "")
     if state:
         return state[:2] not in _BROKEN
-    # An SQLite file that is locked or full was not changed; where it cannot be written, nobody
-    # knows what of it was.
+    # An SQLite file that is locked or full was not changed; after other errors of writing, parts of
+    # the change may be in it.
     name = str(getattr(error, "sqlite_errorname", ""))
     return name.startswith(("SQLITE_BUSY", "SQLITE_FULL"))
 

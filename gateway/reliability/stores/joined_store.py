@@ -1,5 +1,5 @@
-"""A store within the transaction of somebody else: what is changed here is a part of one of its
-operations, and is committed together with the rest of that, or not at all."""
+"""A store within another's transaction: its changes are a part of one operation of that, and are
+committed with the rest of it, or not at all."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,8 +42,8 @@ class JoinedTransaction:
 
 
 def run_joined(connection: Connection, work: Callable[[StorageManager], T]) -> T:
-    """Run *work* within the transaction of *connection*; errors of the database are raised as they
-    are, for whoever has that transaction to judge."""
+    """Run *work* within the transaction of *connection*. Errors of the database are raised as they
+    are: the owner of the transaction judges them."""
     try:
         return work(JoinedStorage(connection))
     except StorageUnavailable as error:
@@ -78,4 +78,4 @@ class JoinedStorage:
         return 0
 
     def close(self) -> None:
-        """Do nothing: the store is closed by whoever opened it."""
+        """Do nothing: the store's owner closes it."""

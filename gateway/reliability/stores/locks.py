@@ -11,10 +11,10 @@ from mediation.reliable_messaging import Ranges
 
 
 class Kind(IntEnum):
-    """The kinds of what is locked, in the order in which that is done."""
+    """The kinds of objects, in the order in which they are locked."""
 
     CREATED = 0
-    """What `IncomingSequences.find_created` asks for, whether a sequence came of it or not."""
+    """A CreateSequence, for `IncomingSequences.find_created`; it need not have made a sequence."""
     INCOMING = 1
     INVOKER = 2
     OUTGOING = 3
@@ -23,7 +23,7 @@ class Kind(IntEnum):
 NAMES = ("identifier", "offered", "create_id")
 """The fields that tell an outgoing sequence from all others."""
 names_of = attrgetter(*NAMES)
-"""What an outgoing sequence has in them."""
+"""Returns the values of these fields."""
 
 Place: TypeAlias = tuple[Kind, str]
 """An object's place in the lock order; keys are compared by their code points."""
@@ -40,7 +40,7 @@ class LockOrder:
         """Whether a place is locked."""
 
     def places(self) -> frozenset[Place]:
-        """All that are locked."""
+        """All places that are locked."""
         return frozenset(self._held)
 
     def check(self, *places: Place) -> None:
@@ -61,11 +61,11 @@ class LockOrder:
             last = place
 
     def mark(self) -> "tuple[Place | None, int]":
-        """What `back_to` is given, to forget what is locked from now on."""
+        """Mark a point to which `back_to` can return."""
         return self._last, len(self._held)
 
     def back_to(self, mark: "tuple[Place | None, int]") -> list[Place]:
-        """Forget what was locked since *mark*; that is what comes back."""
+        """Forget the places that were locked since *mark*, and return them."""
         self._last, count = mark
         return [self._held.popitem()[0] for _ in range(len(self._held) - count)]
 
@@ -77,7 +77,7 @@ class LockOrder:
 
 @lru_cache(1024)
 def can_be_key(key: str) -> bool:
-    """Whether every store can keep an object under *key*."""
+    """Return whether every store can keep an object under *key*."""
     try:
         return "\0" not in key and len(key.encode()) <= MAX_KEY
     except UnicodeEncodeError:
@@ -95,7 +95,7 @@ def check_key(key: str) -> None:
 
 
 def check_sequence(sequence: IncomingSequence | OutgoingSequence) -> None:
-    """Check what is bounded in a sequence.
+    """Check the bounds of a sequence.
 
     Raises:
         ValueError: It has a key that stores do not take, or too many ranges.

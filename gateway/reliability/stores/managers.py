@@ -47,10 +47,10 @@ from gateway.reliability.stores.tables import digest
 from mediation.reliable_messaging import Ranges
 
 _MANY_RANGES = 8
-"""From as many on, those are left out that no message is in."""
+"""From so many ranges on, those without any message are left out."""
 _AHEAD, _SHORT = 16, 16 * 1024
-"""How many messages are read at a time where one after the other is asked for, each of at most so
-many bytes."""
+"""Messages that are read at a time where one after the other is asked for, each of at most so many
+bytes."""
 
 
 class DatabaseIncoming(Manager[IncomingSequence]):
@@ -249,7 +249,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
         self._seen: dict[str, dict[int, OutgoingMessage]] = {}
         """Messages as their rows were when they were read, by sequence."""
         self._due: dict[str, reading_ahead.Due] = {}
-        """What was read of several sequences at once, and is asked for next."""
+        """Due messages that were read of several sequences at once."""
 
     def find(self, key: str) -> OutgoingSequence | None:
         return self._find(key)
@@ -317,7 +317,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
 
     def _write_messages(self) -> None:
         work = self._work
-        # Of one that is in both, what was put is meant.
+        # A message in both is written as it was put.
         tried = [
             {"sequence": key, "number": number, "tries": each.tries, "next_at": each.next_at}
             for (key, number), each in self._tried.items()
@@ -368,7 +368,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
 
     def next_due(self, key: str, highest: int, after: float) -> float | None:
         """The earliest time after *after* at which one of the messages up to number *highest* is
-        due; None: there is none."""
+        due; None: never."""
         self._hold(key)
         known = self._due.get(key)
         if known is not None and (known.highest, known.now) == (highest, after):
@@ -467,7 +467,7 @@ class DatabaseOutgoing(Manager[OutgoingSequence]):
 
 
 def _differs_in_tries(seen: OutgoingMessage, message: OutgoingMessage) -> bool:
-    """Whether nothing else is another than it was."""
+    """Return whether at most the number and times of its attempts differ."""
     return (
         message.envelope is seen.envelope
         and message.message_id == seen.message_id

@@ -1,4 +1,4 @@
-"""The store in memory: what is not committed is gone, and so is everything when the process ends.
+"""The store in memory: uncommitted changes are lost, and all is when the process ends.
 
 A transaction locks an object when it first looks at it, and has it until its end (two-phase
 locking). It changes drafts, which take the place of what is there at its commit, so that it can be
@@ -45,7 +45,7 @@ from gateway.reliability.stores.locks import (
     names_of,
 )
 from gateway.reliability.stores.savepoints import Part
-from gateway.reliability.stores.sequence_messages import Shelf, ShelfDraft
+from gateway.reliability.stores.sequence_messages import SequenceMessages, SequenceMessagesDraft
 from mediation.reliable_messaging import Ranges
 
 R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence)
@@ -78,14 +78,14 @@ class MemoryStore:
         self.commits = 0
 
     def surviving(self) -> "MemoryStore":
-        """A store that has what is committed, as after a crash; it shares nothing with this one."""
+        """A store with the committed records, as after a crash; it shares nothing with this one."""
         store = MemoryStore(lock_wait=self._lock_wait, step=self._step)
         with self._changed:
             store._committed = self._committed.copy()
         return store
 
     def is_empty(self) -> bool:
-        """Whether nothing at all is kept: no sequence, no buffer, no message."""
+        """Return whether nothing is kept: no sequence, no buffer, no message."""
         with self._changed:
             held = self._committed
             return not (
@@ -164,8 +164,8 @@ class MemoryTransaction:
         self._order = LockOrder()
         self._ended = False
         self._drafts: dict[Place, Record | None] = {}
-        self._shelves: dict[str, ShelfDraft[InvokerMessage]] = {}
-        self._outgoing_shelves: dict[str, ShelfDraft[OutgoingMessage]] = {}
+        self._invoker_drafts: dict[str, SequenceMessagesDraft[InvokerMessage]] = {}
+        self._outgoing_drafts: dict[str, SequenceMessagesDraft[OutgoingMessage]] = {}
         self._part: Part | None = None
         committed = store._committed
         self.incoming: IncomingSequences = MemoryIncoming(self, committed.incoming)
@@ -217,9 +217,9 @@ class MemoryTransaction:
                 else:
                     assert record is None or isinstance(record, OutgoingSequence)
                     held.put_outgoing(key, record)
-            for key, draft in self._shelves.items():
+            for key, draft in self._invoker_drafts.items():
                 _keep(held.invoker_messages, key, draft.commit())
-            for key, outgoing in self._outgoing_shelves.items():
+            for key, outgoing in self._outgoing_drafts.items():
                 _keep(held.outgoing_messages, key, outgoing.commit())
             store.commits += 1
 
@@ -270,7 +270,7 @@ class _Savepoint:
 
 
 class _Manager(Generic[R]):
-    """What the managers of all kinds do alike."""
+    """Base of the managers of all kinds."""
 
     _kind: Kind
 
@@ -301,7 +301,7 @@ class _Manager(Generic[R]):
         return self._there(self._tx._hold_all(self._kind, self._there(keys), wait=True))
 
     def _there(self, keys: Sequence[str]) -> list[str]:
-        """Those of *keys* that are there now."""
+        """The *keys* whose records exist now."""
         if self._tx._drafts:
             return [key for key in keys if self._now(key) is not None]
         return [key for key in keys if key in self._records]
@@ -380,25 +380,25 @@ class MemoryInvoker(_Manager[InvokerBuffer]):
 
     def remove(self, identifier: str) -> None:
         self._draft(identifier, None)
-        self._shelf(identifier).clear()
+        self._messages_of(identifier).clear()
 
     def add_message(self, identifier: str, message: InvokerMessage) -> bool:
-        shelf = self._shelf(identifier)
-        if shelf.get(message.number) is not None:
+        messages = self._messages_of(identifier)
+        if messages.get(message.number) is not None:
             return False
-        shelf.put(message)
+        messages.put(message)
         return True
 
     def messages(self, identifier: str, first: int, limit: int) -> list[InvokerMessage]:
-        return list(islice(self._shelf(identifier).messages(first), limit))
+        return list(islice(self._messages_of(identifier).messages(first), limit))
 
     def remove_message(self, identifier: str, number: int) -> None:
-        self._shelf(identifier).remove(number)
+        self._messages_of(identifier).remove(number)
 
-    def _shelf(self, identifier: str) -> ShelfDraft[InvokerMessage]:
+    def _messages_of(self, identifier: str) -> SequenceMessagesDraft[InvokerMessage]:
         tx = self._tx
         return _drafted(
-            tx, self._kind, identifier, tx._shelves, tx._store._committed.invoker_messages
+            tx, self._kind, identifier, tx._invoker_drafts, tx._store._committed.invoker_messages
         )
 
 
@@ -438,38 +438,38 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
 
     def remove(self, key: str) -> None:
         self._draft(key, None)
-        self._shelf(key).clear()
+        self._messages_of(key).clear()
 
     def put_message(self, key: str, message: OutgoingMessage) -> None:
-        self._shelf(key).put(message)
+        self._messages_of(key).put(message)
 
     def message(self, key: str, number: int) -> OutgoingMessage | None:
-        return self._shelf(key).get(number)
+        return self._messages_of(key).get(number)
 
     def message_identified(self, key: str, message_id: str) -> OutgoingMessage | None:
-        return self._shelf(key).with_id(message_id)
+        return self._messages_of(key).with_id(message_id)
 
     def message_relating(self, key: str, message_id: str) -> OutgoingMessage | None:
-        return self._shelf(key).relating(message_id)
+        return self._messages_of(key).relating(message_id)
 
     def messages(self, key: str, limit: int, due: float | None = None) -> list[OutgoingMessage]:
-        found = self._shelf(key).messages()
+        found = self._messages_of(key).messages()
         if due is not None:
             found = (one for one in found if one.next_at is None or one.next_at <= due)
         return list(islice(found, limit))
 
     def next_due(self, key: str, highest: int, after: float) -> float | None:
-        found = self._shelf(key).messages(1, highest)
+        found = self._messages_of(key).messages(1, highest)
         times = [one.next_at for one in found if one.next_at is not None and one.next_at > after]
         return min(times, default=None)
 
     def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
-        shelf = self._shelf(key)
+        messages = self._messages_of(key)
         for lower, upper in ranges.pairs:
-            for message in list(shelf.messages(lower, upper)):
+            for message in list(messages.messages(lower, upper)):
                 if replied or not message.wants_reply:
-                    shelf.remove(message.number)
-        return len(shelf)
+                    messages.remove(message.number)
+        return len(messages)
 
     def _key_by(self, name: str, value: str, index: dict[str, str]) -> str | None:
         for key, record in self._drafts():
@@ -488,10 +488,10 @@ class MemoryOutgoing(_Manager[OutgoingSequence]):
         # Another transaction may have changed it before it was locked.
         return record if record is not None and getattr(record, name) == value else None
 
-    def _shelf(self, key: str) -> ShelfDraft[OutgoingMessage]:
+    def _messages_of(self, key: str) -> SequenceMessagesDraft[OutgoingMessage]:
         tx = self._tx
         return _drafted(
-            tx, self._kind, key, tx._outgoing_shelves, tx._store._committed.outgoing_messages
+            tx, self._kind, key, tx._outgoing_drafts, tx._store._committed.outgoing_messages
         )
 
 
@@ -502,25 +502,25 @@ def _drafted(
     tx: MemoryTransaction,
     kind: Kind,
     key: str,
-    drafts: dict[str, ShelfDraft[M]],
-    committed: dict[str, Shelf[M]],
-) -> ShelfDraft[M]:
-    """What *tx* makes of a shelf."""
+    drafts: dict[str, SequenceMessagesDraft[M]],
+    committed: dict[str, SequenceMessages[M]],
+) -> SequenceMessagesDraft[M]:
+    """The changes of *tx* to the messages of one sequence."""
     if not tx._order.holds((kind, key)):
         tx._hold(kind, key)
     if tx._part is not None:
         tx._part.will_change(drafts, key)
     draft = drafts.get(key)
     if draft is None:
-        draft = drafts[key] = ShelfDraft(committed.get(key))
+        draft = drafts[key] = SequenceMessagesDraft(committed.get(key))
     return draft
 
 
-def _keep(shelves: dict[str, Shelf[M]], key: str, shelf: Shelf[M]) -> None:
-    if len(shelf):
-        shelves[key] = shelf
+def _keep(by_key: dict[str, SequenceMessages[M]], key: str, messages: SequenceMessages[M]) -> None:
+    if len(messages):
+        by_key[key] = messages
     else:
-        shelves.pop(key, None)
+        by_key.pop(key, None)
 
 
 def _is_live(record: IncomingSequence | None, owner: str | None, peer: str | None) -> int:

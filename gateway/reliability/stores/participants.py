@@ -53,7 +53,7 @@ class Branch(Protocol):
     """One participant's part of one transaction.
 
     Attributes:
-        connection: What the application changes its tables through.
+        connection: The connection on which the application changes its tables.
     """
 
     connection: Any
@@ -67,7 +67,7 @@ class Branch(Protocol):
         ...
 
     def commit(self) -> None:
-        """Commit what is prepared; of a participant that cannot prepare, what was done."""
+        """Commit the prepared part; of a participant that cannot prepare, its changes."""
         ...
 
     def rollback(self) -> None:
@@ -75,7 +75,7 @@ class Branch(Protocol):
         ...
 
     def lost(self) -> bool:
-        """Whether the connection broke, so that an error of it is the database's."""
+        """Return whether the connection broke, so that an error of it is the database's."""
         ...
 
     def close(self) -> None:
@@ -107,15 +107,17 @@ class ConnectionManager(Protocol):
         ...
 
     def recover(self) -> list[Prepared]:
-        """What it has prepared in this name, of whatever node."""
+        """The transactions that are prepared in this name, by whatever node."""
         ...
 
     def commit(self, gtrid: str) -> None:
-        """Commit what was prepared on another connection; nothing, if somebody has ended it."""
+        """Commit a transaction that was prepared on another connection; do nothing if it has
+        ended."""
         ...
 
     def rollback(self, gtrid: str) -> None:
-        """Undo what was prepared on another connection; nothing, if somebody has ended it."""
+        """Undo a transaction that was prepared on another connection; do nothing if it has
+        ended."""
         ...
 
     def close(self) -> None: ...
@@ -142,7 +144,7 @@ class PsycopgConnections:
             connection.tpc_begin(connection.xid(FORMAT, gtrid, self.name))
         except Exception:
             connection.close()
-            self.close()  # Those that were idle broke, the server was started anew, say.
+            self.close()  # Idle connections broke, too: the server was restarted, say.
             connection = self._connection()
             try:
                 connection.tpc_begin(connection.xid(FORMAT, gtrid, self.name))
@@ -265,7 +267,7 @@ class _PsycopgBranch:
 
     def close(self) -> None:
         if self.lost():
-            self._manager.close()  # Those that are idle broke with it.
+            self._manager.close()  # Idle connections broke with it.
         self.connection.close()
 
 
@@ -486,7 +488,7 @@ def _check_setting(name: str, setting: str) -> None:
 
 
 def _is_unknown(error: object) -> bool:
-    """Whether PostgreSQL knows no prepared transaction of that name."""
+    """Return whether PostgreSQL knows no prepared transaction of that name."""
     return _state(error) == "42704"
 
 
@@ -495,7 +497,7 @@ def _state(error: object) -> object:
 
 
 def _not_prepared(name: str, error: Exception) -> StorageUnavailable:
-    """What an error of PREPARE means."""
+    """Translate an error of PREPARE."""
     # psycopg has a class of its own for the second.
     if _state(error) == "55000" or type(error).__name__ == "NotSupportedError":
         return CannotPrepare(_SETTING.format(name=name))
@@ -503,7 +505,7 @@ def _not_prepared(name: str, error: Exception) -> StorageUnavailable:
 
 
 def _unavailable(name: str, error: Exception) -> StorageUnavailable:
-    """What an error of a participant means."""
+    """Translate an error of a participant."""
     if isinstance(error, SQLAlchemyError):
         found = translated(error)
         if isinstance(found, StorageUnavailable):

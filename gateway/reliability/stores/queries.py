@@ -90,7 +90,8 @@ class DatabaseLook:
         return self._due(tables.outgoing, "key", now, limit)
 
     def all_due(self, now: float, limit: int) -> tuple[list[str], list[str], list[str]]:
-        """What `invoker_due`, `outgoing_due` and `incoming_due` find, with one statement."""
+        """Find the due keys of all three kinds with one statement: buffers, outgoing, incoming
+        sequences."""
         try:
             rows = run(self._connection, _ALL_DUE, {"now": now, "most": limit})
         except SQLAlchemyError as error:

@@ -18,11 +18,11 @@ from mediation.reliable_messaging import Ranges
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is due of one outgoing sequence, as it was read.
+    """The due messages of one outgoing sequence, as they were read.
 
     Attributes:
-        highest, now: What was asked for.
-        most: As many messages were asked for.
+        highest, now: The arguments of the query.
+        most: The limit of the query.
         next_due: The earliest time after *now* at which another message is due, or None.
     """
 
@@ -99,8 +99,7 @@ def waiting(
 def due(
     connection: Connection, wanted: Mapping[str, tuple[int, int]], now: float
 ) -> dict[str, Due]:
-    """What is due of several sequences: of each up to so many messages, and the time of the next
-    one up to a number.
+    """Read the due messages of several sequences, and when the next message of each is due.
 
     Args:
         wanted: The highest number and the most messages, by key.

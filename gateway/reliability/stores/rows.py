@@ -1,4 +1,4 @@
-"""What the managers of all kinds of a database do alike: `Manager`."""
+"""`Manager`: base of the managers of all kinds of records in a database."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -42,11 +42,11 @@ class Manager(Generic[R]):
         self._work = work
         work.flushes.append(self.flush)
         self._there: dict[str, bool] = {}
-        """Of what is locked, whether it has a row."""
+        """Whether a locked object has a row."""
         self._records: dict[str, R | None] = {}
-        """Of what is locked, what it is: nobody else changes it."""
+        """The records of locked objects, which no other transaction can change."""
         self._changed: dict[str, R] = {}
-        """What rows have that are not written yet."""
+        """Records that are not written yet."""
 
     def _find(self, key: str, *, wait: bool = True) -> R | None:
         self._work.check_open()
@@ -138,8 +138,8 @@ class Manager(Generic[R]):
         work.set(self._records, key, record)
 
     def flush(self) -> None:
-        """Write what was changed, all of it together: on SQLite of each row the columns that are
-        others than before, on PostgreSQL of all rows the columns that are others in one of them."""
+        """Write all changed records together: on SQLite the changed columns of each row, on
+        PostgreSQL of all rows the columns that changed in one of them."""
         if not self._changed:
             return
         rows: list[tuple[R, Values]] = []

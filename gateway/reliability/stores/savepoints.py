@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from gateway.reliability.stores.sequence_messages import ShelfDraft
+from gateway.reliability.stores.sequence_messages import SequenceMessagesDraft
 
 _ABSENT = object()
 
 
 class Part:
-    """What a part of a transaction would undo: how things were when it first changed them."""
+    """A part of a transaction, with the values to restore where it is undone."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[int, Any], tuple[dict[Any, Any], Any, Any]] = {}
@@ -17,7 +17,7 @@ class Part:
         """Note what *kept* has under *key* now, of which it may be given another one."""
         if (id(kept), key) not in self._before:
             value = kept.get(key, _ABSENT)
-            before = value.copy() if isinstance(value, ShelfDraft) else value
+            before = value.copy() if isinstance(value, SequenceMessagesDraft) else value
             self._before[id(kept), key] = kept, key, before
 
     def undo(self) -> None:

@@ -1,4 +1,4 @@
-"""The messages of one sequence in memory: what is committed, and what a transaction changes."""
+"""The messages of one sequence in memory: the committed ones, and the changes of a transaction."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from gateway.reliability.records import InvokerMessage, OutgoingMessage
 M = TypeVar("M", InvokerMessage, OutgoingMessage)
 
 
-class Shelf(Generic[M]):
+class SequenceMessages(Generic[M]):
     """Messages by number, and by the ids that they have."""
 
     __slots__ = ("_messages", "_numbers", "_relating", "_with_id")
@@ -27,8 +27,8 @@ class Shelf(Generic[M]):
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def copy(self) -> "Shelf[M]":
-        other: Shelf[M] = Shelf()
+    def copy(self) -> "SequenceMessages[M]":
+        other: SequenceMessages[M] = SequenceMessages()
         for number in self._numbers:
             other.put(self._messages[number])
         return other
@@ -40,7 +40,7 @@ class Shelf(Generic[M]):
         return self._messages.get(number)
 
     def messages(self, first: int, last: int | None = None) -> Iterator[M]:
-        """Those with the numbers from *first* to *last*, by number."""
+        """The messages with the numbers from *first* to *last*, by number."""
         return map(self._messages.__getitem__, self.numbers(first, last))
 
     def numbers(self, first: int, last: int | None = None) -> Iterator[int]:
@@ -102,20 +102,21 @@ def _discard(index: dict[str, tuple[int, ...]], key: str, number: int) -> None:
         index[key] = tuple(other for other in numbers if other != number)
 
 
-class ShelfDraft(Generic[M]):
-    """A shelf as one transaction sees it: its changes are kept apart until it is committed."""
+class SequenceMessagesDraft(Generic[M]):
+    """The messages of a sequence as one transaction sees them: its changes are apart until its
+    commit."""
 
     __slots__ = ("_base", "_gone", "_put")
 
-    def __init__(self, base: Shelf[M] | None) -> None:
-        self._base: Shelf[M] = base if base is not None else Shelf()
+    def __init__(self, base: SequenceMessages[M] | None) -> None:
+        self._base: SequenceMessages[M] = base if base is not None else SequenceMessages()
         self._put: dict[int, M] = {}
         self._gone: set[int] = set()
         """Numbers of the base that were removed, or changed."""
 
-    def copy(self) -> "ShelfDraft[M]":
+    def copy(self) -> "SequenceMessagesDraft[M]":
         """Another one, with the same changes so far."""
-        other = ShelfDraft(self._base)
+        other = SequenceMessagesDraft(self._base)
         other._put = dict(self._put)
         other._gone = set(self._gone)
         return other
@@ -128,7 +129,7 @@ class ShelfDraft(Generic[M]):
         return found if found is not None or number in self._gone else self._base.get(number)
 
     def messages(self, first: int = 1, last: int | None = None) -> Iterator[M]:
-        """Those with the numbers from *first* to *last*, by number."""
+        """The messages with the numbers from *first* to *last*, by number."""
         base = self._base.messages(first, last)
         if not self._gone and not self._put:
             return base
@@ -167,8 +168,8 @@ class ShelfDraft(Generic[M]):
         self._gone.update(self._base.numbers(0))
         self._put = {}
 
-    def commit(self) -> Shelf[M]:
-        """Change the base; it is what comes back."""
+    def commit(self) -> SequenceMessages[M]:
+        """Change the base, and return it."""
         base, put = self._base, self._put
         for number in self._gone:
             if number not in put:

@@ -58,7 +58,7 @@ def is_(column: ColumnElement[Any], name: str = "") -> ColumnElement[bool]:
 
 @cache
 def records(table: Table, record: type, *by: str) -> Select[Any]:
-    """What records of a kind are made of; those whose columns *by* have the values given."""
+    """Select the columns of *record*, of the rows whose columns *by* have the values given."""
     found = select(*(table.c[field.name] for field in fields(record)))
     return found.where(*(is_(table.c[name]) for name in by))
 
@@ -70,8 +70,9 @@ def locking(table: Table, record: type, key: str, wait: bool) -> Executable:
 
 @cache
 def locking_all(table: Table, record: type, key: str, wait: bool, sqlite_: bool) -> Executable:
-    """Those of several keys (the text of JSON on SQLite, of an array on PostgreSQL), in their
-    order; those that another transaction has are waited for, or left out."""
+    """Select and lock the rows with several keys (a text of JSON on SQLite, of an array on
+    PostgreSQL), in the order of the keys. Rows that another transaction has are waited for, or left
+    out."""
     among: ColumnElement[bool]
     if sqlite_:
         given = func.json_each(bindparam("own_keys", type_=Text())).table_valued("value")

@@ -81,7 +81,7 @@ class _RangesText(TypeDecorator[Ranges]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> Ranges | None:
         if value is None:
             return None
-        # What we wrote needs no merging, which takes as long as the rest.
+        # Ranges that we wrote need no merging, which would take as long as the rest.
         pairs = (part.partition("-") for part in value.split(",") if part)
         return Ranges(tuple((int(low), int(high or low)) for low, _, high in pairs))
 

@@ -65,12 +65,12 @@ class TwoPhaseStore:
     Args:
         database: As of `DatabaseStore`; it holds the log of decisions, too. Itself it commits in
             one phase, so it may be SQLite, or PostgreSQL without prepared transactions.
-        participants: All that may take part, also those of transactions before a restart: only
-            what is named here is recovered.
-        node: What begins the names of transactions here; of two nodes each leaves the other's
-            alone. None: a name that the database has, so that all who share it recover for one
+        participants: All databases that may take part, those of transactions before a restart
+            included: only the ones named here are recovered.
+        node: The beginning of the names of transactions here; a node leaves those of others alone.
+            None: a name that the database has, so that all nodes that share it recover for one
             another.
-        step: Is called with what is about to be done, or was done; tests end the process there.
+        step: Is called with the name of each step, before or after it; tests end the process there.
 
     Raises:
         CannotPrepare: A participant is not set up for it.
@@ -113,12 +113,12 @@ class TwoPhaseStore:
 
     @property
     def engine(self) -> Engine:
-        """That of the store's own database."""
+        """The engine of the store's own database."""
         return self._store.engine
 
     @property
     def commits(self) -> int:
-        """How many transactions this one committed."""
+        """How many transactions this store committed."""
         return self._store.commits
 
     @contextmanager
@@ -143,7 +143,7 @@ class TwoPhaseStore:
 
     @contextmanager
     def look(self) -> Iterator[DatabaseLook]:
-        """See what is due."""
+        """Look at due work."""
         with self._store.look() as look:
             yield look
 
@@ -160,7 +160,9 @@ class TwoPhaseStore:
         Raises:
             StorageUnavailable: The log cannot be read.
         """
-        decided = self._decided()  # Whoever stands here has prepared, so it is seen below.
+        decided = (
+            self._decided()
+        )  # First: a transaction in it is prepared, so that it is seen below.
         ended: set[str] = set()
         prepared: set[str] = set()
         unreachable: list[str] = []
@@ -211,7 +213,7 @@ class TwoPhaseStore:
             return gtrid in self._live
 
     def _decision(self, gtrid: str) -> str:
-        """What was decided; if nothing was, to undo it is decided now."""
+        """Read the decision about a transaction; if there is none yet, decide now to undo it."""
         known = select(decisions.c.decision).where(decisions.c.gtrid == gtrid)
         for _ in range(2):
             with suppress(Conflict), self._store.begun() as own:
@@ -224,13 +226,13 @@ class TwoPhaseStore:
         raise StorageUnavailable("the log of decisions cannot be read")
 
     def _decided(self) -> dict[str, set[str]]:
-        """Of this node, what may go from the log if no participant has it prepared: to each the
-        names of those who took part."""
+        """The decisions of this node that may leave the log if no participant has them prepared,
+        with the names of their participants."""
         columns = decisions.c
         old = columns.decided_at < time.time() - KEPT
         rows = (
             select(columns.gtrid, columns.participants)
-            # Those that `_is_own` says: keys are compared by code points, and ";" follows ":".
+            # The same as `_is_own`: keys are compared by code points, and ";" follows ":".
             .where(columns.gtrid >= f"{self.node}:", columns.gtrid < f"{self.node};")
             .where(or_(columns.decision == _COMMIT, old))
             .order_by(columns.decided_at, columns.gtrid)
@@ -252,8 +254,8 @@ class TwoPhaseStore:
         return gtrid.startswith(f"{self.node}:")
 
     def _take_done(self, least: int) -> list[str]:
-        """What all participants have committed, if it is at least so many; whoever takes it
-        removes it from the log. If that fails, recovery does."""
+        """Take the transactions that all participants have committed, if there are at least so
+        many. The caller removes them from the log; if that fails, recovery does."""
         with self._lock:
             if len(self._done) < least:
                 return []
@@ -352,7 +354,7 @@ class TwoPhaseTransaction:
         if last is not None:
             _commit_last(last, self._branches.pop(last))
             step(f"committed {last}")
-        # From here on nobody but who reads the log may undo anything.
+        # From here on only a reader of the log may undo anything.
         decided, self._branches = self._branches, {}
         try:
             self._own.commit()
@@ -388,7 +390,7 @@ class TwoPhaseTransaction:
                 store._done.append(gtrid)
 
     def _end(self) -> None:
-        """Undo what is not committed."""
+        """Undo the parts that are not committed."""
         for branch in self._branches.values():
             try:
                 branch.rollback()
@@ -418,7 +420,7 @@ def _changed_nothing(cause: BaseException | None) -> bool:
 
 
 def _leave(branches: dict[str, Branch]) -> None:
-    """Leave what is prepared as it is: recovery will know."""
+    """Leave prepared parts as they are: recovery will know."""
     for branch in branches.values():
         branch.close()
 

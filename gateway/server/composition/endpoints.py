@@ -7,6 +7,7 @@ from functools import partial
 from gateway.delivery.scheduler import SECONDS
 from gateway.delivery.verdicts import Verdict
 from gateway.http import ConnectionGate
+from gateway.observing.masking import Mask
 from gateway.observing.rates import Counters, Rates
 from gateway.observing.samples import Sample, gauge
 from gateway.rooms import Room
@@ -16,15 +17,20 @@ from gateway.server.composition.requests import Requests
 from gateway.server.composition.sending import Sending
 from gateway.server.composition.subscribing import Subscribing
 from gateway.server.readiness import Readiness
+from gateway.server.transports import transport_to_self
 from gateway.settings.settings import Settings
 from gateway.soap.registry import Registry
 from gateway.soap.room import SoapRoom, registry_of
 from gateway.web.app import Site
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.console.room import ConsoleRoom
+from gateway.web.console.viewer.calls import Reach
+from gateway.web.kept_messages import KeptMessages
 from gateway.web.metrics import Metrics
 from gateway.web.overview import Overviews
+from gateway.web.recipients import Recipients
 from gateway.web.room import AdministrationRoom, EventRoom, JsonMailboxRoom
+from gateway.web.shared_rates import SharedRates
 from gateway.web.store_counts import Counting, count
 
 
@@ -81,6 +87,9 @@ class Endpoints:
         protected = base.protection.topics if base.protection else None
         self.started = time.time()
         self.rates = Rates(partial(self._counters, sending), SECONDS, clock=time.time)
+        self.shared_rates = SharedRates(
+            base.store, self.rates, base.sharing.replica, shared=base.sharing.shared
+        )
         self.counting = Counting(
             partial(count, base.store, sending.delivery.dispatchers, sending.publishing.spool),
             subscriptions=base.table.__len__,
@@ -92,6 +101,9 @@ class Endpoints:
             base.sharing,
             base.table,
             scheme=settings.scheme,
+        )
+        explainer = subscriptions.explainer(
+            base.settings, base.producer, base.peers.policy, base.sharing
         )
         self.administration = AdministrationRoom(
             base.asking,
@@ -106,15 +118,33 @@ class Endpoints:
             sending.publishing,
             sending.delivery,
             TopicCatalogue(base.store, base.producer.topics, protected),
-            subscriptions.explainer(base.settings, base.producer, base.peers.policy, base.sharing),
+            explainer,
             self._overviews(base, sending),
             self.rates,
+            self.shared_rates,
+            KeptMessages(base.store, sending.recent),
+            Recipients(
+                base.table,
+                explainer,
+                Mask(settings.console_mask),
+                producer=base.peers.producer,
+            ),
             base=base.peers.base,
         )
-
         self.console: Room | None = None
         if settings.console != "off":
-            self.console = ConsoleRoom(settings.console, settings.console_frame_ancestors)
+            self.console = ConsoleRoom(
+                settings.console,
+                settings.console_frame_ancestors,
+                reach=Reach(
+                    base.peers.bases,
+                    transport_to_self(settings, base.peers),
+                    sending.transports.by_scheme,
+                    base.peers.policy,
+                ),
+                base=base.peers.base_here,
+                pulls=not settings.on_loopback,
+            )
 
     def _overviews(self, base: Foundation, sending: Sending) -> Overviews:
         return Overviews(
@@ -123,7 +153,7 @@ class Endpoints:
             base.table,
             sending.delivery.dispatchers,
             sending.sources.sources,
-            self.rates,
+            self.shared_rates,
             self.counting,
             self.readiness,
             started=self.started,

@@ -3,6 +3,7 @@
 from gateway.delivery.room import DeliveryRoom
 from gateway.egress.soap_tcp_transport import Handler
 from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.observing.recent_messages import RecentMessages
 from gateway.publishing.operations import PublicationChecks
 from gateway.publishing.room import PublishingRoom, topic_reading
 from gateway.publishing.spool import Spool
@@ -46,6 +47,8 @@ class Sending:
         )
         self.reading_topics = topic_reading(settings)
         rights = base.rights
+        most = settings.console_messages
+        self.recent = RecentMessages(most) if most else None
         self.publishing = PublishingRoom(
             settings,
             base.store,
@@ -55,6 +58,7 @@ class Sending:
             origins=self.delivery.origins,
             traces=self.delivery.dispatchers.scheduler.traces,
             taps=self.delivery.dispatchers.scheduler.taps,
+            recent=self.recent,
             reading=self.reading_topics,
             checks=PublicationChecks(
                 registered=self.sources.check,

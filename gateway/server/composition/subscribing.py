@@ -8,7 +8,7 @@ from gateway.replicas.room import SharingRoom
 from gateway.server.composition.foundation import Foundation, node_settings
 from gateway.server.composition.sending import Sending
 from gateway.server.housekeeping import HousekeepingRoom
-from gateway.subscriptions.matching import Inside
+from gateway.subscriptions.matching import InternalSubscriber
 from gateway.subscriptions.room import (
     DeadLetterRoom,
     EndingRoom,
@@ -42,7 +42,7 @@ class Subscribing:
         )
         self.ending = EndingRoom(self.subscriptions)
         self.discovery = self._discovery(base, sending)
-        inside: Mapping[Topic, Inside] = {}
+        inside: Mapping[Topic, InternalSubscriber] = {}
         if self.discovery is not None:
             node = self.discovery.service
             inside = dict.fromkeys(node.node.topics, node)

@@ -50,8 +50,7 @@ def _upgrade(connection: Connection, revision: str) -> None:
 
 
 def why_unusable(revision: str) -> str | None:
-    """Why a database of *revision* cannot be brought up to date, as what is said of it; None where
-    it can."""
+    """The reason why a database of *revision* cannot be brought up to date; None where it can."""
     known = revisions()
     if revision in known:
         return None
@@ -79,5 +78,5 @@ def _migrate(connection: Connection, revision: str) -> None:
 
 @functools.cache
 def revisions() -> tuple[str, ...]:
-    """All that there are, the newest last: a file's name begins with its revision."""
+    """All revisions, the newest last: a file's name begins with its revision."""
     return tuple(sorted(path.name[:4] for path in (_FOLDER / "versions").glob("[0-9]*_*.py")))

@@ -10,7 +10,7 @@ import asyncio
 import structlog
 from sqlalchemy import Connection
 
-from gateway.store import Store, StoreUnavailable, held, mailboxes
+from gateway.store import Store, StoreUnavailable, mailboxes, waiting_deliveries
 
 RETRY = 1.0
 """Seconds after which a slice is tried again."""
@@ -28,7 +28,7 @@ def drop_leftovers(store: Store, subscription: str, mailbox: str | None, *, expi
 
     def drop(connection: Connection) -> bool:
         thinned = mailbox is None or mailboxes.thin(connection, mailbox) < mailboxes.THINNED
-        return held.drop(connection, subscription, expired=expired) and thinned
+        return waiting_deliveries.drop(connection, subscription, expired=expired) and thinned
 
     def drop_slice() -> None:
         if store.closed:

@@ -275,7 +275,7 @@ class Lifecycle:
         """The operation that deletes a subscription, and the mailbox that was made for it, and that
         ends its sequences; it is submitted at once."""
         outboxes = self._dispatchers.outboxes(entry)
-        let_go = self._sequences.letting_go(entry.subscription, outboxes)
+        let_go = self._sequences.ending_sequences(entry.subscription, outboxes)
 
         def delete(connection: Connection) -> Deleted:
             let_go(connection)

@@ -51,14 +51,17 @@ class AcknowledgementOperations:
         create_id = create_id_of(resource.key or "")
         if self._acknowledgements.tell(create_id, said):
             return
-        key = await self._store.submit(lambda connection: endings.made_by(connection, create_id))
+        key = await self._store.submit(
+            lambda connection: endings.key_created_by(connection, create_id)
+        )
         if key is None:
             return  # It was long ago, or is a guess.
         now = time.time()
 
         def told(connection: Connection) -> None:
             run_joined(
-                connection, lambda storage: endings.told(storage, connection, key, said, now)
+                connection,
+                lambda storage: endings.take_acknowledgements(storage, connection, key, said, now),
             )
 
         await self._store.submit(told, locks=(f"sequence {key}",))

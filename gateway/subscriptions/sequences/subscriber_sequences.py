@@ -3,7 +3,7 @@ the subscription ends, the sequence is ended at the consumer."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -13,9 +13,8 @@ from sqlalchemy import Connection
 
 from filters import Reason, Refused
 from gateway.delivery import (
-    AcknowledgementAddresses,
     Probations,
-    SequenceSending,
+    SequenceProtocol,
     handshake,
     is_one_way,
 )
@@ -24,6 +23,7 @@ from gateway.delivery.sequences import endings, message_numbers
 from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import Request, SendFailed, Target, Transport
 from gateway.observing.samples import Sample, counters, gauge
+from gateway.reliability.records import Wire
 from gateway.reliability.storage import StorageManager, Taken
 from gateway.reliability.stores.joined_store import run_joined
 from gateway.reliability.values import Outgoing
@@ -67,7 +67,7 @@ class Agreed:
             Refused: The consumer gave the identifier of another sequence.
         """
         keep = partial(
-            message_numbers.made,
+            message_numbers.record_created,
             subscription=self.subscription,
             create_id=self.create_id,
             response=self.response,
@@ -86,6 +86,7 @@ class SubscriberSequences:
     """Asks consumers for sequences, and ends them.
 
     Args:
+        messages: Counts of messages in sequences, by what became of them.
         durable: The messaging system keeps what it has: without that a number that was given, and
             whose delivery a crash took, would be a gap for ever.
         keeps_house: Whether this gateway ends sequences, of several that share a store.
@@ -95,7 +96,8 @@ class SubscriberSequences:
     def __init__(
         self,
         store: Store,
-        sending: SequenceSending,
+        protocol: SequenceProtocol,
+        messages: Mapping[str, int],
         transport: Transport,
         consumers: Consumers,
         probations: Probations,
@@ -105,7 +107,8 @@ class SubscriberSequences:
         shared: bool,
     ) -> None:
         self._store = store
-        self._sending = sending
+        self._protocol = protocol
+        self._messages = messages
         self._transport = transport
         self._consumers = consumers
         self._probations = probations
@@ -131,29 +134,15 @@ class SubscriberSequences:
         if not subscription.policy.delivery.reliable:
             return None
         self._rate.take(principal)
-        if not self._durable:
-            text = "Sequences are not offered: the messaging system keeps nothing over a restart."
-            raise _refused(subscription, text)
-        if target is None or not (is_one_way(target) or target.scheme in ("http", "https")):
-            raise _refused(subscription, "Sequences are sent over HTTP(S) and SOAP.TCP alone.")
-        try:
-            wire = message_numbers.wire_of(subscription)
-        except ValueError:
-            text = "Sequences are sent with WS-Addressing 2004/08 and 2005/08 alone."
-            raise _refused(subscription, text) from None
-        clock, owner = asyncio.get_running_loop().time, principal.owner
-        if not self._probations.may_tell(target.destination, owner, clock()):
-            raise QuotaExceeded(
-                Reason.RATE, "The consumer's host was asked often enough.", retry_after=60.0
-            )
-        like = handshake(target, self._probations.gate_for(target.destination, owner, clock))
-        create_id = message_urn()
-        base = self._sending.base(subscription, target)
-        acks_to = message_numbers.acks_to(wire, create_id, base)
-        creating = self._sending.create(wire, subscription.consumer, create_id, like, acks_to)
+        wire, target = self._check_offered(subscription, target)
+        like = self._handshake(target, principal.owner)
+        create_id, base = message_urn(), self._protocol.base(subscription, target)
+        acks_to = message_numbers.acknowledgement_address(wire, create_id, base)
         try:
             async with asyncio.timeout(PATIENCE):
-                response = await creating
+                response = await self._protocol.create(
+                    wire, subscription.consumer, create_id, like, acks_to
+                )
         except TimeoutError:
             raise Refused(
                 Reason.CONSUMER_ADDRESS, "The consumer did not answer CreateSequence in time."
@@ -162,10 +151,37 @@ class SubscriberSequences:
             return Agreed(subscription, create_id, response, base)
         raise _unanswered(subscription, response)
 
-    @property
-    def acknowledgements(self) -> AcknowledgementAddresses:
-        """The attempts that wait for acknowledgements at addresses of the gateway."""
-        return self._sending.acknowledgements
+    def _check_offered(
+        self, subscription: Subscription, target: Target | None
+    ) -> tuple[Wire, Target]:
+        """The versions of a subscription's sequence, and its consumer's target.
+
+        Raises:
+            Refused: ``POLICY_UNSUPPORTED``: no sequence is offered for them.
+        """
+        if not self._durable:
+            text = "Sequences are not offered: the messaging system keeps nothing over a restart."
+            raise _refused(subscription, text)
+        if target is None or not (is_one_way(target) or target.scheme in ("http", "https")):
+            raise _refused(subscription, "Sequences are sent over HTTP(S) and SOAP.TCP alone.")
+        try:
+            return message_numbers.wire_of(subscription), target
+        except ValueError:
+            text = "Sequences are sent with WS-Addressing 2004/08 and 2005/08 alone."
+            raise _refused(subscription, text) from None
+
+    def _handshake(self, target: Target, owner: str) -> Request:
+        """A request that says how *target* may be asked, for *owner*.
+
+        Raises:
+            QuotaExceeded: ``RATE``: its host is on probation, and was asked often enough.
+        """
+        clock = asyncio.get_running_loop().time
+        if not self._probations.may_tell(target.destination, owner, clock()):
+            raise QuotaExceeded(
+                Reason.RATE, "The consumer's host was asked often enough.", retry_after=60.0
+            )
+        return handshake(target, self._probations.gate_for(target.destination, owner, clock))
 
     # What operators ask for.
 
@@ -188,30 +204,31 @@ class SubscriberSequences:
             "sequence_deliveries",
             "Deliveries in sequences, by outcome of the attempt.",
             "outcome",
-            self._sending.messages,
+            self._messages,
         )
 
     # The end.
 
     @staticmethod
-    def letting_go(
+    def ending_sequences(
         subscription: Subscription, outboxes: Iterable[Outbox]
     ) -> Callable[[Connection], None]:
         """Ends the sequences of a subscription, in the operation that deletes it; see `wake`.
         That has to be submitted at once: what its *outboxes* were given ahead is taken back."""
         if not subscription.policy.delivery.reliable:
             return lambda _: None
-        unnoted = {
-            outbox.ahead.key: known
+        unsaved = {
+            outbox.unsaved_numbers.key: known
             for outbox in outboxes
-            if outbox.ahead is not None and (known := outbox.ahead.let_go()) is not None
+            if outbox.unsaved_numbers is not None
+            and (known := outbox.unsaved_numbers.stop()) is not None
         }
 
         def let_go(connection: Connection) -> None:
             now = time.time()
 
             def work(storage: StorageManager) -> None:
-                endings.let_go(storage, connection, subscription.id, now, unnoted)
+                endings.end_sequences(storage, connection, subscription.id, now, unsaved)
 
             run_joined(connection, work)
 
@@ -284,11 +301,11 @@ class SubscriberSequences:
             answer = await self._transport.send(request)
         except (Refused, SendFailed):
             return  # It is sent again when it is time.
-        said = await self._sending.read(answer.document)
+        said = await self._protocol.read(answer.document)
         if said is None and not 200 <= answer.status < 300:
             return
         now = time.time()
-        await self._run(key, lambda storage: endings.came_back(storage, outgoing, said, now))
+        await self._run(key, lambda storage: endings.take_answer(storage, outgoing, said, now))
 
     async def _run(self, key: str, work: Callable[[StorageManager], T]) -> T:
         locks = (f"sequence {key}",)

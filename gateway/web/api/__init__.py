@@ -11,6 +11,7 @@ from gateway.web.api import (
     mailboxes,
     messages,
     overview,
+    recipients,
     relays,
     sequences,
     sources,
@@ -19,10 +20,20 @@ from gateway.web.api import (
     tap,
     topics,
 )
+from gateway.web.refusals import PROBLEM, problem
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/api/v1")
+_REFUSED = {
+    "description": "It cannot be done; `detail` says why, and what to do.",
+    "content": {
+        PROBLEM: {
+            "schema": {"type": "object"},
+            "example": problem(404, "There is no such subscription.", "subscription-unknown"),
+        }
+    },
+}
+router = APIRouter(prefix="/api/v1", responses={"4XX": _REFUSED, "503": _REFUSED})
 for _part in (
     overview,
     subscriptions,
@@ -36,6 +47,7 @@ for _part in (
     spool,
     destinations,
     messages,
+    recipients,
     tap,
     topics,
 ):

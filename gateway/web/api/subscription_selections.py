@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from filters import FilterError, Reason, Topic, parse_clark, parse_topics, quoted
 from filters.dialects import TOPIC_CONCRETE
 from gateway.delivery.status import Condition
+from gateway.subscriptions.listing import Order
 from mediation.model.requests import SubscriptionSelection
 from mediation.model.versions import Version
 
@@ -42,6 +43,23 @@ class Listing(Selected):
 
     after: str = Field("", max_length=64, description="The `next` of an answer.")
     limit: int = Field(100, ge=1, le=1000)
+    sort: Order | None = Field(
+        None,
+        description="The list of the moment, sorted; by state, those that fail come first. Of more "
+        "than 20,000 subscriptions only a selection is sorted.",
+    )
+    descending: bool = False
+
+    @property
+    def start(self) -> int:
+        """Where a sorted list goes on.
+
+        Raises:
+            HTTPException: ``after`` is of a list in the order of ids.
+        """
+        if self.after and not (self.after.isascii() and self.after.isdigit()):
+            raise HTTPException(422, "after: must be the `next` of a list that is sorted so.")
+        return int(self.after or 0)
 
 
 class Chosen(Selected):

@@ -1,6 +1,7 @@
 """``/api/v1/subscriptions``: which there are, how they fare and why; pausing, renewing and ending
 them; and new ones of consumers of CloudEvents."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -8,6 +9,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.delivery import Entry
+from gateway.delivery.send_again import SendAgain
 from gateway.http import HttpLimits, client_certificate
 from gateway.observing.attempts import AttemptLog
 from gateway.routes import Dependency
@@ -21,6 +23,7 @@ from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.api.subscription_selections import Chosen, Deleted, Listing
 from gateway.web.dependencies import Asking, refuse_when_stopping
 from gateway.web.events.subscriptions import Create, Expires, expiry_of, make
+from gateway.web.kept_messages import KeptMessages
 from gateway.web.validation import JsonRoute
 from gateway.web.views.attempts import AttemptView, attempt_view
 from gateway.web.views.subscriptions import (
@@ -49,6 +52,8 @@ class SubscriptionParts:
     management: SubscriptionManagement
     explainer: Explainer
     attempts: AttemptLog
+    send_again: SendAgain
+    messages: KeptMessages
 
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], route_class=JsonRoute)
@@ -91,6 +96,18 @@ class Renewing(BaseModel):
     )
 
 
+class SendingAgain(BaseModel):
+    """The delivery that is to be made once more."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"message": "urn:uuid:5b0f"}}
+    )
+
+    message: Annotated[str, Field(min_length=1, max_length=2048)] = Field(
+        description="The publisher's id of its message, as attempts and dead letters have it."
+    )
+
+
 class Attempts(BaseModel, extra="forbid"):
     attempts: list[AttemptView] = Field(description="The last 50, the latest first.")
 
@@ -116,12 +133,24 @@ Named = Annotated[Entry, Depends(_named)]
 
 @router.get("")
 async def list_subscriptions(parts: Given, listing: Annotated[Listing, Query()]) -> Page:
-    """Subscriptions in the order of their ids: all, or those of a selection. A page of a selection
-    may be short, or empty, and still have a `next`."""
-    found, following = await parts.management.page(
-        listing.selection(), after=listing.after, limit=listing.limit
-    )
-    return Page(subscriptions=list(map(subscription_view, found)), next=following)
+    """Subscriptions in the order of their ids, or sorted: all, or those of a selection. A page of
+    a selection may be short, or empty, and still have a `next`."""
+    following: str | int | None
+    if listing.sort is None:
+        found, following = await parts.management.page(
+            listing.selection(), after=listing.after, limit=listing.limit
+        )
+    else:
+        found, following = await parts.management.sorted_page(
+            listing.selection(),
+            listing.sort,
+            descending=listing.descending,
+            start=listing.start,
+            limit=listing.limit,
+        )
+    # In a thread: 500 views took the event loop 57 ms.
+    views = await asyncio.to_thread(lambda: [subscription_view(one) for one in found])
+    return Page(subscriptions=views, next=None if following is None else str(following))
 
 
 @router.post("", status_code=201, dependencies=[Depends(refuse_when_stopping)])
@@ -196,6 +225,22 @@ async def list_attempts(entry: Named, parts: Given) -> Attempts:
     """The last attempts to deliver to a subscription, as far as this gateway made and remembers
     them: of all subscriptions together 32 MiB, and none from before its start."""
     return Attempts(attempts=[attempt_view(one) for one in parts.attempts.of(entry.id)])
+
+
+@router.post("/{id}/send-again")
+async def send_again(entry: Named, asked: SendingAgain, parts: Given) -> AttemptView:
+    """Make one delivery once more, as it was: with the same message id, in one attempt, and without
+    any consequence for the subscription. What waits still waits, and a dead letter stays one. The
+    message must wait for this subscription, or have died, or be one of the last that are kept
+    (`console_messages`)."""
+    notification = await parts.messages.for_subscription(asked.message, entry.id)
+    if notification is None:
+        raise HTTPException(
+            404,
+            "The message is not kept: it neither waits for this subscription nor died, and is none "
+            "of the last that the setting console_messages keeps.",
+        )
+    return attempt_view(await parts.send_again.send(entry, notification))
 
 
 @router.post("/{id}/explain", max_body_size=EXPLAIN_BODY)

@@ -8,6 +8,7 @@ from fastapi.responses import Response
 
 from filters import Expression, Filter
 from filters.dialects import TOPIC_FULL
+from gateway.observing.masking import Mask
 from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
 from gateway.routes import Dependency
@@ -25,6 +26,7 @@ class TapParts:
     asking: Asking
     taps: Taps
     traces: MessageTraces
+    mask: Mask
 
 
 router = APIRouter(prefix="/tap", tags=["messages"], route_class=JsonRoute)
@@ -101,4 +103,5 @@ async def watch(
         filter_,
         sample=sample,
         payload=payload,
+        mask=parts.mask,
     )

@@ -41,7 +41,7 @@ class Console:
 CONSOLE = Dependency[Console]()
 
 
-class _PageRoute(APIRoute):
+class PageRoute(APIRoute):
     """A route whose refusals are pages, too."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -58,7 +58,7 @@ class _PageRoute(APIRoute):
         return handle_or_say
 
 
-router = APIRouter(prefix="/console", include_in_schema=False, route_class=_PageRoute)
+router = APIRouter(prefix="/console", include_in_schema=False, route_class=PageRoute)
 Given = Annotated[Console, Depends(CONSOLE)]
 
 
@@ -78,15 +78,27 @@ async def search(
     """Go to what *q* is: a message, a subscription, a consumer's address, or a topic."""
     text = q.strip()
     if not text:
-        return _to("/console")
+        return redirect("/console")
     if "/" not in text:
         if (await ask(request, "GET", f"/subscriptions/{segment(text)}")).succeeded:
-            return _to(f"/console/subscriptions/{quote(text)}")
+            return redirect(f"/console/subscriptions/{quote(text)}")
         if (await ask(request, "GET", f"/messages/{segment(text)}")).succeeded:
-            return _to(f"/console/messages/{quote(text)}")
+            return redirect(f"/console/messages/{quote(text)}")
     if "://" in text or text.startswith("mailbox:"):
-        return _to("/console/subscriptions?" + urlencode({"consumer": text}))
-    return _to("/console/subscriptions?" + urlencode({"topic": text}))
+        return redirect("/console/subscriptions?" + urlencode({"consumer": text}))
+    return redirect("/console/subscriptions?" + urlencode({"topic": text}))
+
+
+@router.get("/tap")
+async def tap(request: Request, console: Given) -> Response:
+    """What passes, as it passes; the browser reads it from the administration."""
+    given = {name: request.query_params.get(name, "") for name in ("topic", "xpath", "payload")}
+    namespaces = request.query_params.get("ns", "").split()
+    asked = {name: value for name, value in given.items() if value} | {"ns": namespaces}
+    source = f"{ROOT}/tap?{urlencode(asked, doseq=True)}"
+    return await console.rendering.page(
+        "tap.html", given={**given, "ns": " ".join(namespaces)}, source=source, here="tap"
+    )
 
 
 @router.get("/messages/{id}")
@@ -103,8 +115,8 @@ async def message(id: str, request: Request, console: Given) -> Response:
 @router.post("/subscriptions/{id}/try", dependencies=[Depends(refuse_other_origins)])
 async def try_message(id: str, request: Request, console: Given) -> Response:
     """Whether a subscription would get a message: nothing is sent."""
-    form = await _form(request)
-    payload, topic = _first(form, "payload"), _first(form, "topic")
+    form = await read_form(request)
+    payload, topic = first(form, "payload"), first(form, "topic")
     body = {"payload": payload, "topic": topic or None}
     answer = await ask(request, "POST", f"/subscriptions/{segment(id)}/explain", body=body)
     return await _subscription(
@@ -138,6 +150,7 @@ async def list_rows(name: str, request: Request, console: Given) -> Response:
         rows=answer.value[table.rows],
         query=query,
         address=urlencode(query, doseq=True),
+        orders=_orders(table, query),
         json=f"{ROOT}/{table.name}?{urlencode(query, doseq=True)}",
         more=None
         if following is None
@@ -172,16 +185,16 @@ async def show_row(name: str, id: str, request: Request, console: Given) -> Resp
 @router.post("/{name}", dependencies=[Depends(refuse_other_origins)])
 async def act(name: str, request: Request, console: Given) -> Response:
     """Do something with the rows of a form: at first say what will happen, and ask."""
-    table, form = _table(name), await _form(request)
-    action = table.action(_first(form, "action"))
+    table, form = _table(name), await read_form(request)
+    action = table.action(first(form, "action"))
     if action is None:
         raise HTTPException(404, "There is no such action.")
     if not console.acts:
         raise HTTPException(403, 'This console only shows: the setting `console` is "read".')
     ids = list(dict.fromkeys(form.get("id", [])))
     if not ids:
-        return _to(f"/console/{table.name}")
-    if not _first(form, "confirmed"):
+        return redirect(f"/console/{table.name}")
+    if not first(form, "confirmed"):
         return await console.rendering.page(
             "confirm.html", table=table, action=action, ids=ids, here=table.name
         )
@@ -205,7 +218,7 @@ async def _carry_out(
     refused = []
     for id in ids:
         path = f"/{table.name}{action.path.format(id=segment(id))}"
-        answer = await ask(request, action.method, path)
+        answer = await ask(request, action.method, path, body=action.each)
         if not answer.succeeded:
             refused.append((id, answer.refusal))
     return refused
@@ -297,9 +310,28 @@ def _table(name: str) -> Table:
 
 
 def _narrowed(table: Table, request: Request) -> dict[str, list[str]]:
-    """What the address says to narrow the list by."""
-    given = {one.name: request.query_params.getlist(one.name) for one in table.narrowings}
+    """What the address says to narrow the list by, and to sort it by."""
+    names = [one.name for one in table.narrowings]
+    if any(column.sort for column in table.columns):
+        names += ["sort", "descending"]
+    given = {name: request.query_params.getlist(name) for name in names}
     return {name: kept for name, all_ in given.items() if (kept := [one for one in all_ if one])}
+
+
+def _orders(table: Table, query: Mapping[str, list[str]]) -> dict[str, tuple[str, str]]:
+    """To each order the address of the list in it, and how the list is sorted by it now: that
+    again is the other way round."""
+    orders = {}
+    for name in filter(None, (column.sort for column in table.columns)):
+        now = "none"
+        if query.get("sort") == [name]:
+            now = "descending" if query.get("descending") == ["true"] else "ascending"
+        asked: dict[str, object] = {**query, "sort": name}
+        asked.pop("descending", None)
+        if now == "ascending":
+            asked["descending"] = "true"
+        orders[name] = urlencode(asked, doseq=True), now
+    return orders
 
 
 def _after(request: Request) -> dict[str, str]:
@@ -307,7 +339,12 @@ def _after(request: Request) -> dict[str, str]:
     return {"after": after} if after else {}
 
 
-async def _form(request: Request) -> dict[str, list[str]]:
+async def read_form(request: Request) -> dict[str, list[str]]:
+    """The fields of a form, each with all its values.
+
+    Raises:
+        HTTPException: 400: it cannot be read.
+    """
     try:
         text = (await request.body()).decode()
         return parse_qs(text, max_num_fields=FORM_FIELDS, errors="strict")
@@ -315,9 +352,11 @@ async def _form(request: Request) -> dict[str, list[str]]:
         raise HTTPException(400, "The form cannot be read, or has too many fields.") from None
 
 
-def _first(form: Mapping[str, Sequence[str]], name: str) -> str:
+def first(form: Mapping[str, Sequence[str]], name: str) -> str:
+    """The first value of a field; empty where it has none."""
     return form.get(name, [""])[0]
 
 
-def _to(address: str) -> Response:
+def redirect(address: str) -> Response:
+    """Send the reader to another page."""
     return RedirectResponse(address, 303)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from gateway.web.console.pictures import sparkline
@@ -32,6 +32,7 @@ def _environment() -> Environment:
         "size": size_of,
         "number": number_of,
         "duration": duration_of,
+        "coded": coded,
         "at": value_of,
     }
     made.globals |= {"tables": TABLES, "sparkline": sparkline}
@@ -92,3 +93,10 @@ def duration_of(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{number_of(seconds * 1000)} ms" if seconds < 1 else f"{number_of(seconds)} s"
+
+
+def coded(text: str) -> Markup:
+    """*text*, with what stands between two grave accents as code."""
+    parts = [escape(part) for part in text.split("`")]
+    shown = [f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(parts)]
+    return Markup("").join(Markup(part) for part in shown)

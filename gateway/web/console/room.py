@@ -12,6 +12,14 @@ from gateway.routes import BoundRouter, Routes
 from gateway.security.principals import Right
 from gateway.web.console import pages
 from gateway.web.console.rendering import FOLDER, Rendering
+from gateway.web.console.trial.pages import TRIALS, Trials
+from gateway.web.console.trial.pages import router as trial_router
+from gateway.web.console.viewer.brokers import BROKERS, Brokers
+from gateway.web.console.viewer.brokers import router as broker_router
+from gateway.web.console.viewer.calls import Reach
+from gateway.web.console.viewer.pages import VIEWERS, ViewerPages
+from gateway.web.console.viewer.pages import router as viewer_router
+from gateway.web.console.viewer.viewers import Viewers
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -22,16 +30,47 @@ class ConsoleRoom(Room):
     Args:
         mode: ``full``, or ``read`` for a console without buttons.
         frame_ancestors: Origins whose pages may have the console in a frame.
+        reach: Of the Message Viewer and of what is tried, which a console without buttons does not
+            have.
+        base: A URL at which this gateway reaches itself.
+        pulls: Whether a viewer usually fetches: the gateway sends to no address of its own network
+            where it listens to others.
     """
 
-    def __init__(self, mode: Literal["read", "full"], frame_ancestors: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        mode: Literal["read", "full"],
+        frame_ancestors: Sequence[str] = (),
+        *,
+        reach: Reach,
+        base: str,
+        pulls: bool,
+    ) -> None:
         acts = mode == "full"
         headers = headers_of_pages(frame_ancestors)
         self._given = pages.CONSOLE.of(pages.Console(Rendering(acts=acts, headers=headers), acts))
+        self._acts, self._base, self._pulls = acts, base, pulls
+        self._viewers = Viewers(reach)
+        self._trials = Trials(reach, base)
+        self._brokers = Brokers(reach, self._viewers)
 
     def administration_routes(self) -> Routes:
         yield Route("/console/static/{name}", _static_file, include_in_schema=False)
+        if self._acts:  # Before the tables, whose routes take any name.
+            given = VIEWERS.of(ViewerPages(self._viewers, self._base, self._pulls))
+            yield BoundRouter(viewer_router, {**self._given, **given}, Right.OPERATE)
+            trials = TRIALS.of(self._trials)
+            yield BoundRouter(trial_router, {**self._given, **trials}, Right.OPERATE)
+            brokers = BROKERS.of(self._brokers)
+            yield BoundRouter(broker_router, {**self._given, **brokers}, Right.OPERATE)
         yield BoundRouter(pages.router, self._given, Right.OPERATE, reading=Right.READ)
+
+    async def linger(self) -> None:
+        await self._viewers.stop()
+
+    async def close(self) -> None:
+        self._trials.close()
+        await self._viewers.close()
 
 
 def headers_of_pages(frame_ancestors: Sequence[str]) -> dict[str, str]:

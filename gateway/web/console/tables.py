@@ -30,12 +30,14 @@ class Column:
 
     Attributes:
         page: The page that a value leads to, by the beginning of its address.
+        sort: What the administration calls the order by this column; empty where it has none.
     """
 
     title: str
     field: str
     kind: Kind = Kind.TEXT
     page: str = ""
+    sort: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class Action:
         consequence: What will happen, said before it does.
         path: Behind the table's; ``{id}`` is a row's, and it is asked for each.
         body: Makes the JSON of a request for all rows at once, of their ids.
+        each: The JSON of a request for one row.
         harmful: Something is lost by it.
     """
 
@@ -72,6 +75,7 @@ class Action:
     method: str = "DELETE"
     path: str = "/{id}"
     body: Callable[[Sequence[str]], object] | None = None
+    each: Mapping[str, object] | None = None
     harmful: bool = True
 
 
@@ -121,17 +125,18 @@ SUBSCRIPTIONS = Table(
     "subscription",
     "subscriptions",
     (
-        Column("State", "state", Kind.STATE),
-        Column("Consumer", "consumer", Kind.CODE),
-        Column("Topics", "topics", Kind.CODE),
-        Column("Dialect", "spec"),
+        Column("State", "state", Kind.STATE, sort="state"),
+        Column("Consumer", "consumer", Kind.CODE, sort="consumer"),
+        Column("Topics", "topics", Kind.CODE, sort="topic"),
+        Column("Dialect", "spec", sort="spec"),
         Column("Delivered", "counts.delivered", Kind.NUMBER),
         Column("Waiting", "counts.waiting", Kind.NUMBER),
         Column("Dead", "counts.dead", Kind.NUMBER),
         Column("Last error", "delivery.last_error"),
         Column("Next attempt", "delivery.next_attempt", Kind.TIME),
-        Column("Expires", "expires", Kind.TIME),
-        Column("Owner", "owner", Kind.CODE),
+        Column("Created", "created", Kind.TIME, sort="created"),
+        Column("Expires", "expires", Kind.TIME, sort="expires"),
+        Column("Owner", "owner", Kind.CODE, sort="owner"),
     ),
     "Nobody subscribes yet. `dragoman listen` makes a subscription, and shows what arrives.",
     narrowings=(
@@ -142,6 +147,43 @@ SUBSCRIPTIONS = Table(
         Narrowing("owner", "Owner", hint="anonymous:10.0.0.7"),
     ),
     actions=(
+        Action(
+            "pause",
+            "Pause",
+            "Nothing is sent until the subscription is resumed. What waits is kept; what is "
+            "published meanwhile passes it by, unless the setting `hold_while_paused` holds it.",
+            method="POST",
+            path="/{id}/pause",
+            each={},
+            harmful=False,
+        ),
+        Action(
+            "hold",
+            "Pause and hold",
+            "Nothing is sent until the subscription is resumed. What is published meanwhile waits "
+            "for it, within the bounds of any backlog.",
+            method="POST",
+            path="/{id}/pause",
+            each={"hold": True},
+            harmful=False,
+        ),
+        Action(
+            "resume",
+            "Resume",
+            "What waits for the subscription is sent, and what is published from now on.",
+            method="POST",
+            path="/{id}/resume",
+            harmful=False,
+        ),
+        Action(
+            "renew",
+            "Renew",
+            "The lease begins anew, as long as the gateway grants one.",
+            method="POST",
+            path="/{id}/renew",
+            each={},
+            harmful=False,
+        ),
         Action(
             "delete",
             "End",

@@ -155,6 +155,7 @@ class EventEndpoint:
             base=public_base(scope, self._settings),
             path=scope["path"],
             certificate=certificate,
+            headers=headers,
             hops=_header(headers, HOPS_HEADER),
             origin=_header(headers, ORIGIN_HEADER),
             via=_header(headers, VIA_HEADER),

@@ -2,14 +2,28 @@
 
 from datetime import datetime
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gateway.model.moments import moment_of
 from gateway.observing.attempts import Attempt
 
+_EXAMPLE: dict[str, JsonValue] = {
+    "ended": "2026-11-27T05:51:08Z",
+    "seconds": 0.012,
+    "verdict": "retry",
+    "status": 503,
+    "error": "answered 503 Service Unavailable",
+    "answer": "<html>Try later.</html>",
+    "message": "urn:uuid:5b0f0c9a-3e77-4b0f-9c41-d2ab05b1f0c9",
+    "deliveries": 1,
+    "again": False,
+}
 
-class AttemptView(BaseModel, extra="forbid"):
+
+class AttemptView(BaseModel):
     """An attempt that has ended."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _EXAMPLE})
 
     ended: datetime
     seconds: float = Field(description="How long it took.")

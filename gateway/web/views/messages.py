@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from gateway.model.moments import moment_or_none
 from gateway.subscriptions.message_tracing import Traced
+from gateway.web.views.message_contents import MessageContent
 
 
 class WaitingView(BaseModel, extra="forbid"):
@@ -51,10 +52,13 @@ class MessageView(BaseModel, extra="forbid"):
     under_way: int | None = Field(description="Deliveries neither at their end nor stored.")
     waiting: list[WaitingView] = Field(description="At most 100.")
     dead: list[DeadView] = Field(description="At most 100.")
+    content: MessageContent | None = Field(
+        None, description="null unless it was asked for, and the message is kept whole."
+    )
 
 
-def message_view(traced: Traced) -> MessageView:
-    """The view of the message that was traced."""
+def message_view(traced: Traced, content: MessageContent | None = None) -> MessageView:
+    """The view of the message that was traced, with its *content*."""
     ended, named = traced.ends
     trace = traced.trace
     stored = len(traced.waiting) + len(traced.dead)
@@ -90,4 +94,5 @@ def message_view(traced: Traced) -> MessageView:
             )
             for letter in traced.dead
         ],
+        content=content,
     )

@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gateway.model.moments import moment_of, moment_or_none
 from gateway.observing.rates import STEP, Rate
@@ -72,9 +72,9 @@ class CertificateView(BaseModel, extra="forbid"):
 
 
 class RatesView(BaseModel, extra="forbid"):
-    """Rates of the last hour at this gateway, the oldest first; fewer after a start. All lists are
-    as long. `accepted` counts notifications, `delivered` and `failed` attempts, `refused`
-    requests."""
+    """Rates of the last hour, the oldest first; fewer after a start. All lists are as long. Those
+    of other gateways that use the store are added, as of half a minute ago. `accepted` counts
+    notifications, `delivered` and `failed` attempts, `refused` requests."""
 
     step: float = Field(description="Seconds from one value to the next.")
     ended: datetime | None = Field(description="When the last value was taken.")
@@ -84,9 +84,11 @@ class RatesView(BaseModel, extra="forbid"):
     refused: list[float] = Field(description="A second.")
     p50: list[float | None] = Field(
         description="Seconds within which half of the attempts that delivered were answered; null "
-        "where there were none."
+        "where there were none. Of several gateways the mean, weighted by what each delivered."
     )
-    p99: list[float | None] = Field(description="The same of 99 of 100.")
+    p99: list[float | None] = Field(
+        description="The same of 99 of 100; of several gateways the greatest."
+    )
 
 
 class WaitingNow(BaseModel, extra="forbid"):
@@ -160,9 +162,73 @@ class SourcesView(BaseModel, extra="forbid"):
     failing: list[FailingSource] = Field(description="At most 20, those that failed last first.")
 
 
-class OverviewView(BaseModel, extra="forbid"):
-    """The state of the gateway. What the store says counts for all gateways that use it; `rates`,
-    `failing` and `in_flight` are those of the one that answers."""
+_EXAMPLE: dict[str, JsonValue] = {
+    "at": "2026-11-27T05:51:08Z",
+    "release": "0.1.0",
+    "started": "2026-11-24T01:47:00Z",
+    "ready": True,
+    "draining": False,
+    "replica": None,
+    "replicas": 1,
+    "partitions": [],
+    "subscriptions": 120,
+    "store": {"kind": "sqlite", "writable": True},
+    "disk": {"folder": "/data", "size": 1 << 36, "free": 1 << 35, "reserve": 1 << 26},
+    "broker": {
+        "adapter": "amqp", "connected": False, "blocked": False, "since": "2026-11-27T05:10:00Z",
+        "last_error": "connection refused", "last_error_at": "2026-11-27T05:50:58Z",
+        "stopped_by": "", "queues_gone": [],
+    },
+    "spool": {
+        "enabled": True, "messages": 2113, "bytes": 943718, "most_messages": 100_000,
+        "most_bytes": 1 << 28, "oldest": "2026-11-27T05:40:01Z", "refused": 0,
+    },
+    "certificates": [
+        {
+            "use": "listeners", "file": "/etc/dragoman/tls.pem", "until": "2027-01-07T00:00:00Z",
+            "days": 40,
+        }
+    ],
+    "rates": {
+        "step": 10.0, "ended": "2026-11-27T05:51:00Z", "accepted": [182.0, 179.5],
+        "delivered": [1204.0, 1190.1], "failed": [3.0, 2.9], "refused": [0.1, 0.0],
+        "p50": [0.004, 0.004], "p99": [0.08, 0.09],
+    },
+    "now": {"waiting": 354, "oldest": "2026-11-27T05:39:00Z", "in_flight": 31},
+    "dead_letters": {
+        "kept": 12, "bytes": 20480, "last_hour": 9,
+        "by_reason": [{"reason": "rejected", "kept": 12, "last_hour": 9}],
+    },
+    "failing": {
+        "subscriptions": 6,
+        "hosts": 1,
+        "first": [
+            {
+                "host": "http://10.0.4.7:20001", "subscriptions": 6, "waiting": 31,
+                "subscription": "90cc41d2ab05", "failures": 7, "last_error": "connection refused",
+                "last_error_at": "2026-11-27T05:50:20Z", "next_attempt": "2026-11-27T05:51:56Z",
+            }
+        ],
+    },
+    "sources": {
+        "by_state": {"backing-off": 1, "live": 37},
+        "failing": [
+            {
+                "id": "cam-17", "url": "http://10.0.8.17/onvif/events", "state": "backing-off",
+                "failures": 4, "last_error": "answered 401 Unauthorized",
+                "last_error_at": "2026-11-27T05:50:00Z", "next": "2026-11-27T05:55:00Z",
+            }
+        ],
+    },
+    "links": {"by_state": {}, "failing": []},
+}  # fmt: skip
+
+
+class OverviewView(BaseModel):
+    """The state of the gateway. What the store says, and `rates`, count for all gateways that use
+    it; `failing` and `in_flight` are those of the one that answers."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _EXAMPLE})
 
     at: datetime
     release: str

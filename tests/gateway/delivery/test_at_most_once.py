@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.delivery import Dispatcher
-from gateway.store import held
+from gateway.store import waiting_deliveries
 from mediation.model.delivery_modes import DeliveryMode, Mode
 from tests.rigs.consumers import Consumers, accept, consumers, hang, reset, slow, status
 from tests.rigs.dispatching import Engine, engine
@@ -30,7 +30,7 @@ async def run(tmp_path: Path) -> AsyncIterator[Engine]:
 
 
 async def stored(run: Engine) -> int:
-    return sum(one.count for one in (await run.store.submit(held.backlogs)).values())
+    return sum(one.count for one in (await run.store.submit(waiting_deliveries.backlogs)).values())
 
 
 async def test_what_is_taken_is_delivered(run: Engine, sinks: Consumers) -> None:

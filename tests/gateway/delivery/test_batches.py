@@ -174,7 +174,7 @@ async def test_what_waits_for_its_batch_waits_in_the_store(run: Engine, sinks: C
     run.publish(*numbered(5, 36))
     assert (await sink.next()).events == numbered(40)
     await run.at_rest(delivered=40)
-    assert run.dispatcher.outbox(entry) is None
+    assert run.dispatcher.outboxes.busy(entry) is None
 
 
 @on_each_store
@@ -201,7 +201,7 @@ async def test_a_batch_that_stalls_becomes_rows_and_ends_together(
     run.publish(*numbered(3))
     first = await sink.next()
     await run.settled()
-    law = await run.dispatcher.conservation()
+    law = await run.conservation()
     assert (law.error, law.in_flight, law.waiting) == (0, 3, 0)
     for connection in list(sinks.connections):
         connection.answer(200, ack(first.id))
@@ -245,7 +245,7 @@ async def test_an_event_that_is_refused_dies_alone(run: Engine, sinks: Consumers
     run.publish(*numbered(4, 7))
     await run.at_rest(delivered=9, dead=1)
     assert sink.received[-1].events == numbered(4, 7)
-    assert run.dispatcher.outbox(entry) is None
+    assert run.dispatcher.outboxes.busy(entry) is None
 
 
 @on_each_store

@@ -54,7 +54,7 @@ class ChanceConsumer:
     def __call__(self, connection: Connection, receipt: Receipt) -> None:
         number = int(receipt.number)
         [entry] = self._run.entries
-        outbox = self._run.dispatcher.outbox(entry)
+        outbox = self._run.dispatcher.outboxes.busy(entry)
         assert outbox is not None
         if self.attempted[-1:] == [number]:
             self.held_up += len(outbox.live)
@@ -105,7 +105,7 @@ async def test_whatever_becomes_of_rows_before_messages_in_memory(store_url: str
 
         async def watch() -> None:
             while True:
-                errors.append((await run.dispatcher.conservation()).error)
+                errors.append((await run.conservation()).error)
                 await asyncio.sleep(0.005)
 
         watching = asyncio.create_task(watch())

@@ -112,7 +112,7 @@ async def test_process_that_hung_does_not_take_its_messages_for_late(
         loop.call_soon(look)
 
     def look() -> None:
-        outbox = run.dispatcher.outbox(entry)
+        outbox = run.dispatcher.outboxes.busy(entry)
         stored.append(outbox is not None and outbox.stored)
 
     loop = asyncio.get_running_loop()
@@ -451,10 +451,10 @@ async def test_breaker_of_a_subscription(run: Engine, sinks: Consumers) -> None:
     other = await run.subscribe(beside.url)
     run.publish(1)
     await consumer.have(FAILURES)
-    outbox = run.dispatcher.outbox(entry)
+    outbox = run.dispatcher.outboxes.busy(entry)
     assert outbox is not None
     run.publish(2)
-    beside_it = run.dispatcher.outbox(other)
+    beside_it = run.dispatcher.outboxes.busy(other)
     assert beside_it is None or not beside_it.breaker.open
     assert await beside.have(2) == ["1", "2"]
     assert run.dispatcher.scheduler.open_breakers == 0
@@ -551,7 +551,7 @@ async def test_end_with_deliveries_in_every_state(
     assert ended + law.totals.delivered == law.totals.matched
     assert law.totals.delivered <= 1
     assert [consumer.count for consumer in (hung, away, fresh)] == seen
-    assert all(run.dispatcher.outbox(entry) is None for entry in run.entries)
+    assert all(run.dispatcher.outboxes.busy(entry) is None for entry in run.entries)
 
 
 @on_each_store
@@ -652,7 +652,7 @@ async def test_store_recovers_without_being_asked(run: Engine, store_url: str) -
     """Readiness depends on it, and a gateway that is not ready is not asked."""
     with outage(store_url):
         with pytest.raises(StoreUnavailable):
-            await run.dispatcher.conservation()
+            await run.conservation()
         assert not run.store.writable
     await until(lambda: run.store.writable)
 
@@ -680,11 +680,11 @@ async def test_memory_is_given_back(
         return all(message() is None for message in messages)
 
     await until(are_gone)
-    assert all(run.dispatcher.outbox(entry) is None for entry in run.entries)
-    assert len(run.dispatcher._outboxes) == len(run.dispatcher.scheduler._destinations) == 1
+    assert all(run.dispatcher.outboxes.busy(entry) is None for entry in run.entries)
+    assert len(run.dispatcher.outboxes) == len(run.dispatcher.scheduler._destinations) == 1
     for entry in run.entries:
         await run.end(entry)
-    assert not run.dispatcher._outboxes
+    assert not run.dispatcher.outboxes
     assert not run.dispatcher.scheduler._destinations
 
 
@@ -701,5 +701,5 @@ async def test_loads_are_bounded(store_url: str, sinks: Consumers) -> None:
     await sinks.listen()
     async with engine(store_url) as run:
         await run.at_rest(delivered=800)
-        assert run.dispatcher._backlog._octets == 0
+        assert run.dispatcher.backlog._octets == 0
     assert all(consumer.numbers == ["0", "1", "2", "3"] for consumer in those)

@@ -142,10 +142,10 @@ async def test_one_may_be_the_probe_of_its_sink(
     sink = sinks.add(status(503))
     entry = await run.subscribe(sink.url, delivery=BEATING)
     heartbeats.watch(entry)
-    await until(lambda: run.dispatcher.open_breakers == 1)
+    await until(lambda: run.dispatcher.outboxes.open_breakers == 1)
     sink.behaviour = acknowledge
     await sink.have(sink.count + 2)
-    await until(lambda: run.dispatcher.open_breakers == 0)
+    await until(lambda: run.dispatcher.outboxes.open_breakers == 0)
 
 
 async def test_one_may_be_the_probe_of_its_destination(
@@ -167,9 +167,9 @@ async def test_none_before_the_time_of_the_probe(run: Engine, sinks: Consumers) 
     sink = sinks.add(status(503, Retry_After="50"))
     entry = await run.subscribe(sink.url, delivery=BEATING)
     assert run.dispatcher.beat(entry) == 0.0
-    await until(lambda: run.dispatcher.open_breakers == 1)
+    await until(lambda: run.dispatcher.outboxes.open_breakers == 1)
     assert 40 < run.dispatcher.beat(entry) <= 50
-    assert run.dispatcher.outbox(entry) is None
+    assert run.dispatcher.outboxes.busy(entry) is None
     assert sink.count == 1 < FAILURES
 
 
@@ -180,7 +180,7 @@ async def test_a_probe_that_fails_puts_off_the_next(store_url: str, sinks: Consu
         for number in range(FAILURES + 1):
             await until(lambda: run.dispatcher.beat(entry) == 0.0)
             await sink.have(number + 1)
-            await until(lambda: run.dispatcher.outbox(entry) is None)
+            await until(lambda: run.dispatcher.outboxes.busy(entry) is None)
         assert run.dispatcher.beat(entry) == AGAIN
 
 
@@ -192,7 +192,7 @@ async def test_many_at_one_host_have_their_turns(run: Engine, sinks: Consumers) 
     await sink.have(30)
     await until(lambda: all(entry.state.attempted for entry in entries))
     assert sink.count == 30
-    assert all(run.dispatcher.outbox(entry) is None for entry in entries)
+    assert all(run.dispatcher.outboxes.busy(entry) is None for entry in entries)
 
 
 async def test_one_waits_behind_what_is_sent_to_its_host(run: Engine, sinks: Consumers) -> None:
@@ -209,7 +209,7 @@ async def test_one_waits_behind_what_is_sent_to_its_host(run: Engine, sinks: Con
         connection.answer(202)
     await run.at_rest(delivered=11)
     waiting = (beating, gets_event)
-    await until(lambda: not any(run.dispatcher.outbox(entry) for entry in waiting))
+    await until(lambda: not any(run.dispatcher.outboxes.busy(entry) for entry in waiting))
     assert [is_heartbeat(receipt.body) for receipt in sink.received].count(True) == 1
 
 
@@ -223,12 +223,12 @@ async def test_those_that_wait_are_bounded(
     entries = [await run.subscribe(sink.url, delivery=BEATING) for _ in range(30)]
     asked = [run.dispatcher.beat(entry) for entry in entries]
     assert asked == [0.0] * 11 + [AGAIN] * 19
-    assert sum(len(run.dispatcher.outboxes(entry)) for entry in entries) == 11 + 2
+    assert sum(entry in run.dispatcher.outboxes for entry in entries) == 11 + 2
     sink.behaviour = acknowledge
     await sink.have(8)
     for connection in list(sinks.connections):
         connection.transport.abort()
-    await until(lambda: all(run.dispatcher.outbox(entry) is None for entry in entries))
+    await until(lambda: all(run.dispatcher.outboxes.busy(entry) is None for entry in entries))
     assert [run.dispatcher.beat(entry) for entry in entries[-3:]] == [0.0] * 3  # There is room.
 
 
@@ -260,7 +260,7 @@ async def test_none_waits_for_who_is_paused(run: Engine, sinks: Consumers) -> No
     run.publish(1, to=others)
     assert run.dispatcher.beat(entry) == 0.0
     run.pause(entry, True)
-    assert run.dispatcher.outbox(entry) is None
+    assert run.dispatcher.outboxes.busy(entry) is None
     await sink.have(8)
     for connection in list(sinks.connections):
         connection.answer(202)

@@ -352,7 +352,7 @@ async def test_a_consumer_that_was_away_has_got_nothing(tmp_path: Path) -> None:
 async def test_a_sequence_that_expires_is_replaced_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.delivery.sequence_attempt.SHORTEST", timedelta())
+    monkeypatch.setattr("gateway.delivery.sequences.protocol.SHORTEST", timedelta())
     reliable = ReliableConsumer(lifetime=0.2)
     async with rig(tmp_path, reliable) as r:
         await r.subscribe()

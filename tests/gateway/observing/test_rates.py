@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.observing.rates import Counters, Rate, Rates, quantile
+from gateway.observing.rates import Counters, Rate, Rates, merge, quantile
 
 BOUNDS = (1.0, 2.0, 4.0)
 
@@ -64,3 +64,14 @@ def test_a_quantile_is_within_the_bucket_that_has_it(buckets: list[int], share: 
     )
     lower, upper = (0.0, *BOUNDS)[bucket], (*BOUNDS, BOUNDS[-1])[bucket]
     assert found is not None and lower <= found <= upper
+
+
+def test_rates_of_several_gateways_add_up() -> None:
+    one = [Rate(1000.0, 1.0, 3.0, 0.0, 0.0, 0.1, 0.5), Rate(1010.0, 1.0, 0.0, 0.0, 0.0)]
+    other = [Rate(1004.0, 2.0, 1.0, 1.0, 0.5, 0.5, 0.4), Rate(1020.0, 7.0, 0.0, 0.0, 0.0)]
+    first, *others = merge([one, other])
+    assert (first.ended, first.accepted, first.delivered) == (1004.0, 3.0, 4.0)
+    assert (first.failed, first.refused, first.p99) == (1.0, 0.5, 0.5)
+    assert first.p50 is not None and abs(first.p50 - 0.2) < 1e-9
+    assert others == [one[1], other[1]]
+    assert merge([one]) == one and merge([[], []]) == []

@@ -17,7 +17,12 @@ import pytest
 from filters import Refused
 from gateway.reliability import values
 from gateway.reliability.batch_delivery import deliver_some
-from gateway.reliability.batches import AcknowledgementAnswer, ReceivedMessage
+from gateway.reliability.batches import (
+    AcknowledgementAnswer,
+    ReceivedMessage,
+    acknowledge_all,
+    send_all_due,
+)
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.group_commit import MISSES, Part, run_together
 from gateway.reliability.party import Channel, Party, anonymous
@@ -93,7 +98,7 @@ class Sides:
 
     def due(self) -> list[Outgoing]:
         """What the client sends, decided together."""
-        works = self.client.send_all_due(dict.fromkeys(self.keys(NOW), 64), NOW)
+        works = send_all_due(self.client.party, dict.fromkeys(self.keys(NOW), 64), NOW)
         assert all(isinstance(work, Work) for work in works.values())
         return [each for work in works.values() if isinstance(work, Work) for each in work.outgoing]
 
@@ -162,7 +167,9 @@ def test_many_sequences_share_a_commit(sides: Sides) -> None:
             answers.append(AcknowledgementAnswer(outgoing.key, read_message(envelope), envelope))
     assert len(answers) == SEQUENCES
     before = sides.here.commits
-    assert all(isinstance(each, Reply) for each in sides.client.acknowledged_all(answers, NOW))
+    assert all(
+        isinstance(each, Reply) for each in acknowledge_all(sides.client.party, answers, NOW)
+    )
     assert sides.here.commits - before == 1
     with sides.here.look() as look:
         found = look.outgoing_page("", 100)
@@ -346,8 +353,8 @@ def test_a_message_that_asks_is_acknowledged_itself(sides: Sides) -> None:
     assert [each.label for each in sides.due()] == ["message 1", "message 2"] * SEQUENCES
     again = [
         outgoing
-        for work in sides.client.send_all_due(
-            dict.fromkeys(sides.keys(NOW + 60), 64), NOW + 60
+        for work in send_all_due(
+            sides.client.party, dict.fromkeys(sides.keys(NOW + 60), 64), NOW + 60
         ).values()
         if isinstance(work, Work)
         for outgoing in work.outgoing

@@ -1,9 +1,11 @@
 """The faults of WS-ReliableMessaging, each where it belongs, and what the other end does then."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from gateway.reliability import back_channel
 from gateway.reliability.batches import ReceivedMessage
 from gateway.reliability.party import Offers, anonymous
 from gateway.reliability.records import Wire
@@ -442,7 +444,7 @@ def test_only_the_owner_fetches() -> None:
     made = peer.create(offer=Offer("urn:peer:offered", back))
     peer.message(made, 1)
     ends.service.endpoint.due(ends.now)
-    fetch = ends.service.endpoint.fetch
+    fetch = partial(back_channel.fetch, ends.service.endpoint.party)
     assert fetch(FETCHED, ends.now, owner="mallory") == (None, False)
     found, more = fetch(FETCHED, ends.now, owner="alice")
     assert found is not None and found.action == "urn:example:Reply"

@@ -2,8 +2,10 @@
 
 import pytest
 
+from gateway.reliability.immediate_sending import send_at_once
 from gateway.reliability.party import Channel
 from gateway.reliability.source import Message, Sent
+from gateway.reliability.steps import Step
 from gateway.reliability.values import Outgoing
 from mediation.reliable_messaging.machines import SourceState
 from mediation.reliable_messaging.policy import Policy
@@ -17,7 +19,8 @@ def at_once(
 ) -> tuple[Sent, Outgoing | None]:
     message = Message("urn:a", f'<o xmlns="urn:example">{content}</o>'.encode(), last=last)
     with ends.client.store.transaction() as tx:
-        return ends.client.endpoint.send_at_once(tx, ends.now, "orders", channel, message)
+        step = Step(ends.client.endpoint.party, tx, ends.now)
+        return send_at_once(step, "orders", channel, message)
 
 
 def made(ends: Ends) -> Channel:

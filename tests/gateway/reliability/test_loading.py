@@ -49,7 +49,7 @@ def test_postgresql(postgresql_url: str) -> None:
         ("", "the store's URL has no scheme"),
         ("postgresql://a:secret@127.0.0.1:1/a", "127.0.0.1"),
         ("postgresql://a:secret@127.0.0.1:port/a", "URL"),
-        ("sqlite:///:memory:", "see memory:"),
+        ("sqlite:///:memory:", "use memory:"),
     ],
 )
 def test_urls_of_no_store(url: str, said: str) -> None:

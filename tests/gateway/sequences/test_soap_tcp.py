@@ -283,7 +283,7 @@ async def test_what_is_lost_on_the_way_to_a_consumer_is_sent_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A loaded consumer may be asked for its last word, too: then there is a second sequence."""
-    monkeypatch.setattr("gateway.delivery.sequence_attempt.CALLED_BACK", 0.3)
+    monkeypatch.setattr("gateway.delivery.sequences.protocol.CALLED_BACK", 0.3)
     async with consuming(TcpConsumer()) as consumer, running(tmp_path, **DELIVERING) as run:
         await subscribe(run, consumer)
         lost = iter(["request", "", "answer", ""])
@@ -306,7 +306,7 @@ async def test_a_consumer_that_makes_no_sequence(
             answer = await run.ask(replace(speaker, soap=soap), body)
             assert b"DeliveryModeRequestedUnavailable" in answer.body
         consumer.refuses, consumer.silent = False, True
-        monkeypatch.setattr("gateway.delivery.sequence_attempt.CALLED_BACK", 0.1)
+        monkeypatch.setattr("gateway.delivery.sequences.protocol.CALLED_BACK", 0.1)
         answer = await run.ask(speaker, body)
         assert answer.status >= 400
         assert b"could not be asked for a sequence" in answer.body

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.security.keys import new_key, public_id
-from gateway.store import Store, held
+from gateway.store import Store, waiting_deliveries
 from gateway.store import subscriptions as rows
 from mediation.model.messages import EndpointReference, Lease, Subscription
 from mediation.model.versions import Soap, Spec, Version, Wsa
@@ -79,7 +79,7 @@ async def start_with_a_backlog(data: Path, *, subscriptions: int, messages: int)
                 await inserted
         for number in range(messages):
             hold = partial(
-                held.hold_all, notification=notification(str(number)), subscriptions=ids,
+                waiting_deliveries.hold_all, notification=notification(str(number)), subscriptions=ids,
                 position=number + 1, octets=100, since=time.time(),
             )  # fmt: skip
             await store.submit(hold)

@@ -11,7 +11,7 @@ from filters import Reason
 from gateway.model.deaths import Death, DeathReason
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
 from gateway.security.keys import new_key, public_id
-from gateway.store import HeldRow, Store, burials, held, mailbox_messages, mailboxes
+from gateway.store import HeldRow, Store, burials, mailbox_messages, mailboxes, waiting_deliveries
 from gateway.store.owner_bytes import BytesExceeded, OwnerBytes, kept
 from gateway.store.schema import sequences, subscriptions
 from tests.rigs.dispatching import notification
@@ -52,7 +52,7 @@ async def test_all_kinds_count_together(store: Store) -> None:
     await with_subscription(store, A, "a")
     message = notification("1", 500)
     work = [(message, HeldRow("a", 1, message.octets, 0.0))]
-    await store.submit(lambda c: held.hold(c, work))
+    await store.submit(lambda c: waiting_deliveries.hold(c, work))
     await store.submit(
         lambda c: c.execute(insert(sequences).values(identifier="s", id="s", owner=A, octets=300))
     )

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 
 from gateway.store import Store, StoreUnavailable, Totals, burials, totals
-from gateway.store import held as rows
+from gateway.store import waiting_deliveries as rows
 from tests.gateway.store.test_store import death, one_row
 from tests.rigs.dispatching import notification
 from tests.rigs.stores import check_store, execute, outage

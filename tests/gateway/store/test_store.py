@@ -25,7 +25,7 @@ from gateway.store import (
     run_apart,
     totals,
 )
-from gateway.store import held as rows
+from gateway.store import waiting_deliveries as rows
 from gateway.store.dead_letter_counts import Died
 from gateway.store.engine import MAX_BATCH, MAX_WAITING
 from gateway.store.opening import BUSY

@@ -15,11 +15,11 @@ from sqlalchemy import Connection, event
 from gateway.delivery import backlog as module
 from gateway.model.deaths import Death, DeathReason
 from gateway.store import Store, Totals, burials, dead_letter_counts, dead_letters, totals
-from gateway.store import held as rows
+from gateway.store import waiting_deliveries as rows
 from gateway.store.burials import CHARGED, Overflow
 from gateway.store.dead_letter_counts import Buried
 from gateway.store.dead_letters import ALL, Selection
-from gateway.store.held import HeldRow
+from gateway.store.waiting_deliveries import HeldRow
 from mediation.rendering import delivery_id
 from tests.gateway.web.test_api import SPEAKER, metrics
 from tests.rigs.consumers import Consumers
@@ -230,13 +230,13 @@ async def test_a_backlog_that_overflows_is_in_nobodys_way(
     port = server.sockets[0].getsockname()[1]
     async with server, running(tmp_path, adapter="embedded:") as run, Consumers() as consumer:
         [dispatcher] = run.gateway.dispatchers.by_partition.values()
-        dispatcher._backlog._most_octets = 300_000
+        dispatcher.backlog._most_octets = 300_000
         for number in range(60):
             url = f"http://127.0.0.1:{port}/{number}"
             await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
         url = consumer.fresh()
         await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url))
-        outboxes = dispatcher._outboxes
+        outboxes = dispatcher.outboxes
         for number in range(20):
             await run.publish(f"<a>{'x' * 100_000}</a>")
             await consumer.next(url)
@@ -244,7 +244,7 @@ async def test_a_backlog_that_overflows_is_in_nobodys_way(
                 await run.until(lambda: sum(bool(one.held) for one in outboxes.values()) == 60)
         await run.publish("<small/>")
         last = await consumer.next(url)
-        law = await dispatcher.conservation()
+        law = await run.gateway.dispatchers.conservation()
         assert b"<small" in last.body
         assert 0 < law.totals.dead < 60 * 17
         run.stop.set()

@@ -5,7 +5,7 @@ import pytest
 from filters import Reason, Refused
 from gateway.delivery import Dispatchers
 from gateway.egress import parse_target
-from gateway.subscriptions.listing import SubscriptionSelector
+from gateway.subscriptions.listing import Order, SubscriptionSelector
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.requests import SubscriptionSelection
 from tests.gateway.subscriptions.test_table import entered
@@ -60,3 +60,29 @@ async def test_other_patterns_are_taken(pattern: str, found: int) -> None:
     selector = SubscriptionSelector(table, object.__new__(Dispatchers))
     page = await selector.find(SubscriptionSelection(consumer=pattern), limit=9)
     assert len(page.ids) == found
+
+
+@pytest.mark.parametrize("order", [one for one in Order if one is not Order.STATE])
+async def test_a_sorted_list_has_each_once(order: Order) -> None:
+    table = SubscriptionTable()
+    entries = [entered(table, "abc"[number % 3], ONE) for number in range(20)]
+    selector = SubscriptionSelector(table, object.__new__(Dispatchers))
+    for descending in (False, True):
+        seen: list[str] = []
+        start: int | None = 0
+        while start is not None:
+            ids, start = await selector.sort(
+                SubscriptionSelection(), order, descending=descending, start=start, limit=7
+            )
+            seen += ids
+        assert sorted(seen) == sorted(entry.id for entry in entries)
+
+
+async def test_what_is_too_much_is_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.subscriptions.listing.LOOKED_AT", 5)
+    table = SubscriptionTable()
+    for _ in range(6):
+        entered(table, "a", ONE)
+    selector = SubscriptionSelector(table, object.__new__(Dispatchers))
+    with pytest.raises(Refused, match="narrow the list"):
+        await selector.sort(SubscriptionSelection(), Order.OWNER, limit=3)

@@ -35,7 +35,8 @@ SOMEWHERE = "http://consumer.example.org/sink"
 
 def read(answer: Answer, status: int = 200) -> Any:
     assert answer.status == status, answer.body
-    assert answer.type == "application/json"
+    problem = status >= 400 and answer.type == "application/problem+json"
+    assert problem or answer.type == "application/json"
     return json.loads(answer.body)
 
 

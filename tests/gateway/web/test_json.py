@@ -11,6 +11,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from gateway.settings.validation_texts import FALLBACK, WANTED
 from gateway.web.validation import LONGEST_NAME, check_texts, explain
+from gateway.web.views.attempts import AttemptView
+from gateway.web.views.message_contents import RecipientView
+from gateway.web.views.overview import OverviewView
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, running
 
@@ -122,14 +125,14 @@ async def test_every_parameter(tmp_path: Path) -> None:
                             target = f"{path}?{name}={segment}".replace("{key}", "x")
                         answer = await run.request(method.upper(), target, b"{}", **JSON)
                         assert answer.status < 500, (method, target)
-                        if answer.status >= 400 and answer.type == "application/json":
+                        if answer.status >= 400 and answer.type.endswith("json"):
                             check_detail(answer)
 
 
 def check_detail(answer: Answer) -> None:
     body = json.loads(answer.body)
     # The Subscriptions API has its own problems, which name their type.
-    said = body["title"] if "type" in body else body["detail"]
+    said = body.get("detail", body.get("title"))
     assert isinstance(said, str) and "Input should" not in said, said
 
 
@@ -140,7 +143,7 @@ async def test_another_media_type(tmp_path: Path, media_type: str | None) -> Non
         for path in ("/mailboxes", "/api/v1/deadletters/redrive"):
             answer = await run.request("POST", path, b'{"numbers": [1]}', **headers)
             assert answer.status == 415
-            assert json.loads(answer.body) == {"detail": "Send application/json."}
+            assert json.loads(answer.body)["detail"] == "Send application/json."
             assert answer.headers["accept"] == "application/json"
 
 
@@ -202,7 +205,7 @@ async def test_sentences_about_queries(tmp_path: Path) -> None:
             ("limit=9999", "limit: must be 1000 or less."),
         ):
             answer = await run.api("GET", f"/subscriptions?{query}")
-            assert (answer.status, json.loads(answer.body)) == (422, {"detail": said})
+            assert (answer.status, json.loads(answer.body)["detail"]) == (422, said)
 
 
 def test_what_is_sent_is_not_repeated() -> None:
@@ -250,6 +253,30 @@ def test_characters_that_no_text_has(value: Any, said: str) -> None:
 
 def test_other_characters() -> None:
     check_texts({"\u00e9": ["\U0001f600", 1, None, True, 1.5, "\\u0000"]})
+
+
+@pytest.mark.parametrize("model", [AttemptView, OverviewView, RecipientView])
+def test_examples_of_the_description_are_right(model: type[BaseModel]) -> None:
+    example = model.model_json_schema()["example"]
+    assert model.model_validate(example).model_dump(mode="json") == example
+
+
+async def test_refusals_of_the_administration_are_problems(tmp_path: Path) -> None:
+    """Of RFC 9457, whoever refuses; `detail` and `reason` are where they were."""
+    async with running(tmp_path) as run:
+        for path, status in (
+            ("/api/v1/subscriptions/x", 404),
+            ("/api/v1/subscriptions?limit=0", 422),
+            ("/api/v1/tap?xpath=%5B", 400),
+            ("/api/v1/nothing", 404),
+        ):
+            answer = await run.request("GET", path)
+            said = json.loads(answer.body)
+            assert (answer.status, answer.type) == (status, "application/problem+json"), path
+            assert (said["status"], said["type"]) == (status, "about:blank")
+            assert isinstance(said["title"], str) and isinstance(said["detail"], str)
+        elsewhere = await run.request("GET", "/mailboxes/x")
+        assert elsewhere.type == "application/json"
 
 
 async def test_each_operation_of_the_description_has_a_name_of_its_own(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.client import Administration, GatewayError
 from gateway.observing import taps
+from gateway.web.views.tap import TapMessage
 from tests.rigs.consumers import Consumers, status
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import Running, running
@@ -52,6 +53,8 @@ async def test_what_became_of_a_message(tmp_path: Path) -> None:
             await run.publish("<secret>1</secret>", path="/soap/topic/storms", message_id="urn:m")
             name, seen = await anext(told)
             assert name == "message"
+            described = TapMessage.model_validate(seen).model_dump(mode="json")
+            assert described | {"at": seen["at"]} == seen
             assert (seen["id"], seen["topic"], seen["matched"]) == ("urn:m", "storms", 2)
             assert (seen["delivered"], seen["payload"]) == (1, None)
             assert "secret" not in json.dumps(seen)
@@ -72,6 +75,16 @@ async def test_topics_xpath_and_payloads(tmp_path: Path) -> None:
             assert [one["topic"] for one in seen] == ["{urn:w}storms/coast", "{urn:w}storms"]
             assert 'level="9"' in seen[1]["payload"]["text"]
             assert (seen[1]["matched"], seen[1]["by"] is not None) == (0, True)
+
+
+async def test_masked_fields_are_not_shown(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, console_mask=["ssn"]) as run,
+        watching(run, payload="true") as told,
+    ):
+        await run.publish("<a><ssn>123-45</ssn><b>1</b></a>")
+        _, seen = await anext(told)
+        assert seen["payload"]["text"] == "<a><ssn>***</ssn><b>1</b></a>"
 
 
 async def test_who_reads_slowly_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

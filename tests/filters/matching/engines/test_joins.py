@@ -16,7 +16,7 @@ if note := engine_note():
 
 from filters.matching.engines.native import NativeIndex
 
-WITNESSES = 255
+WITNESSES = 1023
 """Elements of a message that the engine knows apart."""
 
 
@@ -98,6 +98,33 @@ def asked(text: str, document: str) -> tuple[bool, int]:
     verdict = number in found.true
     assert verdict == compile_xpath(text, ())(root)
     return verdict, index.sizes()["programs"]
+
+
+AGAIN = (
+    "<a><b><c>1</c><d/></b><b><c>1</c><c>2</c><e><d>1</d><d>2</d></e></b>"
+    "<b><c>1</c><e><d>1</d></e><e><d>2</d><f/></e></b></a>"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        # What is asked for holds of several elements, of which the first is not the one.
+        ("/a/b[c='1']/e", True),
+        ("/a/b[c='1'][c='2']/e", True),
+        ("/a/b[c='1'][c='2']/d", False),
+        ("//b[c='1'][.//d='2']//f", True),
+        # Both b and the e in it are several.
+        ("/a/b[c='2']/e[d='1']", True),
+        ("/a/b[c='1']/e[d='2']/f", True),
+        ("/a/b[c='1']/e[d='1']/f", False),
+        ("/a/b[c='2']/e[d='2']/f", False),
+        ("//b[c='1']//e[d='2'][f]", True),
+        ("//*[c='2']//*[d='2'][f]", False),
+    ],
+)
+def test_where_facts_recur(text: str, verdict: bool) -> None:
+    assert asked(text, AGAIN) == (verdict, 0)
 
 
 TWO = "<a><b><c>1</c><d/></b><b><c>2</c><e><d>1</d></e></b></a>"

@@ -9,6 +9,8 @@ import pytest
 
 from gateway.client.reliable import Receiver, ReliableClient
 from gateway.client.reliable.transactions import Pending
+from gateway.reliability.batches import send_all_due
+from gateway.reliability.party import Party
 from gateway.reliability.source_worker import Work
 from gateway.reliability.stores.managers import DatabaseOutgoing
 from gateway.reliability.stores.memory import MemoryOutgoing, MemoryStore
@@ -58,13 +60,12 @@ def test_a_message_for_which_nothing_waits_is_sent_without_a_look(
     receiver.service("/orders", lambda each: taken.append(each.body))
     client = ReliableClient(kind.format(folder=tmp_path))
     looked: list[str] = []
-    send_all_due = client._endpoint.send_all_due
 
-    def noted(limits: dict[str, int], now: float) -> dict[str, Work | Exception]:
+    def noted(party: Party, limits: dict[str, int], now: float) -> dict[str, Work | Exception]:
         looked.extend(limits)
-        return send_all_due(limits, now)
+        return send_all_due(party, limits, now)
 
-    monkeypatch.setattr(client._endpoint, "send_all_due", noted)
+    monkeypatch.setattr("gateway.client.reliable.workers.send_all_due", noted)
     with served(receiver) as url, client:
 
         def send(number: int) -> None:

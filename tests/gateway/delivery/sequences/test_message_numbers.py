@@ -11,7 +11,11 @@ import pytest
 from sqlalchemy import Connection
 
 from gateway.delivery.sequences import endings, message_numbers
-from gateway.delivery.sequences.message_numbers import Given, Numbered, Unnoted
+from gateway.delivery.sequences.message_numbers import (
+    AssignedNumber,
+    NumberedDelivery,
+    UnsavedState,
+)
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.stores.joined_store import run_joined
@@ -56,10 +60,10 @@ class Numbers:
         message_id: str,
         partition: int | None = None,
         following: Sequence[str] = (),
-        unnoted: Unnoted | None = None,
-    ) -> Numbered:
+        unsaved: UnsavedState | None = None,
+    ) -> NumberedDelivery:
         return await self.run(
-            lambda storage, connection: message_numbers.number(
+            lambda storage, connection: message_numbers.assign_number(
                 storage,
                 connection,
                 self.subscription,
@@ -67,30 +71,30 @@ class Numbers:
                 message_id,
                 self.now,
                 following=following,
-                unnoted=unnoted,
+                unsaved=unsaved,
             )
         )
 
-    async def open(self, place: Numbered) -> OutgoingSequence:
+    async def open(self, place: NumberedDelivery) -> OutgoingSequence:
         assert place.sequence is not None
         sequence = place.sequence
         response = CreateSequenceResponse(f"urn:s:{next(self.names)}")
         opened = await self.run(
-            lambda storage, _: message_numbers.opened(storage, sequence, response, self.now)
+            lambda storage, _: message_numbers.record_opened(storage, sequence, response, self.now)
         )
         assert opened is not None
         return opened
 
     async def answered(
         self,
-        place: Numbered,
+        place: NumberedDelivery,
         message_id: str,
         said: ReliableMessage,
-        unnoted: Unnoted | None = None,
-    ) -> Numbered:
+        unsaved: UnsavedState | None = None,
+    ) -> NumberedDelivery:
         given = (place.number, message_id)
         return await self.run(
-            lambda storage, connection: message_numbers.answered(
+            lambda storage, connection: message_numbers.take_answer(
                 storage,
                 connection,
                 self.subscription,
@@ -98,14 +102,14 @@ class Numbers:
                 given,
                 said,
                 self.now,
-                unnoted=unnoted,
+                unsaved=unsaved,
             )
         )
 
-    async def let_go(self, unnoted: Mapping[str, Unnoted] | None = None) -> None:
+    async def let_go(self, unsaved: Mapping[str, UnsavedState] | None = None) -> None:
         await self.run(
-            lambda storage, connection: endings.let_go(
-                storage, connection, self.subscription.id, self.now, unnoted or {}
+            lambda storage, connection: endings.end_sequences(
+                storage, connection, self.subscription.id, self.now, unsaved or {}
             )
         )
 
@@ -305,7 +309,7 @@ async def test_few_sequences_are_remembered(numbers: Numbers) -> None:
 # Numbers that are given ahead.
 
 
-async def opened(numbers: Numbers) -> tuple[Numbered, OutgoingSequence]:
+async def opened(numbers: Numbers) -> tuple[NumberedDelivery, OutgoingSequence]:
     """The sequence with one message, which was acknowledged."""
     first = message_urn()
     place = await numbers.number(first)
@@ -314,27 +318,32 @@ async def opened(numbers: Numbers) -> tuple[Numbered, OutgoingSequence]:
     return place, sequence
 
 
-def unnoted(sequence: OutgoingSequence, heard: Sequence[int], unsent: Sequence[int]) -> Unnoted:
+def unsaved(
+    sequence: OutgoingSequence, heard: Sequence[int], unsent: Sequence[int]
+) -> UnsavedState:
     heard_, unsent_ = (Ranges.of((number, number) for number in some) for some in (heard, unsent))
-    return Unnoted(sequence.identifier or "", heard_, unsent_)
+    return UnsavedState(sequence.identifier or "", heard_, unsent_)
 
 
 async def test_those_behind_get_theirs_with_it(numbers: Numbers) -> None:
     await opened(numbers)
     one, two, three = (message_urn() for _ in range(3))
     place = await numbers.number(one, following=[two, three])
-    assert (place.number, place.following) == (2, {two: Given(3, 1), three: Given(4, 1)})
+    assert (place.number, place.following) == (
+        2,
+        {two: AssignedNumber(3, 1), three: AssignedNumber(4, 1)},
+    )
     again = await numbers.number(two, following=[three])
-    assert (again.number, again.sends, again.following) == (3, 2, {three: Given(4, 2)})
+    assert (again.number, again.sends, again.following) == (3, 2, {three: AssignedNumber(4, 2)})
 
 
 async def test_what_is_known_not_to_have_been_sent(numbers: Numbers) -> None:
     _, sequence = await opened(numbers)
     one, two = message_urn(), message_urn()
     await numbers.number(one, following=[two])
-    known = unnoted(sequence, [], [3])
-    place = await numbers.number(one, following=[two], unnoted=known)
-    assert (place.number, place.sends, place.following) == (2, 2, {two: Given(3, 1)})
+    known = unsaved(sequence, [], [3])
+    place = await numbers.number(one, following=[two], unsaved=known)
+    assert (place.number, place.sends, place.following) == (2, 2, {two: AssignedNumber(3, 1)})
 
 
 async def test_nothing_gets_a_number_ahead_in_a_sequence_that_is_not_made(
@@ -348,16 +357,16 @@ async def test_one_before_those_with_numbers(numbers: Numbers) -> None:
     _, sequence = await opened(numbers)
     one, two, three = (message_urn() for _ in range(3))
     await numbers.number(one, following=[three])
-    known = unnoted(sequence, [2], [3])
-    place = await numbers.number(two, following=[three], unnoted=known)
-    assert (place.number, place.following) == (3, {three: Given(4, 1)})
+    known = unsaved(sequence, [2], [3])
+    place = await numbers.number(two, following=[three], unsaved=known)
+    assert (place.number, place.following) == (3, {three: AssignedNumber(4, 1)})
 
 
 async def test_what_was_heard_is_noted_with_the_next(numbers: Numbers) -> None:
     _, sequence = await opened(numbers)
     one, two, three = (message_urn() for _ in range(3))
     await numbers.number(one, following=[two])
-    place = await numbers.number(three, unnoted=unnoted(sequence, [2, 3], []))
+    place = await numbers.number(three, unsaved=unsaved(sequence, [2, 3], []))
     assert place.sequence is not None
     assert str(place.sequence.acknowledged) == "1-3"
     assert (await numbers.number(one)).delivered
@@ -370,7 +379,7 @@ async def test_what_a_consumer_that_forgot_was_not_sent(numbers: Numbers) -> Non
     one, two = message_urn(), message_urn()
     place = await numbers.number(one, following=[two])
     said = refuses(sequence, FaultName.UNKNOWN_SEQUENCE)
-    known = unnoted(sequence, [], [3])
+    known = unsaved(sequence, [], [3])
     after = await numbers.answered(place, one, said, known)
     assert after.again
     assert after.sequence is not None
@@ -393,7 +402,7 @@ async def test_the_end_before_all_was_sent(
     """The consumer is told of the numbers that it was sent, and no others."""
     _, sequence = await opened(numbers)
     await numbers.number(message_urn(), following=[message_urn(), message_urn()])
-    await numbers.let_go({sequence.key: unnoted(sequence, [2], unsent)})
+    await numbers.let_go({sequence.key: unsaved(sequence, [2], unsent)})
     [ended] = await numbers.store.submit(lambda connection: page(connection, "", 10))
     assert ended.sequence.count == (0 if last else 2)
     assert ended.sequence.last_number == (last or 4)

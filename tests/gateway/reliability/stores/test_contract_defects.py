@@ -107,7 +107,7 @@ class TestLeavesMessages(Contract):
 class Overwrites(Changed):
     def change(self, transaction):
         def add(identifier, message):
-            transaction.invoker._shelf(identifier).put(message)
+            transaction.invoker._messages_of(identifier).put(message)
             return True
 
         transaction.invoker.add_message = add

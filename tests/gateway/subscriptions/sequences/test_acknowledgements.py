@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gateway.delivery.sequence_attempt import CALLED_BACK
+from gateway.delivery.sequences.protocol import CALLED_BACK
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import (
     CreateSequence,
@@ -100,7 +100,7 @@ async def test_what_was_taken_and_whose_answer_was_lost(tmp_path: Path) -> None:
 
 async def test_one_that_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No attempt waits for it any more: the next one finds it in the store, and sends nothing."""
-    monkeypatch.setattr("gateway.delivery.sequence_attempt.CALLED_BACK", 0.05)
+    monkeypatch.setattr("gateway.delivery.sequences.protocol.CALLED_BACK", 0.05)
     consumer = CallingConsumer(holds=True)
     async with rig(tmp_path, consumer, retry_delays="600", **ROWS) as r:
         consumer.run = r

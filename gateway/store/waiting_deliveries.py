@@ -18,7 +18,7 @@ from mediation.packaging.records import decode
 
 
 class HeldRow(NamedTuple):
-    """One delivery that waits. Times are POSIX seconds."""
+    """One waiting delivery. Times are POSIX seconds."""
 
     subscription: str
     position: int
@@ -216,8 +216,8 @@ def oldest(connection: Connection) -> float | None:
 
 
 def drop_leftovers(connection: Connection) -> bool:
-    """Remove some of what waits for subscriptions that are no more: a crash fell between their end
-    and that of their last deliveries. Whether that was all."""
+    """Remove some of the deliveries of subscriptions that are gone: a crash fell between their end
+    and that of their last deliveries. Returns whether those were all."""
     alive = select(subscriptions.c.id)
     waiting = select(held.c.subscription).where(held.c.subscription.not_in(alive)).limit(1)
     left = connection.execute(waiting).scalar()
@@ -246,7 +246,7 @@ def last_position(connection: Connection) -> int:
 def next_due(
     connection: Connection, subscription: str, *, partition: int | None = None
 ) -> float | None:
-    """When the first of the deliveries that wait for *subscription* is due, in *partition* or in
+    """When the first of the waiting deliveries of *subscription* is due, in *partition* or in
     all."""
     return connection.execute(
         select(func.min(held.c.due)).where(
@@ -305,8 +305,9 @@ messages, about."""
 
 
 def drop(connection: Connection, subscription: str, *, expired: bool) -> bool:
-    """Remove some of what waits for *subscription*, as expired or as cancelled: a large backlog
-    takes the store's time in slices. Whether that was all; then its totals are retired, too."""
+    """Remove some of the waiting deliveries of *subscription*, as expired or as cancelled: a large
+    backlog takes the store's time in slices. Returns whether those were all; then its totals are
+    retired, too."""
     query = (
         select(held.c.position, held.c.octets)
         .where(held.c.subscription == subscription)
@@ -322,7 +323,7 @@ def drop(connection: Connection, subscription: str, *, expired: bool) -> bool:
         chosen += 1
     if chosen:
         positions = [str(row.position) for row in rows[:chosen]]
-        # What another replica has removed meanwhile is not counted again.
+        # Rows that another replica removed meanwhile are not counted again.
         gone = rows_for_each(connection, _DROP, positions, subscription=subscription)
         sweep(connection, (row.message for row in gone))
         change = Totals(expired=len(gone)) if expired else Totals(cancelled=len(gone))

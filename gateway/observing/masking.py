@@ -1,0 +1,67 @@
+"""Masks: contents of fields of messages that operators do not see."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from lxml import etree
+
+from filters import Refused, parse_document
+from mediation.packaging.json_text import read_json
+
+HIDDEN = "***"
+"""What is shown in place of what is masked."""
+_ALWAYS = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key"})
+"""Header fields that are masked always."""
+
+
+class Mask:
+    """Masks by names, whatever their case: of XML elements and attributes without their namespaces,
+    of members of JSON, of header fields.
+
+    Attributes:
+        names: Case-folded.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.names = frozenset(name.casefold() for name in names)
+
+    def header(self, name: str, value: str) -> str:
+        """The *value* of a header field, or what is shown in its place."""
+        known = name.casefold()
+        return HIDDEN if known in _ALWAYS or known in self.names else value
+
+    def document(self, octets: bytes) -> bytes | None:
+        """A document without the contents that are masked, written anew where any may be; None
+        where it cannot be read, so that nothing of it may be shown. It takes time for a large
+        one."""
+        if not self.names:
+            return octets
+        try:
+            if octets.lstrip()[:1] in (b"{", b"["):
+                return json.dumps(self._member(read_json(octets)), ensure_ascii=False).encode()
+            root = parse_document(octets)
+        except Refused:
+            return None
+        self._mask_elements(root)
+        return etree.tostring(root, encoding="utf-8")
+
+    def _mask_elements(self, root: etree._Element) -> None:
+        for element in list(root.iter(etree.Element)):
+            for name in element.attrib:
+                if etree.QName(name).localname.casefold() in self.names:
+                    element.set(name, HIDDEN)
+            if etree.QName(element).localname.casefold() in self.names:
+                tail = element.tail
+                element.clear()
+                element.text, element.tail = HIDDEN, tail
+
+    def _member(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._member(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        return {
+            name: HIDDEN if name.casefold() in self.names else self._member(one)
+            for name, one in value.items()
+        }

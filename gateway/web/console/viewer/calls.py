@@ -1,0 +1,98 @@
+"""Sends the viewer's requests as the gateway sends everything: where its policy of addresses allows
+it, within the limits of its transports."""
+
+from collections.abc import Collection, Mapping
+
+from gateway.client.calling import Answer, Caller, shown
+from gateway.client.errors import GatewayError
+from gateway.egress import AddressPolicy, AddressRefused, Request, SendFailed, Target, Transport
+from gateway.egress import Answer as SentAnswer
+from gateway.egress.addresses import parse_target
+
+
+class Reach:
+    """Says by which transport an address is reached: the gateway's own by one that leads to nobody
+    else, all others by the one that keeps to the policy.
+
+    Args:
+        bases: The URLs at which the gateway itself is reached.
+    """
+
+    def __init__(
+        self,
+        bases: Collection[str],
+        to_self: Transport,
+        to_others: Transport,
+        policy: AddressPolicy,
+    ) -> None:
+        self._own = {parse_target(one).destination for one in bases}
+        self._to_self = to_self
+        self._to_others = to_others
+        self._policy = policy
+
+    def route(self, url: str) -> tuple[Target, Transport]:
+        """Read *url*, and choose its transport.
+
+        Raises:
+            GatewayError: Nothing may be sent there.
+        """
+        try:
+            target = parse_target(url)
+            if target.destination in self._own:
+                return target, self._to_self
+            self._policy.check_named(target, trusted=True)
+        except AddressRefused as refused:
+            text = f"cannot send to {shown(url)}: {refused.with_mend().text}"
+            raise GatewayError(text) from refused
+        return target, self._to_others
+
+    async def close(self) -> None:
+        """Close what leads to the gateway itself; the other transport is everybody's."""
+        await self._to_self.close()
+
+
+class PolicedCaller(Caller):
+    """A `Caller` that keeps to the gateway's policy.
+
+    Args:
+        patient: Answers may take 40 seconds and have 1 MiB; else 15, and 64 KiB.
+    """
+
+    def __init__(self, reach: Reach, *, patient: bool = False) -> None:
+        super().__init__()
+        self._reach = reach
+        self._patient = patient
+
+    async def __aenter__(self) -> "PolicedCaller":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def call(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        target, transport = self._reach.route(url)
+        request = Request(
+            target,
+            body or b"",
+            tuple((headers or {}).items()),
+            method=method,
+            soap=None,
+            patient=self._patient,
+        )
+        try:
+            return _read(await transport.send(request))
+        except SendFailed as failed:
+            raise GatewayError(f"cannot reach {shown(url)}: {failed.detail}") from failed
+
+
+def _read(answer: SentAnswer) -> Answer:
+    media_type = answer.content_type.partition(";")[0].strip().lower()
+    body = answer.document if media_type.endswith("xml") else answer.body
+    return Answer(answer.status, body, media_type)

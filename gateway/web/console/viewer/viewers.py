@@ -1,0 +1,83 @@
+"""All viewers of the console: so many at a time, and none that outlives the gateway."""
+
+import asyncio
+from functools import partial
+
+from filters import Reason, Refused
+from gateway.client.comparison import QUIET
+from gateway.client.consumer import Headers, read_message
+from gateway.observing.indentation import pretty
+from gateway.parsing import ParsingThreads
+from gateway.web.console.viewer.calls import Reach
+from gateway.web.console.viewer.viewer import IDLE, Means, Viewer, Wanted
+from mediation.client import Ended, Received
+
+AT_A_TIME = 8
+READ = 5.0
+"""Seconds that a message may wait to be read."""
+REMEMBERED = 16
+"""Viewers, those included that have ended and can still be looked at."""
+
+
+class Viewers:
+    """Begins viewers, and finds them.
+
+    Args:
+        quiet: Seconds without a message after which a viewer compares push with pull.
+        idle: Seconds after which a viewer that nobody looks at ends.
+    """
+
+    def __init__(self, reach: Reach, *, quiet: float = QUIET, idle: float = IDLE) -> None:
+        # A thread of their own: messages of publishers do not wait for those that are looked at.
+        self._threads = ParsingThreads("viewer", wait=READ)
+        self._reach = reach
+        self._means = Means(reach, self._read, self._indent, quiet, idle)
+        self._viewers: dict[str, Viewer] = {}
+        self._stopped = False
+
+    @property
+    def all(self) -> tuple[Viewer, ...]:
+        """Those that run, and the latest of those that have ended; the latest begun first."""
+        return tuple(reversed(self._viewers.values()))
+
+    def find(self, id: str) -> Viewer | None:
+        """The viewer of an id."""
+        return self._viewers.get(id)
+
+    def begin(self, wanted: Wanted) -> Viewer:
+        """Begin to view; whether that succeeds, its checks say.
+
+        Raises:
+            Refused: As many run as may, or the gateway stops.
+        """
+        if self._stopped:
+            raise Refused(Reason.UNAVAILABLE, "The gateway is stopping.")
+        ended = [one for one in self._viewers.values() if one.ended]
+        if len(self._viewers) - len(ended) >= AT_A_TIME:
+            raise Refused(Reason.QUOTA, f"{AT_A_TIME} viewers run already: stop one of them.")
+        for one in ended[: max(0, len(self._viewers) + 1 - REMEMBERED)]:
+            del self._viewers[one.id]
+        viewer = Viewer(wanted, self._means)
+        self._viewers[viewer.id] = viewer
+        return viewer
+
+    async def stop(self) -> None:
+        """Unsubscribe all, and begin none any more."""
+        self._stopped = True
+        await asyncio.gather(*(one.close() for one in self._viewers.values()))
+
+    async def close(self) -> None:
+        """Close what viewers work with."""
+        await self.stop()
+        await self._reach.close()
+        self._threads.close()
+
+    async def _read(self, headers: Headers, octets: bytes) -> tuple[Received, ...] | Ended:
+        return await self._threads.run(len(octets), partial(_read, headers, octets), "viewer")
+
+    async def _indent(self, octets: bytes) -> str:
+        return await self._threads.run(len(octets), lambda _: pretty(octets), "viewer")
+
+
+def _read(headers: Headers, octets: bytes, _: set[str] | None) -> tuple[Received, ...] | Ended:
+    return read_message(headers, octets)

@@ -1,0 +1,159 @@
+"""Contents of messages: as they came, as they were understood, and as consumers are sent them."""
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from gateway.model.moments import moment_of
+from gateway.observing.masking import HIDDEN, Mask
+from gateway.observing.recent_messages import Arrival, RecentMessage
+from gateway.security.resource_addresses import shown
+from gateway.web.recipients import Recipient
+from gateway.web.views.documents import Part, part_of
+from mediation.model.messages import Notification
+
+UNSHOWN = Part(text=HIDDEN, bytes=0, whole=False)
+"""A document that cannot be read, of which nothing is shown where anything is masked."""
+
+
+class ArrivalView(BaseModel, extra="forbid"):
+    """A request as it came."""
+
+    path: str
+    headers: list[tuple[str, str]] = Field(description="Those that authorise are masked always.")
+    body: Part = Field(description="In UTF-8; of a package its root part.")
+    attachments: int
+
+
+class UnderstoodView(BaseModel, extra="forbid"):
+    """A message as it was understood."""
+
+    topic: str | None
+    action: str | None
+    source: str = Field(description="The scope of its id.")
+    time: datetime = Field(description="When it was accepted.")
+    expires: datetime | None
+    properties: dict[str, str]
+    headers: list[str] = Field(description="Header blocks that go on with it.")
+    attachments: list[str] = Field(description="Their media types.")
+    payload: Part
+
+
+class RecentView(BaseModel, extra="forbid"):
+    """One of the last messages that are kept whole."""
+
+    id: str
+    topic: str | None
+    at: datetime = Field(description="When it was accepted.")
+    by: str | None = Field(description="Who published it.")
+    bytes: int
+
+
+class MessageContent(BaseModel, extra="forbid"):
+    """A message that is kept whole."""
+
+    came: ArrivalView | None = Field(
+        description="null unless it is one of the last, and came as a request of its own."
+    )
+    understood: UnderstoodView
+
+
+_EXAMPLE: dict[str, JsonValue] = {
+    "subscription": "5b1f0c9a3e77",
+    "consumer": "http://line3.plant/recv",
+    "spec": "wsn-1.3",
+    "gets": False,
+    "why": "does not match the message",
+    "details": ["/w:storm[@level > 3]: no: @level is 2"],
+    "sent": None,
+}
+
+
+class RecipientView(BaseModel):
+    """What one subscription makes of a message."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _EXAMPLE})
+
+    subscription: str
+    consumer: str
+    spec: str
+    gets: bool | None = Field(
+        description="Whether its filter, as it is now, takes the message; null where it costs too "
+        "much to find that out here."
+    )
+    why: str
+    details: list[str] = Field(
+        description="Why, step by step; none where fields are masked, for it may name their values."
+    )
+    sent: Part | None = Field(
+        description="What its consumer is sent, with ids in place of keys; null where it gets "
+        "nothing."
+    )
+
+
+def recent_view(recent: RecentMessage) -> RecentView:
+    """The view of one of the last messages in a list."""
+    notification = recent.notification
+    return RecentView(
+        id=notification.id,
+        topic=str(notification.topic) if notification.topic else None,
+        at=moment_of(recent.at),
+        by=recent.by or None,
+        bytes=notification.octets,
+    )
+
+
+def message_content(
+    notification: Notification, recent: RecentMessage | None, mask: Mask, limit: int
+) -> MessageContent:
+    """The view of a message, with the first *limit* bytes of its documents. It takes time where
+    fields are masked."""
+    arrival = recent.arrival if recent is not None else None
+    return MessageContent(
+        came=None if arrival is None else _came(arrival, mask, limit),
+        understood=_understood(notification, mask, limit),
+    )
+
+
+def _came(arrival: Arrival, mask: Mask, limit: int) -> ArrivalView:
+    named = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in arrival.headers]
+    return ArrivalView(
+        path=shown(arrival.path),
+        headers=[(name, mask.header(name, value)) for name, value in named],
+        body=_part(mask.document(arrival.body), limit),
+        attachments=arrival.attachments,
+    )
+
+
+def _understood(notification: Notification, mask: Mask, limit: int) -> UnderstoodView:
+    return UnderstoodView(
+        topic=str(notification.topic) if notification.topic else None,
+        action=notification.action,
+        source=notification.source,
+        time=notification.time,
+        expires=notification.expires,
+        properties={
+            name: mask.header(name, value) for name, value in notification.properties.items()
+        },
+        headers=[_part(mask.document(block), limit).text for block in notification.headers],
+        attachments=[part.media_type for part in notification.attachments],
+        payload=_part(mask.document(notification.payload), limit),
+    )
+
+
+def recipient_view(recipient: Recipient, limit: int) -> RecipientView:
+    """The view of one subscription, with the first *limit* bytes of what is sent."""
+    subscription, step = recipient.entry.subscription, recipient.step
+    return RecipientView(
+        subscription=subscription.id,
+        consumer=shown(subscription.consumer.address),
+        spec=subscription.spec.version.value,
+        gets=step.holds,
+        why=step.text,
+        details=list(step.details),
+        sent=None if recipient.octets is None else part_of(recipient.octets, limit),
+    )
+
+
+def _part(octets: bytes | None, limit: int) -> Part:
+    return UNSHOWN if octets is None else part_of(octets, limit)

@@ -1,0 +1,147 @@
+"""The page on which an event is tried."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from lxml import html
+
+from gateway.client import Client, Consumer, subscribed
+from mediation.matrix import DIALECTS, NOTIFIED, PUBLISHING
+from tests.rigs.chromium import CHROMIUM, opened
+from tests.rigs.envelopes import Answer
+from tests.rigs.gateways import Running, running
+from tests.rigs.waiting import DEADLINE, until
+
+FORM = {
+    "source": "wse-2004-08",
+    "target": "cloudevents-structured",
+    "topic": "storms/coast",
+    "payload": "<speed>120</speed>",
+    "action": "show",
+}
+
+
+async def post(run: Running, site: str = "same-origin", **fields: str) -> Answer:
+    return await run.admin(
+        "POST",
+        "/console/try",
+        urlencode({**FORM, **fields}).encode(),
+        content_type="application/x-www-form-urlencoded",
+        sec_fetch_site=site,
+    )
+
+
+def text(answer: Answer) -> str:
+    return " ".join("".join(map(str, html.fromstring(answer.body).itertext())).split())
+
+
+async def test_every_pair_is_shown(tmp_path: Path) -> None:
+    """Each dialect once on either side; nothing of it is published."""
+    pairs = {(one.name, "wsn-1.3") for one in PUBLISHING}
+    pairs |= {("wsn-1.3", one.name) for one in NOTIFIED}
+    async with running(tmp_path) as run:
+        for source, target in sorted(pairs):
+            answer = await post(run, source=source, target=target)
+            assert answer.status == 200, (source, target, text(answer))
+            said = text(answer)
+            sent, _, got = said.partition("The subscriber gets")
+            assert "120" in sent and "120" in got, (source, target)
+        assert run.gateway.publishing.accepted == 0
+
+
+@pytest.mark.parametrize("source", [one.name for one in PUBLISHING])
+async def test_what_is_published_reaches_subscribers(tmp_path: Path, source: str) -> None:
+    async with (
+        running(tmp_path) as run,
+        Client(run.url) as client,
+        Consumer() as consumer,
+        subscribed(client, consumer.address, topic="storms//."),
+    ):
+        answer = await post(run, source=source, action="send", topic="storms")
+        assert answer.status == 200 and "The gateway answered 20" in text(answer), text(answer)
+        message = await asyncio.wait_for(consumer.receive(), DEADLINE)
+        assert b"120" in message.notifications[0].payload
+
+
+async def test_losses(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        said = text(await post(run, source="wsn-1.3", target="wsn-1.3-raw"))
+        assert "http://publisher.example.org/" in said.partition("What is lost")[2]
+        assert "Between these two" in said
+        assert "an id of the delivery's own" in text(await post(run, target="wse-2004-08"))
+        answer = await post(run, source="cloudevents-binary", target="cloudevents-structured")
+        assert "Nothing of this event." in text(answer)
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"xpath": "/speed > 100"}, "yes the filter"),
+        ({"xpath": "/speed > 200"}, "no the filter"),
+        ({"topics": "storms//."}, "yes the filter"),
+        ({"topics": "tides"}, "no the filter"),
+        ({"topics": "storms//.", "xpath": "/speed = 120"}, "yes the filter"),
+    ],
+)
+async def test_filters(tmp_path: Path, fields: dict[str, str], line: str) -> None:
+    async with running(tmp_path) as run:
+        answer = await post(run, **fields)
+        assert line in text(answer), text(answer)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"payload": "<a>"}, ""),
+        ({"payload": "x" * 300_000}, "256 KiB"),
+        ({"payload": ""}, ""),
+        ({"topic": "a//b"}, "topic"),
+        ({"source": "morse"}, "'morse' is no dialect"),
+        ({"target": "pull"}, "'pull' is no dialect"),
+        ({"xpath": "/w:a"}, "w"),
+        ({"xpath": "/a["}, "ends too early"),
+        ({"ns": "w"}, "prefixes are written"),
+    ],
+)
+async def test_what_cannot_be_tried(tmp_path: Path, fields: dict[str, str], said: str) -> None:
+    async with running(tmp_path) as run:
+        answer = await post(run, **fields)
+        assert answer.status == 422, text(answer)
+        alert: Any = html.fromstring(answer.body).xpath("string(//*[@role='alert'])")
+        assert alert and said in alert
+
+
+async def test_who_may_not(tmp_path: Path) -> None:
+    async with running(tmp_path / "full") as run:
+        assert (await post(run, "cross-site")).status == 403
+    async with running(tmp_path / "read", console="read") as run:
+        assert (await run.admin("GET", "/console/try")).status == 404
+        assert (await post(run)).status in (403, 404, 405)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+async def test_in_a_browser(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path / "data") as run,
+        opened(f"{run.url}/console/try", tmp_path) as page,
+    ):
+
+        async def says(words: str) -> None:
+            async def holds() -> bool:
+                return words in str(await page.evaluate("document.body?.innerText"))
+
+            await until(holds)
+
+        await says("The publisher speaks")
+        title = DIALECTS["grid-events"].title
+        await page.evaluate(
+            "[...document.querySelectorAll('[name=target] option')]"
+            f".find((one) => one.textContent === '{title}').selected = true;"
+            "document.querySelector('[value=send]').click()"
+        )
+        await says("The gateway answered 202")
+        await says("handleEvent")
+        assert page.complaints == []

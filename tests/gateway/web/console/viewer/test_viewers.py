@@ -1,0 +1,187 @@
+"""Viewers at gateways in this process: what they see, what is in the way, and how they end."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from filters import Refused
+from gateway.client import Client
+from gateway.client.delivery_checks import CheckState
+from gateway.web.console.viewer.calls import Reach
+from gateway.web.console.viewer.pages import SPOKEN
+from gateway.web.console.viewer.viewer import MESSAGES, OCTETS, Viewer, Wanted
+from gateway.web.console.viewer.viewers import AT_A_TIME, Viewers
+from mediation.client import SPECS
+from mediation.model.versions import Version
+from tests.rigs.gateways import Running, running
+from tests.rigs.waiting import until
+
+BLOCKING = {"consumers": [{"address": "127.0.0.1", "via": "http://127.0.0.1:1"}]}
+"""Of a gateway whose messages are forwarded to where nobody listens."""
+
+
+@contextlib.asynccontextmanager
+async def viewing(
+    here: Running, *, quiet: float = 60.0, idle: float = 60.0
+) -> AsyncIterator[Viewers]:
+    """Viewers of the gateway *here*."""
+    transport = here.gateway.transport
+    reach = Reach([], transport, transport, here.gateway.policy)
+    viewers = Viewers(reach, quiet=quiet, idle=idle)
+    try:
+        yield viewers
+    finally:
+        await viewers.stop()
+
+
+@pytest.fixture
+async def two(tmp_path: Path) -> AsyncIterator[tuple[Running, Running]]:
+    """A gateway, and a second one that a viewer of the first subscribes at."""
+    async with running(tmp_path / "here") as here, running(tmp_path / "there") as there:
+        yield here, there
+
+
+def states(viewer: Viewer) -> list[CheckState]:
+    return [one.state for one in viewer.checks]
+
+
+async def accepted(viewer: Viewer) -> None:
+    await until(lambda: viewer.ended or states(viewer)[1] is CheckState.PASSED)
+    assert not viewer.ended, viewer.ended
+
+
+async def publish(there: Running, count: int = 1, payload: bytes = b"<a><b/></a>") -> None:
+    async with Client(there.url) as client:
+        for _ in range(count):
+            await client.publish(payload, topic="storms")
+
+
+def subscriptions(run: Running) -> int:
+    return len(run.gateway.subscriptions.entries)
+
+
+@pytest.mark.parametrize("version", SPOKEN, ids=lambda version: version.value)
+async def test_messages_are_sent(two: tuple[Running, Running], version: Version) -> None:
+    here, there = two
+    async with viewing(here) as viewers:
+        viewer = viewers.begin(Wanted(there.url, version, topic="storms"))
+        await accepted(viewer)
+        await publish(there)
+        await until(lambda: viewer.messages)
+        assert states(viewer) == [CheckState.PASSED] * 4
+        [payload] = await viewer.payloads_of(viewer.messages[0])
+        assert "<b" in payload
+    if version is not Version.GRID_EVENTS:  # Its leases cannot be ended, but shortened.
+        assert subscriptions(there) == 0
+    assert viewer.ended == "it was stopped"
+
+
+@pytest.mark.parametrize("version", list(SPECS), ids=lambda version: version.value)
+async def test_messages_are_fetched(two: tuple[Running, Running], version: Version) -> None:
+    here, there = two
+    async with viewing(here) as viewers:
+        viewer = viewers.begin(Wanted(there.url, version, topic="storms", pull=True))
+        await accepted(viewer)
+        await publish(there, 3)
+        await until(lambda: viewer.received == 3)
+        assert [one.number for one in viewer.messages] == [1, 2, 3]
+    assert subscriptions(there) == 0
+
+
+async def test_something_is_in_the_way(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path / "here") as here,
+        running(tmp_path / "there", **BLOCKING) as there,
+        viewing(here, quiet=0.01) as viewers,
+    ):
+        viewer = viewers.begin(Wanted(there.url, topic="storms"))
+        await accepted(viewer)
+        await until(lambda: "looking" in viewer.checks[3].text)
+        await publish(there)
+        await until(lambda: states(viewer)[3] is CheckState.FAILED)
+        assert "something is in the way" in viewer.checks[3].text
+        assert "http://127.0.0.1:" in viewer.checks[3].text
+        assert viewer.received == 0
+        await viewer.close()
+        assert subscriptions(there) == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "check", "text"),
+    [
+        ({"url": "http://127.0.0.1:1"}, 0, "cannot reach http://127.0.0.1:1: "),
+        ({"url": "http://169.254.169.254/"}, 0, "The setting egress_allow can allow it"),
+        ({"url": "http://user:word@127.0.0.1:8080/"}, 0, "a user or a password"),
+        ({"topic": "a|"}, 1, "refused: "),
+        ({"pull": True, "url": "http://127.0.0.1:1"}, 0, "cannot reach"),
+        ({"version": Version.GRID_EVENTS, "xpath": "//a"}, 0, "there is no XPath"),
+    ],
+)
+async def test_why_there_is_no_subscription(
+    two: tuple[Running, Running], wanted: dict[str, object], check: int, text: str
+) -> None:
+    here, there = two
+    async with viewing(here) as viewers:
+        viewer = viewers.begin(Wanted(**{"url": there.url, **wanted}))  # type: ignore[arg-type]
+        await until(lambda: viewer.ended)
+        assert text in viewer.ended
+        assert states(viewer)[check] is CheckState.FAILED
+        assert "word" not in viewer.ended.replace("password", "")
+
+
+async def test_the_gateway_ends_the_subscription(two: tuple[Running, Running]) -> None:
+    here, there = two
+    async with viewing(here) as viewers:
+        viewer = viewers.begin(Wanted(there.url, Version.WSE_2004_08, topic="storms"))
+        await accepted(viewer)
+        [entry] = there.gateway.subscriptions.entries
+        await there.api("DELETE", f"/subscriptions/{entry.subscription.id}")
+        await until(lambda: viewer.ended)
+        assert viewer.ended.startswith("the broker ended the subscription")
+
+
+async def test_nobody_looks_at_it(two: tuple[Running, Running]) -> None:
+    here, there = two
+    async with viewing(here, idle=0.5) as viewers:
+        viewer = viewers.begin(Wanted(there.url, topic="storms"))
+        await until(lambda: viewer.ended)
+        assert viewer.ended == "nobody looked at it for 0.5 seconds"
+        assert subscriptions(there) == 0
+        viewer.seen()  # It stays as it is.
+
+
+async def test_what_is_kept_is_bounded(two: tuple[Running, Running]) -> None:
+    here, there = two
+    async with viewing(here) as viewers:
+        viewer = viewers.begin(Wanted(there.url, topic="storms"))
+        await accepted(viewer)
+        await publish(there, 5)
+        await until(lambda: viewer.received == 5)
+        viewer.pause()
+        await publish(there, MESSAGES)
+        await until(lambda: viewer.received == MESSAGES + 5)
+        assert [one.number for one in viewer.messages] == [1, 2, 3, 4, 5]
+        viewer.resume()
+        assert len(viewer.messages) == MESSAGES and viewer.dropped == 5
+        await publish(there, 6, b"<a>" + b"x" * 900_000 + b"</a>")
+        await until(lambda: viewer.received == MESSAGES + 11)
+        assert sum(len(one.message.octets) for one in viewer.messages) <= OCTETS
+        viewer.clear()
+        assert viewer.messages == ()
+
+
+async def test_so_many_at_a_time(two: tuple[Running, Running]) -> None:
+    here, there = two
+    async with viewing(here) as viewers:
+        begun = [viewers.begin(Wanted(there.url)) for _ in range(AT_A_TIME)]
+        with pytest.raises(Refused, match="viewers run already"):
+            viewers.begin(Wanted(there.url))
+        await begun[0].close()
+        viewers.begin(Wanted(there.url))
+        await asyncio.gather(*(accepted(one) for one in viewers.all if not one.ended))
+    with pytest.raises(Refused, match="stopping"):
+        viewers.begin(Wanted(there.url))
+    assert subscriptions(there) == 0
