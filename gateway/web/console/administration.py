@@ -81,7 +81,11 @@ def _scope(
     headers.append((b"content-length", str(len(content)).encode()))
     if content:
         headers.append((b"content-type", b"application/json"))
-    given = {name: value for name, value in query.items() if value not in ("", None, [])}
+    given = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in query.items()
+        if value not in ("", None, [])
+    }
     kept = {
         name: request.scope[name]
         for name in ("type", "asgi", "http_version", "scheme", "client", "server", "extensions")

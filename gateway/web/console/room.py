@@ -10,7 +10,8 @@ from starlette.routing import Route
 from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
 from gateway.security.principals import Right
-from gateway.web.console import pages
+from gateway.web.console import pages, table_pages
+from gateway.web.console.page_routes import CONSOLE, Console
 from gateway.web.console.rendering import FOLDER, Rendering
 from gateway.web.console.trial.pages import TRIALS, Trials
 from gateway.web.console.trial.pages import router as trial_router
@@ -48,7 +49,7 @@ class ConsoleRoom(Room):
     ) -> None:
         acts = mode == "full"
         headers = headers_of_pages(frame_ancestors)
-        self._given = pages.CONSOLE.of(pages.Console(Rendering(acts=acts, headers=headers), acts))
+        self._given = CONSOLE.of(Console(Rendering(acts=acts, headers=headers), acts))
         self._acts, self._base, self._pulls = acts, base, pulls
         self._viewers = Viewers(reach)
         self._trials = Trials(reach, base)
@@ -63,7 +64,8 @@ class ConsoleRoom(Room):
             yield BoundRouter(trial_router, {**self._given, **trials}, Right.OPERATE)
             brokers = BROKERS.of(self._brokers)
             yield BoundRouter(broker_router, {**self._given, **brokers}, Right.OPERATE)
-        yield BoundRouter(pages.router, self._given, Right.OPERATE, reading=Right.READ)
+        for router in (pages.router, table_pages.router):
+            yield BoundRouter(router, self._given, Right.OPERATE, reading=Right.READ)
 
     async def linger(self) -> None:
         await self._viewers.stop()

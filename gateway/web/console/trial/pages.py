@@ -12,8 +12,9 @@ from gateway.client.errors import GatewayError
 from gateway.client.publication_addresses import publication_path
 from gateway.parsing import ParsingThreads
 from gateway.routes import Dependency
+from gateway.web.console.forms import first, read_form
 from gateway.web.console.origins import refuse_other_origins
-from gateway.web.console.pages import Given, PageRoute, first, read_form
+from gateway.web.console.page_routes import Given, PageRoute
 from gateway.web.console.trial.conversion import (
     ConvertedEvent,
     convert,

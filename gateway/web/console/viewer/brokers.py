@@ -12,8 +12,9 @@ from gateway.client.calling import base_url
 from gateway.client.errors import GatewayError
 from gateway.client.management import Management
 from gateway.routes import Dependency
+from gateway.web.console.forms import first, read_form
 from gateway.web.console.origins import refuse_other_origins
-from gateway.web.console.pages import Given, PageRoute, first, read_form
+from gateway.web.console.page_routes import Given, PageRoute
 from gateway.web.console.viewer.calls import PolicedCaller, Reach
 from gateway.web.console.viewer.viewer import Viewer
 from gateway.web.console.viewer.viewers import Viewers

@@ -13,8 +13,9 @@ from filters.xpath import parse
 from gateway.client import base_url
 from gateway.client.errors import GatewayError
 from gateway.routes import Dependency
+from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.origins import refuse_other_origins
-from gateway.web.console.pages import Given, PageRoute, first, read_form, redirect
+from gateway.web.console.page_routes import Given, PageRoute
 from gateway.web.console.viewer.viewer import KeptMessage, Viewer, Wanted
 from gateway.web.console.viewer.viewers import Viewers
 from mediation.client import SPECS

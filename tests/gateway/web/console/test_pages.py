@@ -156,6 +156,34 @@ async def test_subscriptions_are_paused_resumed_and_renewed(tmp_path: Path) -> N
         assert b"Pause and hold: done" in (await post(run, "/subscriptions", form)).body
 
 
+async def test_a_message_is_shown_as_it_came_and_as_each_gets_it(tmp_path: Path) -> None:
+    async with running(tmp_path, console_messages=10) as run:
+        mine = await subscribe(run)
+        other = SPEAKER.wse_subscribe(NOBODY)
+        await run.subscribe(SPEAKER, other, path="/soap/topic/elsewhere")
+        await run.publish("<a>secret</a>", message_id="urn:uuid:storm", path="/soap/topic/storms")
+        assert "secret" not in await text(run, "/messages/urn:uuid:storm")
+        shown = await text(run, "/messages/urn:uuid:storm?content")
+        assert "As it came" in shown and "<a>secret</a>" in shown and "/soap/topic/storms" in shown
+        assert "As it is sent" in shown and mine in shown and "no" in shown.split()
+        gets = await get(run, "/messages/urn:uuid:storm?content&matched=true")
+        assert found(gets, "//ol/li/@class") == ["holds"]
+
+
+async def test_a_delivery_is_sent_again(tmp_path: Path) -> None:
+    async with running(tmp_path, console_messages=10) as run, Consumers() as consumers:
+        url = consumers.fresh()
+        id_ = await subscribe(run, url)
+        await run.publish("<a/>", message_id="urn:uuid:storm")
+        await consumers.next(url)
+        answer = await post(run, f"/subscriptions/{id_}/again", {"message": "urn:uuid:storm"})
+        assert answer.status == 303
+        await consumers.next(url)
+        assert "sent again" in await text(run, f"/subscriptions/{id_}")
+        answer = await post(run, f"/subscriptions/{id_}/again", {"message": "urn:uuid:none"})
+        assert answer.status == 404 and b"not kept" in answer.body
+
+
 async def test_the_tap_reads_what_its_form_says(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         page = await get(

@@ -1,0 +1,21 @@
+"""The fields of a JSON object, in a list for a page."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def fields_of(value: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
+    """The fields of a JSON object and of those in it, with their names; not of texts, which are
+    shown where somebody asks for them."""
+    found: list[tuple[str, Any]] = []
+    for name, one in value.items():
+        if isinstance(one, Mapping) and "text" not in one:
+            found += fields_of(one, f"{before}{name} ")
+        elif one not in (None, [], {}) and not isinstance(one, Mapping):
+            found.append((before + name.replace("_", " "), one))
+    return found
+
+
+def texts_of(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The texts among the fields of *value*: payloads, envelopes."""
+    return {name: one for name, one in value.items() if isinstance(one, Mapping) and "text" in one}
