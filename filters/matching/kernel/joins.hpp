@@ -35,6 +35,8 @@ class Joins {
     Verdict judge(const Record& record, uint32_t fact) {
         if (!record.has(Record::JOINED) || !witnesses_.have_states()) return UNKNOWN;
         visits_ = 0;
+        if (is_met_by_first(record, fact)) return YES;
+        visits_ = 0;
         bool decisive = record.has(Record::LINEAR) && witnesses_.is_complete();
         const uint32_t* below = nullptr;
         for (const uint32_t* branch = record.branches_end(); branch-- != record.branches();) {
@@ -84,12 +86,46 @@ class Joins {
         const uint64_t* nodes;  // bits
     };
 
+    // Whether all is true of what the first element because of which an atom holds leads to, at the
+    // only branch with several. Mostly it is: so that is asked first, in as few steps as may be.
+    bool is_met_by_first(const Record& record, uint32_t fact) {
+        const uint32_t* branch = nullptr;
+        for (const uint32_t* at = record.branches(); at != record.branches_end(); ++at) {
+            if (!facts_.are_several(*at)) continue;
+            if (branch) return false;
+            branch = at;
+        }
+        if (!branch) return false;
+        const Climb* climb = record.climbs_to(branch);
+        const uint32_t* parts = record.parts();
+        const size_t count = size_t(record.parts_end() - parts);
+        uint32_t row = Witnesses::MOST;
+        for (size_t at = 0; at <= count && row == Witnesses::MOST; ++at) {
+            const uint32_t one = at ? number_in(parts[at - 1]) : fact;
+            if (is_presence(one) || !climb[at].is_plain()) continue;
+            if (const uint32_t first = witnesses_.first(one); first != Witnesses::MOST) {
+                row = witnesses_.above(first, climb[at].steps());
+            }
+        }
+        if (row == Witnesses::MOST) return false;
+        for (size_t at = 0; at <= count; ++at) {
+            const uint32_t one = at ? number_in(parts[at - 1]) : fact;
+            if (climb[at].octet == Climb::APART) continue;
+            if (is_presence(one)) {
+                if (climb[at].octet && !is_met(*branch, row, climb[at], index_of(one))) return false;
+            } else if (!witnesses_.is_first_below(one, row, climb[at])) {
+                return false;
+            }
+        }
+        return true;
+    }
+
     // Find the rows at a branch of which all is true that is asked for there, given those at the
     // one below; of the *uppermost* branch one is enough. False if there are none; *decisive*
     // becomes false if there may be others.
     bool narrow(const Question& question, bool uppermost, bool& decisive) {
         const uint32_t branch = *question.branch;
-        bool presences = false, atoms = false;
+        bool presences = false, atoms = false, alone = false;
         uint32_t anchor = Witnesses::MOST;
         question.each([&](uint32_t fact, Climb climb) {
             if (is_presence(fact)) {
@@ -97,12 +133,13 @@ class Joins {
                 return;
             }
             atoms = true;
-            if (anchor != Witnesses::MOST || !climb.is_plain()) return;
-            if (const uint32_t only = witnesses_.only(fact); only != Witnesses::MOST) {
-                anchor = witnesses_.above(only, climb.steps());
-            }
+            if (alone || !climb.is_plain()) return;
+            const uint32_t first = witnesses_.first(fact);
+            if (first == Witnesses::MOST) return;
+            alone = !witnesses_.is_repeated(fact);
+            anchor = witnesses_.above(first, climb.steps());
         });
-        if (anchor != Witnesses::MOST) {
+        if (alone) {
             if (!is_met_by(anchor, question, decisive)) return false;
             if (uppermost && !question.below) return true;
             lifts_.fill(rows_, anchor);

@@ -42,9 +42,11 @@ class Lifts {
     // Whether *fact*, an atom with that *climb*, holds below the element with *row* at *branch*.
     // *all* becomes false if it may hold below others than those that are known.
     bool holds_below(uint32_t row, uint32_t fact, uint32_t branch, Climb climb, bool& all) {
-        if (const uint32_t only = witnesses_.only(fact);
-            only != Witnesses::MOST && climb.is_plain()) {
-            return witnesses_.above(only, climb.steps()) == row;
+        // Mostly it is the first one, or there is no other.
+        if (witnesses_.is_first_below(fact, row, climb)) return true;
+        if (witnesses_.first(fact) != Witnesses::MOST && climb.octet < Climb::MIXED &&
+            !witnesses_.is_repeated(fact)) {
+            return false;
         }
         const uint32_t place = find(fact, branch, climb);
         all &= !(place & OPEN);

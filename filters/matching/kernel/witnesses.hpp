@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bits.hpp"
+#include "climbs.hpp"
 #include "containers.hpp"
 
 namespace dragoman {
@@ -79,9 +80,18 @@ class Witnesses {
         last_of_[atom] = uint32_t(others_.size() - 1);
     }
 
-    // The row of the one element because of which an atom holds; MOST if it is not known, or there
-    // may be others.
-    uint32_t only(uint32_t atom) const { return repeated_.has(atom) ? MOST : first_[atom]; }
+    // The row of the first element because of which an atom holds; MOST if it is not known.
+    uint32_t first(uint32_t atom) const { return first_[atom]; }
+    // Whether a climb of few steps leads from it to *row*; false where that is not known.
+    bool is_first_below(uint32_t atom, uint32_t row, Climb climb) const {
+        const uint32_t first = first_[atom];
+        if (first == MOST) return false;
+        if (climb.is_plain()) return above(first, climb.steps()) == row;
+        return climb.is_loose() && is_below(first, row) &&
+               rows_[first].depth >= rows_[row].depth + climb.steps();
+    }
+    // Whether there may be others.
+    bool is_repeated(uint32_t atom) const { return repeated_.has(atom); }
 
     // Call *take* with the row of each element because of which an atom holds; false if there may
     // be others.
