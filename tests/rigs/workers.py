@@ -45,7 +45,7 @@ SQL = (
 """Where SQL is the subject. Elsewhere a test that runs on both databases says the same of both, and
 PostgreSQL's half waits for the night."""
 
-QUICK = 3.0
+QUICK = 2.0
 """Seconds that the tests of a file which `make quick` runs take at most, together."""
 
 

@@ -21,6 +21,14 @@ async def refuse_other_origins(request: Request) -> None:
     if site is not None:
         same = site in _SAME
     else:
-        same = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+        same = origin is None or _host_of(origin) == request.headers.get("host")
     if not same:
         raise HTTPException(403, "The form is from another site's page: open the console itself.")
+
+
+def _host_of(origin: str) -> str | None:
+    """Return the host and port of *origin*; None where it cannot be read."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None

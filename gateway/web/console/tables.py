@@ -379,7 +379,7 @@ SEQUENCES = Table(
         Column("Sequence", "id", Kind.CODE),
         Column("Direction", "direction"),
         Column("Version", "version"),
-        Column("Received", "received", Kind.NUMBER),
+        Column("Received", "received", Kind.CODE),
         Column("Waiting", "waiting", Kind.NUMBER),
         Column("Acknowledged to", "acknowledged_to", Kind.CODE),
         Column("Last message", "last_message", Kind.TIME),

@@ -130,6 +130,7 @@ def test_of_a_large_message_the_beginning_is_printed(capsys: pytest.CaptureFixtu
     assert max(map(len, capsys.readouterr().out.splitlines())) == MAX_SAMPLE
 
 
+@pytest.mark.nightly
 def test_following_ends_when_it_is_told(tmp_path: Path, archive: Path) -> None:
     require_spark_here()
     arguments = ("--follow", "--out", "out", "--xpath", "/calm", "--master", "local[1]")

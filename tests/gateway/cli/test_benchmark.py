@@ -70,6 +70,7 @@ def test_without_java_it_says_what_to_install(
     assert said.format(**here) in line
 
 
+@pytest.mark.nightly
 def test_a_corpus_and_filters_of_ones_own(tmp_path: Path) -> None:
     require_spark_here()
     corpus = tmp_path / "corpus"

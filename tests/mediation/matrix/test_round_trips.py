@@ -50,7 +50,7 @@ def as_told(one: Topic, *dialects: Dialect) -> Topic:
 
 
 @for_each(("one", "other"), PAIRS)
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(
     inner=elements(),
     name=TOPICS,
