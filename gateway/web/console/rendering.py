@@ -15,6 +15,8 @@ from gateway.web.console.pictures import sparkline
 from gateway.web.console.tables import TABLES, value_of
 
 FOLDER = Path(__file__).parent
+FIRST = 4
+"""Tables that operators look at most: they stand beside the overview."""
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -35,8 +37,20 @@ def _environment() -> Environment:
         "coded": coded,
         "at": value_of,
     }
-    made.globals |= {"tables": TABLES, "sparkline": sparkline}
+    made.globals |= {"navigation": navigation, "sparkline": sparkline}
     return made
+
+
+def navigation(acts: bool) -> list[list[tuple[str, str]]]:
+    """The groups of the navigation: of each page its name in addresses, and its title.
+
+    Args:
+        acts: Whether anything can be changed: some pages are of no use otherwise.
+    """
+    tables = [(table.name, table.title) for table in TABLES.values()]
+    tools = [("viewer", "Message Viewer"), ("try", "Try it"), ("brokers", "Other brokers")]
+    groups = [[("", "Overview"), ("tap", "Live"), *tables[:FIRST]], tables[FIRST:]]
+    return [*groups, tools] if acts else groups
 
 
 class Rendering:

@@ -25,7 +25,8 @@ PHONE, DESK = 390, 1280
 
 async def paths_of(run: Running) -> AsyncIterator[str]:
     """The addresses of all pages: the overview, each list, a row of each, a message, a refusal."""
-    yield ""
+    for name in ("", "/tap", "/viewer", "/try", "/brokers"):
+        yield name
     for table in TABLES.values():
         yield f"/{table.name}"
         rows = await rows_of(run, table.name, table.rows)
