@@ -77,9 +77,13 @@ def _start_gateways_by_forking() -> Iterator[None]:
 
 def pytest_configure() -> None:
     open_streams.watch()
-    # Who starts the tests in a shell's background has them ignore it, and all that they start.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Who starts the tests in a shell's background, or by nohup, has all that they start ignore these.
+    for number, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -54,6 +54,16 @@ class Page:
 
         await until(holds, SECONDS)
 
+    async def says(self, words: str) -> None:
+        """Return once *words* stand on this page or on the one that follows it."""
+        await self.until(f"document.body?.innerText.includes({json.dumps(words)})")
+
+    async def do(self, expression: str) -> None:
+        """Evaluate *expression*, which may lead to another page: then its value is lost."""
+        said = await self._say("Runtime.evaluate", expression=expression)
+        if "error" in said:
+            assert any(text in said["error"]["message"] for text in _GONE), said
+
     async def evaluate(self, expression: str) -> Any:
         """The value of an expression of JavaScript, or what its promise becomes."""
         answer = await self.ask(

@@ -409,8 +409,8 @@ def test_without_tables(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("sqlite://", "a database in memory"),
-        ("sqlite:///:memory:", "a database in memory"),
+        ("sqlite://", "in memory cannot be a store"),
+        ("sqlite:///:memory:", "in memory cannot be a store"),
         ("sqlite:////no/such/folder/a.db", "/no/such/folder/a.db: No such file"),
         ("nothing", "its URL cannot be read"),
         ("nothing://a/b", "no database has such a URL"),

@@ -1,4 +1,7 @@
-"""Makes the pictures of docs/console.md: .venv/bin/python -m tests.gateway.web.console.screenshots"""
+"""Makes the pictures of docs/console.md.
+
+.venv/bin/python -m tests.gateway.web.console.screenshots
+"""
 
 import asyncio
 import tempfile
