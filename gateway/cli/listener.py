@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.cli.checking import CheckedListening
 from gateway.cli.errors import CommandFailed
+from gateway.cli.listen_checks import CheckedListening
 from gateway.cli.options import Connecting
 from gateway.cli.output import note
 from gateway.cli.printing import Printing, print_all

@@ -14,7 +14,7 @@ from typing import Any
 
 from gateway.cli.errors import ReaderGone
 from gateway.observing.escaping import visible
-from gateway.observing.indentation import pretty
+from gateway.observing.xml_indentation import pretty
 
 MAX_CELL = 72
 LEAST_CELL, LEAST_LAST = 10, 24

@@ -15,7 +15,7 @@ from gateway.cli.output import line, styled, table
 from gateway.client import Answer, Client, Exchange
 from gateway.client.messaging import fresh_id
 from gateway.client.publication_addresses import publication_address, publication_path
-from gateway.observing.indentation import pretty
+from gateway.observing.xml_indentation import pretty
 from mediation import names
 from mediation.client import read_made, write_fetching, write_subscribe
 from mediation.detect import read, write_response

@@ -1,4 +1,4 @@
-"""Where publishers of each dialect send their events to, at a gateway."""
+"""The addresses at a gateway to which publishers of each dialect send their events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Server-Sent Events, read: their fields ``event`` and ``data`` (WHATWG HTML, "Server-sent
+"""Reads Server-Sent Events: their fields ``event`` and ``data`` (WHATWG HTML, "Server-sent
 events")."""
 
 from collections.abc import AsyncIterator

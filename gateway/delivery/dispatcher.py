@@ -30,8 +30,8 @@ from gateway.delivery.contents import room_in
 from gateway.delivery.destinations.destination import AGAIN
 from gateway.delivery.destinations.failures import Trouble
 from gateway.delivery.entry import Entry
-from gateway.delivery.memory import PATIENCE, MessagesInMemory, Outboxes
 from gateway.delivery.outbox import WINDOW, Outbox, PendingDelivery
+from gateway.delivery.outboxes import PATIENCE, MessagesInMemory, Outboxes
 from gateway.delivery.partition_share import PartitionShare, next_position
 from gateway.delivery.pending import Message
 from gateway.delivery.policy import REFUSALS

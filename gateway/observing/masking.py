@@ -1,4 +1,4 @@
-"""Masks: contents of fields of messages that operators do not see."""
+"""Hides the contents of named fields of messages from operators."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Taps: who watches what passes, without taking anything of it.
+"""Taps: watchers see the messages that pass, and take nothing of them.
 
 Two places feed them: where a message was accepted, and where an attempt to deliver one has ended.
 Both ask first whether anybody watches, which is all that it costs while nobody does.

@@ -60,12 +60,21 @@ class Reserve:
 
     def _measure(self, folder: Path) -> int:
         try:
-            disk = os.statvfs(folder)
+            whole, free = size_and_free(folder)
         except OSError as error:
             raise StoreUnavailable from error
-        whole = disk.f_blocks * disk.f_frsize
         reserve = reserve_of(whole) if self._octets is None else self._octets
-        return disk.f_bavail * disk.f_frsize + self._inside() - reserve
+        return free + self._inside() - reserve
+
+
+def size_and_free(folder: Path) -> tuple[int, int]:
+    """The bytes of the disk that *folder* is on, and those of them that may be written.
+
+    Raises:
+        OSError: The disk cannot be asked.
+    """
+    disk = os.statvfs(folder)
+    return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
 
 
 def reserve_of(whole: int) -> int:

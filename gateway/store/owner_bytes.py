@@ -6,7 +6,6 @@ stranger has a number of bytes, and all strangers together have half of the disk
 fill it up to the reserve that is for everybody (`gateway.store.disk_reserve`).
 """
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from sqlalchemy import Connection, text
 
 from filters import Reason, Refused
 from gateway.observing.samples import Sample, gauge
+from gateway.store.disk_reserve import size_and_free
 from gateway.store.engine import Store
 
 MOST = 2**30
@@ -175,7 +175,6 @@ class OwnerBytes:
 
 def _free(folder: Path) -> int:
     try:
-        disk = os.statvfs(folder)
+        return size_and_free(folder)[1]
     except OSError:
         return 0
-    return disk.f_bavail * disk.f_frsize

@@ -1,8 +1,7 @@
-"""The state of a gateway at one moment, put together for who looks at all of it."""
+"""Puts the state of a gateway at one moment together: store, disk, broker, consumers, rates."""
 
 import asyncio
 import contextlib
-import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from gateway.security.certificates import validity_of
 from gateway.settings.settings import Settings
 from gateway.sources.sources import Entry, Sources
 from gateway.store import Store, StoreUnavailable
-from gateway.store.disk_reserve import reserve_of
+from gateway.store.disk_reserve import reserve_of, size_and_free
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.failing_consumers import FailingConsumers, failing_consumers
 from gateway.web.shared_rates import SharedRates
@@ -168,12 +167,10 @@ def _disk(folder: Path | None, reserve: int | None) -> Disk | None:
     if folder is None:
         return None
     try:
-        disk = os.statvfs(folder)
+        size, free = size_and_free(folder)
     except OSError:
         return None
-    size = disk.f_blocks * disk.f_frsize
-    kept = reserve_of(size) if reserve is None else reserve
-    return Disk(folder, size, disk.f_bavail * disk.f_frsize, kept)
+    return Disk(folder, size, free, reserve_of(size) if reserve is None else reserve)
 
 
 def _certificates(settings: Settings) -> Iterator[CertificateState]:

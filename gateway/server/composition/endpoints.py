@@ -24,7 +24,7 @@ from gateway.soap.room import SoapRoom, registry_of
 from gateway.web.app import Site
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.console.room import ConsoleRoom
-from gateway.web.console.viewer.calls import Reach
+from gateway.web.console.viewer.calls import TransportChoice
 from gateway.web.kept_messages import KeptMessages
 from gateway.web.metrics import Metrics
 from gateway.web.overview import Overviews
@@ -136,7 +136,7 @@ class Endpoints:
             self.console = ConsoleRoom(
                 settings.console,
                 settings.console_frame_ancestors,
-                reach=Reach(
+                transports=TransportChoice(
                     base.peers.bases,
                     transport_to_self(settings, base.peers),
                     sending.transports.by_scheme,

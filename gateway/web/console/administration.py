@@ -22,7 +22,7 @@ class Answer:
     """An answer of the administration.
 
     Attributes:
-        value: Its JSON; None where it has none.
+        value: Its JSON; None where it is none.
     """
 
     status: int
@@ -69,8 +69,15 @@ async def ask(
 
     scope = _scope(request, method, path, query or {}, content)
     await request.app(scope, receive, send)
-    answered = b"".join(parts)
-    return Answer(status, json.loads(answered) if answered else None)
+    return Answer(status, _json(b"".join(parts)))
+
+
+def _json(answered: bytes) -> Any:
+    """The JSON of an answer; None where it has none, as one that the server itself refuses."""
+    try:
+        return json.loads(answered)
+    except ValueError:
+        return None
 
 
 def _scope(

@@ -1,4 +1,4 @@
-"""The fields of a JSON object, in a list for a page."""
+"""Lists the fields of a JSON object, with those of the objects in it, for a page."""
 
 from collections.abc import Mapping
 from typing import Any

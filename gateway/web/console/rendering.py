@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
-from gateway.web.console.pictures import sparkline
+from gateway.web.console.sparklines import sparkline
 from gateway.web.console.tables import TABLES, value_of
 
 FOLDER = Path(__file__).parent

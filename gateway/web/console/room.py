@@ -17,7 +17,7 @@ from gateway.web.console.trial.pages import TRIALS, Trials
 from gateway.web.console.trial.pages import router as trial_router
 from gateway.web.console.viewer.brokers import BROKERS, Brokers
 from gateway.web.console.viewer.brokers import router as broker_router
-from gateway.web.console.viewer.calls import Reach
+from gateway.web.console.viewer.calls import TransportChoice
 from gateway.web.console.viewer.pages import VIEWERS, ViewerPages
 from gateway.web.console.viewer.pages import router as viewer_router
 from gateway.web.console.viewer.viewers import Viewers
@@ -31,8 +31,8 @@ class ConsoleRoom(Room):
     Args:
         mode: ``full``, or ``read`` for a console without buttons.
         frame_ancestors: Origins whose pages may have the console in a frame.
-        reach: Of the Message Viewer and of what is tried, which a console without buttons does not
-            have.
+        transports: Of the Message Viewer and of what is tried, which a console without buttons
+            does not have.
         base: A URL at which this gateway reaches itself.
         pulls: Whether a viewer usually fetches: the gateway sends to no address of its own network
             where it listens to others.
@@ -43,7 +43,7 @@ class ConsoleRoom(Room):
         mode: Literal["read", "full"],
         frame_ancestors: Sequence[str] = (),
         *,
-        reach: Reach,
+        transports: TransportChoice,
         base: str,
         pulls: bool,
     ) -> None:
@@ -51,9 +51,9 @@ class ConsoleRoom(Room):
         headers = headers_of_pages(frame_ancestors)
         self._given = CONSOLE.of(Console(Rendering(acts=acts, headers=headers), acts))
         self._acts, self._base, self._pulls = acts, base, pulls
-        self._viewers = Viewers(reach)
-        self._trials = Trials(reach, base)
-        self._brokers = Brokers(reach, self._viewers)
+        self._viewers = Viewers(transports)
+        self._trials = Trials(transports, base)
+        self._brokers = Brokers(transports, self._viewers)
 
     def administration_routes(self) -> Routes:
         yield Route("/console/static/{name}", _static_file, include_in_schema=False)

@@ -7,12 +7,12 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from starlette.responses import Response, StreamingResponse
 
 from gateway.web.console.administration import ROOT, ask, segment
-from gateway.web.console.csv_files import csv_of
+from gateway.web.console.csrf import refuse_other_origins
+from gateway.web.console.csv_files import ask_for_rows, csv_of
 from gateway.web.console.fields import fields_of, texts_of
 from gateway.web.console.forms import first, read_form, redirect
-from gateway.web.console.origins import refuse_other_origins
 from gateway.web.console.page_routes import Given, PageRoute, check_acts, refuse
-from gateway.web.console.tables import DEAD_LETTERS, TABLES, Action, Table
+from gateway.web.console.tables import TABLES, Action, Table
 
 PAGE = 100
 """Rows of a page; the next are fetched when the reader comes to its end."""
@@ -24,9 +24,13 @@ router = APIRouter(prefix="/console", include_in_schema=False, route_class=PageR
 async def table_as_csv(name: str, request: Request, console: Given) -> Response:
     """A list as CSV, at most 100,000 rows of it."""
     table = _table(name)
+    query = _narrowed(table, request)
+    answer = await ask_for_rows(table, request, query)
+    if not answer.succeeded:
+        return await refuse(console, answer)
     headers = {"content-disposition": f'attachment; filename="{name}.csv"'}
-    rows = csv_of(table, request, _narrowed(table, request))
-    return StreamingResponse(rows, media_type="text/csv; charset=utf-8", headers=headers)
+    lines = csv_of(table, request, query, answer)
+    return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 @router.get("/{name}")
@@ -57,9 +61,10 @@ async def list_rows(name: str, request: Request, console: Given) -> Response:
 async def show_row(name: str, id: str, request: Request, console: Given) -> Response:
     """One row, with all that is known of it."""
     table = _table(name)
-    query = {"limit": 0} if table is DEAD_LETTERS else {}
     opened = "payload" in request.query_params
-    answer = await ask(request, "GET", f"/{table.name}/{segment(id)}", {} if opened else query)
+    closed = table.has_payloads and not opened
+    query = {"limit": 0} if closed else {}
+    answer = await ask(request, "GET", f"/{table.name}/{segment(id)}", query)
     if not answer.succeeded:
         return await refuse(console, answer)
     return await console.rendering.page(
@@ -68,7 +73,7 @@ async def show_row(name: str, id: str, request: Request, console: Given) -> Resp
         id=id,
         fields=list(fields_of(answer.value)),
         texts=texts_of(answer.value) if opened else {},
-        closed=not opened and table.name in ("deadletters", "spool"),
+        closed=closed,
         json=f"{ROOT}/{table.name}/{quote(id)}",
         here=table.name,
     )

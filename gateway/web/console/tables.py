@@ -90,6 +90,7 @@ class Table:
         id: The field of a row's id.
         empty: What to do to have a first one.
         shown: Whether one row has a page of its own.
+        has_payloads: Whether that page can show a message, which it does when it is asked to.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Table:
     narrowings: Sequence[Narrowing] = ()
     actions: Sequence[Action] = ()
     shown: bool = True
+    has_payloads: bool = False
 
     def action(self, name: str) -> Action | None:
         return next((one for one in self.actions if one.name == name), None)
@@ -235,6 +237,7 @@ DEAD_LETTERS = Table(
             body=_numbers,
         ),
     ),
+    has_payloads=True,
 )
 
 SPOOL = Table(
@@ -273,6 +276,7 @@ SPOOL = Table(
             body=_numbers,
         ),
     ),
+    has_payloads=True,
 )
 
 SOURCES = Table(

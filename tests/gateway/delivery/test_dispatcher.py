@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from gateway.delivery import Schedule, backlog
 from gateway.delivery.destinations.breaker import FAILURES
-from gateway.delivery.memory import LATE
+from gateway.delivery.outboxes import LATE
 from gateway.model.deaths import DeathReason
 from gateway.store import StoreUnavailable
 from mediation.model.delivery_modes import DeliveryMode
@@ -661,7 +661,7 @@ async def test_memory_is_given_back(
     run: Engine, sinks: Consumers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When all is delivered no message is kept, and few outboxes and destinations."""
-    monkeypatch.setattr("gateway.delivery.memory.RESTING", 1)
+    monkeypatch.setattr("gateway.delivery.outboxes.RESTING", 1)
     consumer, failing = sinks.add(), sinks.add(status(500))
     await run.subscribe(consumer.url)
     await run.subscribe(failing.url)

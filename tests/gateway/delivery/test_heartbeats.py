@@ -218,7 +218,7 @@ async def test_those_that_wait_are_bounded(
 ) -> None:
     """What may not wait leaves nothing in memory but what rests."""
     monkeypatch.setattr("gateway.delivery.destinations.destination.HEARTBEATS", 3)
-    monkeypatch.setattr("gateway.delivery.memory.RESTING", 2)
+    monkeypatch.setattr("gateway.delivery.outboxes.RESTING", 2)
     sink = sinks.add(hang)
     entries = [await run.subscribe(sink.url, delivery=BEATING) for _ in range(30)]
     asked = [run.dispatcher.beat(entry) for entry in entries]

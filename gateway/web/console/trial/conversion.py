@@ -11,7 +11,7 @@ from filters.dialects import TOPIC_FULL
 from filters.explaining import explain
 from gateway.client.messaging import fresh_id
 from gateway.client.publication_addresses import publication_address
-from gateway.observing.indentation import pretty
+from gateway.observing.xml_indentation import pretty
 from mediation.matrix import (
     Dialect,
     Loss,

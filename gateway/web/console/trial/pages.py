@@ -12,8 +12,8 @@ from gateway.client.errors import GatewayError
 from gateway.client.publication_addresses import publication_path
 from gateway.parsing import ParsingThreads
 from gateway.routes import Dependency
+from gateway.web.console.csrf import refuse_other_origins
 from gateway.web.console.forms import first, read_form
-from gateway.web.console.origins import refuse_other_origins
 from gateway.web.console.page_routes import Given, PageRoute
 from gateway.web.console.trial.conversion import (
     ConvertedEvent,
@@ -21,7 +21,7 @@ from gateway.web.console.trial.conversion import (
     explain_filter,
     text_of,
 )
-from gateway.web.console.viewer.calls import PolicedCaller, Reach
+from gateway.web.console.viewer.calls import PolicedCaller, TransportChoice
 from gateway.web.console.viewer.pages import read_namespaces
 from mediation.matrix import NOTIFIED, PUBLISHING, Dialect, Fact, Loss
 
@@ -81,9 +81,9 @@ class Trials:
         base: The gateway's URL, without a slash at its end.
     """
 
-    def __init__(self, reach: Reach, base: str) -> None:
+    def __init__(self, transports: TransportChoice, base: str) -> None:
         self._threads = ParsingThreads("trial", wait=_TURN)
-        self._reach = reach
+        self._transports = transports
         self._base = base
 
     async def convert(self, trial: Trial) -> tuple[ConvertedEvent, Outcome]:
@@ -102,7 +102,7 @@ class Trials:
         """
         path = publication_path(trial.source, event.publication, str(trial.topic))
         headers = dict(event.publication.headers)
-        async with PolicedCaller(self._reach) as caller:
+        async with PolicedCaller(self._transports) as caller:
             answer = await caller.call(
                 "POST", self._base + path, body=event.publication.octets, headers=headers
             )

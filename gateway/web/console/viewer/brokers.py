@@ -12,10 +12,10 @@ from gateway.client.calling import base_url
 from gateway.client.errors import GatewayError
 from gateway.client.management import Management
 from gateway.routes import Dependency
+from gateway.web.console.csrf import refuse_other_origins
 from gateway.web.console.forms import first, read_form
-from gateway.web.console.origins import refuse_other_origins
 from gateway.web.console.page_routes import Given, PageRoute
-from gateway.web.console.viewer.calls import PolicedCaller, Reach
+from gateway.web.console.viewer.calls import PolicedCaller, TransportChoice
 from gateway.web.console.viewer.viewer import Viewer
 from gateway.web.console.viewer.viewers import Viewers
 
@@ -26,8 +26,8 @@ MOST = 500
 class Brokers:
     """Lists and ends subscriptions at brokers, and knows the viewers there."""
 
-    def __init__(self, reach: Reach, viewers: Viewers) -> None:
-        self._reach = reach
+    def __init__(self, transports: TransportChoice, viewers: Viewers) -> None:
+        self._transports = transports
         self.viewers = viewers
 
     async def subscriptions(self, url: str, after: str) -> tuple[list[Record], str | None]:
@@ -53,7 +53,7 @@ class Brokers:
         return refused
 
     def _at(self, url: str) -> Management:
-        return Management(url, caller=PolicedCaller(self._reach, patient=True))
+        return Management(url, caller=PolicedCaller(self._transports, patient=True))
 
 
 router = APIRouter(prefix="/console/brokers", include_in_schema=False, route_class=PageRoute)

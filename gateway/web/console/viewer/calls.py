@@ -10,9 +10,9 @@ from gateway.egress import Answer as SentAnswer
 from gateway.egress.addresses import parse_target
 
 
-class Reach:
-    """Says by which transport an address is reached: the gateway's own by one that leads to nobody
-    else, all others by the one that keeps to the policy.
+class TransportChoice:
+    """Chooses the transport to an address: to the gateway's own one that leads to nobody else, to
+    all others the one that keeps to the policy.
 
     Args:
         bases: The URLs at which the gateway itself is reached.
@@ -58,9 +58,9 @@ class PolicedCaller(Caller):
         patient: Answers may take 40 seconds and have 1 MiB; else 15, and 64 KiB.
     """
 
-    def __init__(self, reach: Reach, *, patient: bool = False) -> None:
+    def __init__(self, transports: TransportChoice, *, patient: bool = False) -> None:
         super().__init__()
-        self._reach = reach
+        self._transports = transports
         self._patient = patient
 
     async def __aenter__(self) -> "PolicedCaller":
@@ -77,7 +77,7 @@ class PolicedCaller(Caller):
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        target, transport = self._reach.route(url)
+        target, transport = self._transports.route(url)
         request = Request(
             target,
             body or b"",

@@ -23,10 +23,10 @@ from gateway.client import (
     subscribed,
 )
 from gateway.client.calling import address_towards
-from gateway.client.comparison import QUIET, Comparison
 from gateway.client.consumer import Read
 from gateway.client.delivery_checks import Check, DeliveryChecks
-from gateway.web.console.viewer.calls import PolicedCaller, Reach
+from gateway.client.push_pull_comparison import QUIET, Comparison
+from gateway.web.console.viewer.calls import PolicedCaller, TransportChoice
 from mediation.model.versions import Version
 from mediation.specifications import SPECIFICATIONS
 
@@ -61,8 +61,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What viewers work with.
+class ViewerParts:
+    """The parts of the gateway that viewers use.
 
     Attributes:
         read: Reads messages, not on the event loop.
@@ -70,7 +70,7 @@ class Means:
         idle: Seconds after which a viewer that nobody looks at ends.
     """
 
-    reach: Reach
+    transports: TransportChoice
     read: Read
     indent: Indent
     quiet: float = QUIET
@@ -96,18 +96,18 @@ class Viewer:
         held: The messages that are shown while it is paused; None: it is not.
     """
 
-    def __init__(self, wanted: Wanted, means: Means) -> None:
+    def __init__(self, wanted: Wanted, parts: ViewerParts) -> None:
         self.id = secrets.token_urlsafe(12)
         self.wanted = wanted
         self.ended = ""
         self.dropped = self.received = 0
         self.held: tuple[KeptMessage, ...] | None = None
-        self._means = means
+        self._parts = parts
         self._kept: deque[KeptMessage] = deque()
         self._octets = 0
         self._checks = DeliveryChecks(shown(wanted.url), "" if wanted.pull else "a listener")
         self._comparison: Comparison | None = None
-        self._deadline = asyncio.timeout(means.idle)
+        self._deadline = asyncio.timeout(parts.idle)
         self._task = asyncio.create_task(self._run())
 
     @property
@@ -124,7 +124,7 @@ class Viewer:
         """Note that somebody looks at it."""
         if not self.ended and self._deadline.when() is not None:
             loop = asyncio.get_running_loop()
-            self._deadline.reschedule(loop.time() + self._means.idle)
+            self._deadline.reschedule(loop.time() + self._parts.idle)
 
     def pause(self) -> None:
         """Show the messages of now until `resume`; others come, and are kept."""
@@ -145,7 +145,7 @@ class Viewer:
         """The payloads of a message, indented."""
         if kept.payloads is None:
             payloads = [one.payload for one in kept.message.notifications]
-            kept.payloads = tuple([await self._means.indent(one) for one in payloads])
+            kept.payloads = tuple([await self._parts.indent(one) for one in payloads])
         return kept.payloads
 
     async def close(self) -> None:
@@ -162,13 +162,13 @@ class Viewer:
             self._checks.failed(error)
             self.ended = str(error)
         except TimeoutError:
-            self.ended = f"nobody looked at it for {self._means.idle:g} seconds"
+            self.ended = f"nobody looked at it for {self._parts.idle:g} seconds"
         except Exception:  # Others go on, and the page says that this one does not.
             _log.exception("console.viewer-failed")
             self.ended = "it went wrong inside the gateway: its log says why"
 
     async def _watch(self) -> None:
-        self._means.reach.route(self.wanted.url)
+        self._parts.transports.route(self.wanted.url)
         async with (
             self._client(self.wanted.version) as client,
             await self._receiver() as consumer,
@@ -208,7 +208,7 @@ class Viewer:
             yield
             return
         self._comparison = Comparison(
-            self._checks, self._mailbox, self._subscribe_again, _ignore, quiet=self._means.quiet
+            self._checks, self._mailbox, self._subscribe_again, _ignore, quiet=self._parts.quiet
         )
         comparing = asyncio.create_task(self._comparison.run())
         try:
@@ -221,14 +221,14 @@ class Viewer:
         if self.wanted.pull:
             return self._mailbox()
         host = await asyncio.to_thread(address_towards, self.wanted.url)
-        return Consumer(host, waiting=WAITING, max_octets=LARGEST, read=self._means.read)
+        return Consumer(host, waiting=WAITING, max_octets=LARGEST, read=self._parts.read)
 
     def _mailbox(self) -> PulledMailbox:
-        caller = PolicedCaller(self._means.reach, patient=True)
-        return PulledMailbox(self.wanted.url, at_a_time=1, read=self._means.read, caller=caller)
+        caller = PolicedCaller(self._parts.transports, patient=True)
+        return PulledMailbox(self.wanted.url, at_a_time=1, read=self._parts.read, caller=caller)
 
     def _client(self, version: Version) -> AnyClient:
-        return speaking(self.wanted.url, version, caller=PolicedCaller(self._means.reach))
+        return speaking(self.wanted.url, version, caller=PolicedCaller(self._parts.transports))
 
     def _subscribed(
         self, client: AnyClient, address: str

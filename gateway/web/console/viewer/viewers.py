@@ -4,12 +4,12 @@ import asyncio
 from functools import partial
 
 from filters import Reason, Refused
-from gateway.client.comparison import QUIET
 from gateway.client.consumer import Headers, read_message
-from gateway.observing.indentation import pretty
+from gateway.client.push_pull_comparison import QUIET
+from gateway.observing.xml_indentation import pretty
 from gateway.parsing import ParsingThreads
-from gateway.web.console.viewer.calls import Reach
-from gateway.web.console.viewer.viewer import IDLE, Means, Viewer, Wanted
+from gateway.web.console.viewer.calls import TransportChoice
+from gateway.web.console.viewer.viewer import IDLE, Viewer, ViewerParts, Wanted
 from mediation.client import Ended, Received
 
 AT_A_TIME = 8
@@ -27,11 +27,13 @@ class Viewers:
         idle: Seconds after which a viewer that nobody looks at ends.
     """
 
-    def __init__(self, reach: Reach, *, quiet: float = QUIET, idle: float = IDLE) -> None:
+    def __init__(
+        self, transports: TransportChoice, *, quiet: float = QUIET, idle: float = IDLE
+    ) -> None:
         # A thread of their own: messages of publishers do not wait for those that are looked at.
         self._threads = ParsingThreads("viewer", wait=READ)
-        self._reach = reach
-        self._means = Means(reach, self._read, self._indent, quiet, idle)
+        self._transports = transports
+        self._parts = ViewerParts(transports, self._read, self._indent, quiet, idle)
         self._viewers: dict[str, Viewer] = {}
         self._stopped = False
 
@@ -57,7 +59,7 @@ class Viewers:
             raise Refused(Reason.QUOTA, f"{AT_A_TIME} viewers run already: stop one of them.")
         for one in ended[: max(0, len(self._viewers) + 1 - REMEMBERED)]:
             del self._viewers[one.id]
-        viewer = Viewer(wanted, self._means)
+        viewer = Viewer(wanted, self._parts)
         self._viewers[viewer.id] = viewer
         return viewer
 
@@ -69,7 +71,7 @@ class Viewers:
     async def close(self) -> None:
         """Close what viewers work with."""
         await self.stop()
-        await self._reach.close()
+        await self._transports.close()
         self._threads.close()
 
     async def _read(self, headers: Headers, octets: bytes) -> tuple[Received, ...] | Ended:

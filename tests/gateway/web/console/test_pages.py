@@ -275,6 +275,16 @@ async def test_a_list_goes_on_where_a_page_ends(tmp_path: Path) -> None:
         assert rows[0][1] == "Consumer" and len(rows) == 231
 
 
+async def test_a_spreadsheet_takes_no_cell_for_a_formula(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        asked = json.dumps({"name": "lab", "xpath": "-1 < //a"}).encode()
+        assert (await run.api("POST", "/channels", asked)).status == 201
+        with await asyncio.to_thread(urlopen, f"{run.url}/console/channels.csv") as answer:
+            lines = (await asyncio.to_thread(answer.read)).decode()
+        [_, row] = csv.reader(io.StringIO(lines))
+        assert row[0] == "lab" and row[2] == "'-1 < //a"
+
+
 async def test_a_list_is_sorted_by_its_columns(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         for number in (3, 1, 2, 5, 4):
@@ -330,7 +340,7 @@ async def test_a_subscription_and_a_message_are_found(tmp_path: Path) -> None:
         assert id_ in await text(run, "/messages/urn:uuid:storm")
 
 
-BAD = ["/subscriptions?sort=size", "/subscriptions?sort=spec&after=abc", "/nothing", "/subscriptions/nobody", "/subscriptions/a/b", "/subscriptions?topic=%20%20/",
+BAD = ["/subscriptions?sort=size", "/subscriptions.csv?sort=size", "/subscriptions?sort=spec&after=abc", "/nothing", "/subscriptions/nobody", "/subscriptions/a/b", "/subscriptions?topic=%20%20/",
        "/deadletters/x", "/deadletters?reason=none", "/static/../room.py", "/subscriptions.csv/x"]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 from filters import Refused
 from gateway.client import Client
 from gateway.client.delivery_checks import CheckState
-from gateway.web.console.viewer.calls import Reach
+from gateway.web.console.viewer.calls import TransportChoice
 from gateway.web.console.viewer.pages import SPOKEN
 from gateway.web.console.viewer.viewer import MESSAGES, OCTETS, Viewer, Wanted
 from gateway.web.console.viewer.viewers import AT_A_TIME, Viewers
@@ -29,8 +29,8 @@ async def viewing(
 ) -> AsyncIterator[Viewers]:
     """Viewers of the gateway *here*."""
     transport = here.gateway.transport
-    reach = Reach([], transport, transport, here.gateway.policy)
-    viewers = Viewers(reach, quiet=quiet, idle=idle)
+    transports = TransportChoice([], transport, transport, here.gateway.policy)
+    viewers = Viewers(transports, quiet=quiet, idle=idle)
     try:
         yield viewers
     finally:

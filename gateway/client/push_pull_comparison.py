@@ -1,5 +1,5 @@
-"""Compares push with pull: a second subscription, into a mailbox at the broker, made while nothing
-comes to the first one's address."""
+"""Compares push with pull: while nothing comes to a subscriber's address, a second subscription
+fills a mailbox at the broker."""
 
 import asyncio
 from collections.abc import Callable

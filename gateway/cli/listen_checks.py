@@ -6,8 +6,8 @@ from contextlib import AbstractAsyncContextManager
 
 from gateway.cli.output import note
 from gateway.client import GatewayError, PulledMailbox, ReceivedMessage, RenewedSubscription
-from gateway.client.comparison import Comparison
 from gateway.client.delivery_checks import CheckState, DeliveryChecks
+from gateway.client.push_pull_comparison import Comparison
 
 _SIGNS = {CheckState.OPEN: "[..]", CheckState.PASSED: "[ok]", CheckState.FAILED: "[no]"}
 _OPEN = _SIGNS[CheckState.OPEN]

@@ -1,6 +1,5 @@
-"""Memory of a dispatcher: its outboxes, made when a message comes and kept for a while
-when all has gone, and the messages whose deliveries are not in the store.
-"""
+"""Outboxes of a dispatcher, made when a message comes and kept for a while when all has gone, and
+the messages whose deliveries are in memory alone."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from gateway.web.console.pictures import HEIGHT, WIDTH, sparkline
+from gateway.web.console.sparklines import HEIGHT, WIDTH, sparkline
 
 VALUES = st.lists(st.none() | st.floats(min_value=0, max_value=1e9), max_size=80)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.client import Client, Consumer, PulledMailbox, RenewedSubscription, subscribed
-from gateway.client.comparison import Comparison
 from gateway.client.delivery_checks import CheckState, DeliveryChecks
+from gateway.client.push_pull_comparison import Comparison
 from mediation.client import SPECS
 from mediation.model.versions import Version
 from tests.rigs.gateways import Running, running
