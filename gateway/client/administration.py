@@ -12,6 +12,7 @@ from lxml import etree
 
 from filters import parse_document
 from gateway.client.calling import TIMEOUT, Answer, NotStreamed, Speaker, shown, stranger
+from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError
 from gateway.client.server_sent_events import read_events
 
@@ -98,8 +99,9 @@ class Administration(Speaker):
         page: int = PAGE,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
-        super().__init__(url, timeout=timeout, tls=tls, proxy=proxy)
+        super().__init__(url, timeout=timeout, tls=tls, proxy=proxy, credentials=credentials)
         self._page = page
 
     async def overview(self) -> Record:
