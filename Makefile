@@ -71,7 +71,7 @@ test: $(DEV_STAMP) ## Run all tests, name what was skipped (options in ARGS)
 	@$(BIN)/python -m pytest $(ON_ALL_CORES) $(ARGS)
 
 quick: $(DEV_STAMP) ## Run in two minutes what needs no server and no long while (options in ARGS)
-	@$(BIN)/python -m pytest $(ON_ALL_CORES) -m "not (release or nightly or server or slow or long)" $(ARGS)
+	@$(BIN)/python -m pytest $(ON_ALL_CORES) -m "not (release or nightly or needs_server or slow or long)" $(ARGS)
 
 nightly: $(DEV_STAMP) ## Run what says again, elsewhere or more often, what `make test` says (options in ARGS)
 	@$(install_system_packages)

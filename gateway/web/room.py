@@ -32,6 +32,7 @@ from gateway.web.api import sequences as sequence_routes
 from gateway.web.api import sources as source_routes
 from gateway.web.api import subscriptions as subscription_routes
 from gateway.web.api import topics as topic_routes
+from gateway.web.api import topology as topology_routes
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.dependencies import Asking
 from gateway.web.events import EventEndpoint, consents, event_routes
@@ -42,6 +43,7 @@ from gateway.web.overview import Overviews
 from gateway.web.recipients import Recipients
 from gateway.web.schemas import schema_routes
 from gateway.web.shared_rates import SharedRates
+from gateway.web.topology import Topologies
 
 
 class EventRoom(Room):
@@ -138,6 +140,7 @@ class AdministrationRoom(Room):
         topics: TopicCatalogue,
         explainer: Explainer,
         overviews: Overviews,
+        topologies: Topologies,
         rates: Rates,
         shared_rates: SharedRates,
         kept: KeptMessages,
@@ -151,6 +154,7 @@ class AdministrationRoom(Room):
         self.rates, self._shared_rates = rates, shared_rates
         self._given = {
             **overview_routes.OVERVIEWS.of(overviews),
+            **topology_routes.TOPOLOGIES.of(topologies),
             **subscription_routes.PARTS.of(
                 subscription_routes.SubscriptionParts(
                     base,

@@ -32,6 +32,7 @@ from gateway.web.recipients import Recipients
 from gateway.web.room import AdministrationRoom, EventRoom, JsonMailboxRoom
 from gateway.web.shared_rates import SharedRates
 from gateway.web.store_counts import Counting, count
+from gateway.web.topology import Topologies
 
 
 class Endpoints:
@@ -120,6 +121,13 @@ class Endpoints:
             TopicCatalogue(base.store, base.producer.topics, protected),
             explainer,
             self._overviews(base, sending),
+            Topologies(
+                base.table,
+                sending.delivery.dispatchers,
+                self.readiness,
+                base.capabilities.queues,
+                started=self.started,
+            ),
             self.rates,
             self.shared_rates,
             KeptMessages(base.store, sending.recent),

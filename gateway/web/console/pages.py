@@ -1,5 +1,5 @@
-"""The pages of the console that are no tables: the overview, a search, what passes, a message, a
-subscription."""
+"""The pages of the console that are no tables: the overview, the topology, a search, what passes, a
+message, a subscription."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -15,6 +15,7 @@ from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import Console, Given, PageRoute, check_acts, refuse
 from gateway.web.console.table_pages import after
 from gateway.web.console.tables import DEAD_LETTERS, SUBSCRIPTIONS
+from gateway.web.console.topology_layout import draw_topology
 
 router = APIRouter(prefix="/console", include_in_schema=False, route_class=PageRoute)
 
@@ -55,6 +56,24 @@ async def tap(request: Request, console: Given) -> Response:
     source = f"{ROOT}/tap?{urlencode(asked, doseq=True)}"
     return await console.rendering.page(
         "tap.html", given={**given, "ns": " ".join(namespaces)}, source=source, here="tap"
+    )
+
+
+@router.get("/topology")
+async def topology(
+    request: Request, console: Given, spec: Annotated[str, Query(max_length=64)] = ""
+) -> Response:
+    """What flows, as a picture and as tables; *spec* narrows it to publishers of a dialect."""
+    answer = await ask(request, "GET", "/topology", {"spec": spec})
+    if not answer.succeeded:
+        return await refuse(console, answer)
+    return await console.rendering.page(
+        "topology.html",
+        now=answer.value,
+        picture=draw_topology(answer.value),
+        spec=spec,
+        json=f"{ROOT}/topology?{urlencode({'spec': spec} if spec else {})}",
+        here="topology",
     )
 
 
