@@ -14,6 +14,9 @@ ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "tests/durations.json"
 LEAST = 0.5
 """Seconds; of a file that takes less nothing is kept."""
+MARKS = frozenset({"needs_server", "slow"})
+"""Of tests that `make quick` leaves out one by one. A report has the names of folders among its
+marks, so that no folder of tests may be called like a mark: ``server`` was."""
 
 
 class Seconds(NamedTuple):
@@ -47,7 +50,7 @@ class Recorder:
     def add(self, report: pytest.TestReport) -> None:
         path = report.nodeid.partition("::")[0]
         self._all[path] += report.duration
-        if not {"server", "slow"} & report.keywords.keys():
+        if not MARKS & report.keywords.keys():
             self._light[path] += report.duration
 
     def write(self, target: Path) -> None:

@@ -66,7 +66,7 @@ def mark(items: list[pytest.Item]) -> None:
         path = _path(item)
         server = server_of(item)
         if server is not None:
-            item.add_marker(pytest.mark.server(server))
+            item.add_marker(pytest.mark.needs_server(server))
         if seconds_of(path).light > QUICK:
             item.add_marker(pytest.mark.long)
         if _store_of(item) == "postgresql" and not path.startswith(SQL):
