@@ -1,4 +1,4 @@
-"""A database of Django: messages join its transactions, functions run in ``transaction.atomic()``."""
+"""A database of Django: messages join its transactions, functions run in ``atomic`` blocks."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -56,9 +56,12 @@ class DjangoWork:
             for table in tables.metadata.sorted_tables:
                 if table.name in there:
                     continue
-                cursor.execute(str(CreateTable(table).compile(dialect=self._dialect)))
+                cursor.execute(self._text(CreateTable(table)))
                 for index in table.indexes:
-                    cursor.execute(str(CreateIndex(index).compile(dialect=self._dialect)))
+                    cursor.execute(self._text(CreateIndex(index)))
+
+    def _text(self, statement: Any) -> str:
+        return str(statement.compile(dialect=self._dialect))
 
     def _compiled(self, statement: Any) -> tuple[str, list[Any]]:
         compiled = statement.compile(
@@ -109,7 +112,7 @@ class DjangoDatabase:
         connection.close_if_unusable_or_obsolete()
         with transaction.atomic(using=self._using):
             if connection.vendor == "sqlite":  # Its lock is waited for here, and not half-way.
-                connection.cursor().execute(f"DELETE FROM {tables.lanes.name} WHERE 0")
+                connection.cursor().execute("DELETE FROM dragoman_inbox_lanes WHERE 0")
             yield DjangoWork(connection)
 
     def is_outage(self, error: Exception) -> bool:

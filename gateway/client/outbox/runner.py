@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Self
 
+from gateway.client.application_calls import Calls
 from gateway.client.outbox.databases import AsyncEngineDatabase, Database
-from gateway.client.reliable.deliveries import Calls
 
 log = logging.getLogger("dragoman.outbox")
 

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from gateway.client.application_calls import FUNCTION, Calls
 from gateway.client.outbox.backoff import Backoff
 from gateway.client.outbox.databases import AsyncEngineDatabase, run_in
 from gateway.client.outbox.delivery import MOST, Arrived, Outcomes, claim
@@ -18,7 +19,6 @@ from gateway.client.outbox.replies import Replies
 from gateway.client.outbox.runner import Runner
 from gateway.client.outbox.tracing import traced
 from gateway.client.outbox.work import ConnectionWork, Work
-from gateway.client.reliable.deliveries import FUNCTION, Calls
 from gateway.reliability.storage import StorageUnavailable
 
 log = logging.getLogger("dragoman.outbox")
@@ -51,13 +51,16 @@ class DeliveryWorker:
         self._calls = calls
         self._claimed: list[Arrived] = []
         self._failures = 0
+        self._alone = 0
+        """How many messages more are delivered each in a transaction of its own."""
 
     async def run(self) -> None:
         """Deliver until the runner stops."""
         while not self._runner.stopping:
             self._runner.clear()
             try:
-                count = await self._deliver(MOST)
+                count = await self._deliver(1 if self._alone else MOST)
+                self._alone = max(0, self._alone - 1)
                 self._failures = 0
                 if not count:
                     await self._runner.rest(POLL)
@@ -82,6 +85,7 @@ class DeliveryWorker:
             if self._database.is_outage(error) or not self._claimed:
                 raise
             if most > 1:
+                self._alone = MOST
                 return await self._deliver(1)
             await self._database.run(partial(self._fail, self._claimed[0], error))
             return 1
