@@ -2,12 +2,13 @@
 
 import socket
 import ssl
+from base64 import b64encode
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from io import BytesIO
-from typing import Self
+from typing import Self, TypeAlias
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -27,6 +28,9 @@ QUIET = 60.0
 """Seconds without a byte after which a stream has broken off: a heartbeat comes every 15."""
 LARGE = 2**20
 """Bytes of a body from which on it is sent piece by piece."""
+
+Credentials: TypeAlias = tuple[str, str] | str
+"""A name and its password, or a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,22 @@ def proxy_url(text: str) -> str:
     return text
 
 
+def authorization(credentials: Credentials) -> str:
+    """The value of the header ``Authorization``: Basic of a name and a password, Bearer of a token.
+
+    Raises:
+        GatewayError: A header cannot have them.
+    """
+    if isinstance(credentials, str):
+        if not credentials.isascii() or not credentials.isprintable() or " " in credentials:
+            raise GatewayError("a token is of visible ASCII characters alone")
+        return f"Bearer {credentials}"
+    name, password = credentials
+    if ":" in name:
+        raise GatewayError("the name of an account has no colon")
+    return f"Basic {b64encode(f'{name}:{password}'.encode()).decode()}"
+
+
 class NotStreamed(Exception):
     """The answer to a request for a stream is an error."""
 
@@ -137,6 +157,9 @@ class Caller:
         tls: For ``https``; what the system trusts, when None.
         proxy: The HTTP proxy that requests go through, ``http://[user:password@]host:port``. Those
             of the environment mean nothing.
+        credentials: Said of the sender to the scheme, host and port of *origin* alone: a name and
+            its password (HTTP's Basic), or a token (Bearer).
+        origin: A URL.
     """
 
     def __init__(
@@ -146,8 +169,12 @@ class Caller:
         max_answer: int = MAX_ANSWER,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        credentials: Credentials | None = None,
+        origin: str = "",
     ) -> None:
         self._proxy = None if proxy is None else proxy_url(proxy)
+        self._authorization = None if credentials is None else authorization(credentials)
+        self._origin = shown(origin)
         self._timeout = timeout
         self._tls = tls or True
         self._max_answer = max_answer
@@ -209,6 +236,8 @@ class Caller:
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         if self._session is None:
             raise RuntimeError("enter the context manager first")
+        if self._authorization is not None and shown(url) == self._origin:
+            headers = {**(headers or {}), "Authorization": self._authorization}
         return self._session.request(
             method,
             url,
@@ -251,7 +280,8 @@ class Speaker:
         timeout: Seconds for one exchange.
         tls: For a gateway with TLS; what the system trusts, when None.
         proxy: The HTTP proxy that requests go through; None: none.
-        caller: Sends the requests, instead of one with *timeout*, *tls* and *proxy*.
+        credentials: As `Caller` has them, for *url*.
+        caller: Sends the requests, instead of one with *timeout*, *tls*, *proxy* and *credentials*.
 
     Raises:
         GatewayError: *url* or *proxy* is none.
@@ -268,12 +298,15 @@ class Speaker:
         timeout: float = TIMEOUT,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        credentials: Credentials | None = None,
         caller: Caller | None = None,
     ) -> None:
         self._address = endpoint_url(url, schemes, self._path)
         """Of the endpoint."""
         self._url = base_url(url.partition("?")[0], schemes)
-        self._caller = caller or Caller(timeout=timeout, tls=tls, proxy=proxy)
+        self._caller = caller or Caller(
+            timeout=timeout, tls=tls, proxy=proxy, credentials=credentials, origin=self._address
+        )
 
     async def __aenter__(self) -> Self:
         await self._caller.__aenter__()
