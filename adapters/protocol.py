@@ -191,7 +191,8 @@ class Capabilities:
     returns the interest, in one of ``dialects``, that a delivery was yielded for, and None for a
     delivery that was yielded for topics. ``unreadable`` returns why the message of a delivery could
     not be read, "" if it could: its notification is what is left of it, which nobody gets.
-    ``refusals`` tells what the system refused lately.
+    ``refusals`` tells what the system refused lately. ``queues`` are the names that the system has
+    for the partitions, in their order, for operators who look for them there.
     """
 
     durable: bool
@@ -209,6 +210,7 @@ class Capabilities:
     )
     unreadable: Callable[[Delivery], str] | None = field(default=None, compare=False, repr=False)
     refusals: RefusalMemory | None = field(default=None, compare=False, repr=False)
+    queues: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 class Adapter(Protocol):

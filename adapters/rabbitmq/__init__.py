@@ -17,7 +17,12 @@ from adapters.rabbitmq.consuming import Consuming
 from adapters.rabbitmq.headers import read_all_values
 from adapters.rabbitmq.messages import write
 from adapters.rabbitmq.publishing import Message, Publishing
-from adapters.rabbitmq.topology import PARTITIONS, declare_exchanges, foreign_exchanges
+from adapters.rabbitmq.topology import (
+    PARTITIONS,
+    Names,
+    declare_exchanges,
+    foreign_exchanges,
+)
 from mediation.model.messages import Notification
 
 SHARED_HEARTBEAT = 4
@@ -43,6 +48,7 @@ class RabbitMQAdapter(BrokerAdapter[Message]):
             sharing=self,
             unreadable=fault_of,
             refusals=self,
+            queues=tuple(Names(setup.exchange, setup.name).queues),
         )
         consuming = Consuming(
             setup, lambda: self._consumer.retry_after, lambda: self._consumer.state.told

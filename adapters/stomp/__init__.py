@@ -53,6 +53,10 @@ class StompAdapter(BrokerAdapter[Message]):
             selecting=_interest_of,
             unreadable=fault_of,
             refusals=self,
+            queues=tuple(
+                setup.system.consuming(one, setup.prefetch)["destination"]
+                for one in setup.partitions
+            ),
         )
         consuming = Consuming(
             setup,

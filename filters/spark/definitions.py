@@ -10,7 +10,7 @@ import pickle
 import re
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,14 +22,18 @@ from filters.dialects import TOPIC_FULL
 from filters.filter import Expression, Filter
 from filters.filterset.filterset import FilterSet
 from filters.reasons import FilterError
+from filters.spark.subscriptions import OtherView, filter_of, subscriptions_in
 from filters.topics.topics import Step
 
 MAX_LINE = 64 * 1024
 """Bytes of one definition."""
 MAX_DEFINITIONS = 5_000_000
+MAX_EXPORT = 512 * 2**20
+"""Bytes of a file with the subscriptions of a gateway."""
 KEPT = 2
 """Built sets that one worker process keeps."""
 
+_EXPORT = re.compile(rb'\s*(\[\s*[{\]]|\{\s*"subscriptions"\s*:)')
 _CLARK = re.compile(r"\{([^{}]*)\}")
 
 
@@ -55,6 +59,8 @@ class Definitions:
 
     rows: tuple[Definition, ...]
     engine: str | None = None
+    left_out: tuple[str, ...] = ()
+    """The ids of subscriptions that ask about more than a row of an archive has."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -116,7 +122,8 @@ def make_definition(
 
 def read_definitions(path: Path, *, engine: str | None = None) -> Definitions:
     """Read JSON lines, each ``{"id": ..., "xpath": ..., "topic": ..., "namespaces": {...}}``;
-    what is left out does not restrict.
+    what is left out does not restrict. Or read the subscriptions of a gateway, as its API has them
+    (`filters.spark.subscriptions`).
 
     Raises:
         DefinitionError: A line is none, or its filter is not valid; the text has its number.
@@ -124,6 +131,8 @@ def read_definitions(path: Path, *, engine: str | None = None) -> Definitions:
     """
     rows: dict[str, Definition] = {}
     with path.open("rb") as file:
+        if _EXPORT.match(file.peek(MAX_LINE)):
+            return _read_export(path, file.read(MAX_EXPORT + 1), engine)
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), 1):
             if not line.strip():
                 continue
@@ -140,6 +149,47 @@ def read_definitions(path: Path, *, engine: str | None = None) -> Definitions:
     if not rows:
         raise DefinitionError(f"{path}: no filters")
     return Definitions(tuple(rows.values()), engine)
+
+
+def collect_definitions(
+    records: Iterable[Mapping[str, Any] | Definition], *, engine: str | None = None
+) -> Definitions:
+    """The filters of *records*: rows as `definition_of` takes them. Those of subscriptions that ask
+    about more than a payload, a topic, an action and properties are left out, and named.
+
+    Raises:
+        DefinitionError: One is not valid, two have one id, or there are none.
+    """
+    rows: dict[str, Definition] = {}
+    left_out: list[str] = []
+    for number, record in enumerate(records, 1):
+        where = f"filter {number}"
+        try:
+            row = record if isinstance(record, Definition) else definition_of(record, where)
+        except _LeftOut as error:
+            left_out.append(error.id)
+            continue
+        if row.id in rows:
+            raise DefinitionError(f"{where}: the id {row.id!r} is there already")
+        rows[row.id] = row
+    if not rows:
+        raise DefinitionError("there are no filters")
+    return Definitions(tuple(rows.values()), engine, tuple(left_out))
+
+
+def _read_export(path: Path, content: bytes, engine: str | None) -> Definitions:
+    try:
+        if len(content) > MAX_EXPORT:
+            raise ValueError(f"over {MAX_EXPORT:,} bytes")
+        return collect_definitions(subscriptions_in(json.loads(content)), engine=engine)
+    except ValueError as error:
+        raise DefinitionError(f"{path}: {error}") from error
+
+
+class _LeftOut(DefinitionError):
+    def __init__(self, id: str, why: str) -> None:
+        super().__init__(why)
+        self.id = id
 
 
 class Portable:
@@ -171,13 +221,16 @@ def _row(line: bytes) -> Definition:
 
 
 def definition_of(values: Mapping[str, Any], where: str = "") -> Definition:
-    """The filter of a row with ``id``, ``xpath``, ``topic`` and ``namespaces``.
+    """The filter of a row with ``id``, ``xpath``, ``topic`` and ``namespaces``; or, of a row of a
+    gateway's subscriptions, ``id`` and ``filter``.
 
     Raises:
         DefinitionError: It is not valid; the text begins with *where*.
     """
     try:
         return _definition_of(values)
+    except OtherView as error:
+        raise _LeftOut(str(values["id"]), f"{where}: {error}" if where else str(error)) from error
     except (ValueError, TypeError) as error:
         raise DefinitionError(f"{where}: {error}" if where else str(error)) from error
 
@@ -185,6 +238,8 @@ def definition_of(values: Mapping[str, Any], where: str = "") -> Definition:
 def _definition_of(values: Mapping[str, Any]) -> Definition:
     if values.get("id") in (None, ""):
         raise ValueError("there is no id")
+    if values.get("filter") is not None:
+        return Definition(str(values["id"]), filter_of(values["filter"]))
     namespaces = values.get("namespaces") or {}
     texts = (values.get("xpath"), values.get("topic"))
     if not all(text is None or isinstance(text, str) for text in texts):

@@ -20,6 +20,7 @@ keeps them (`filters.spark.definitions`).
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -40,7 +41,7 @@ from filters.spark.definitions import (
     DefinitionError,
     Definitions,
     Portable,
-    definition_of,
+    collect_definitions,
     filter_set,
     read_definitions,
 )
@@ -54,7 +55,8 @@ COMPILED = 256
 Wanted = Definitions | str | Path | Iterable[Mapping[str, Any] | Definition]
 """Filters as `matches` takes them: what `read_definitions` made; the path of a file of JSON lines,
 read by the driver; rows with ``id``, ``xpath``, ``topic`` and ``namespaces``, of which all but the
-id may be missing; a DataFrame with these columns, which is collected."""
+id may be missing, or with ``id`` and ``filter``, as a gateway's table of subscriptions has them; a
+DataFrame with these columns, which is collected."""
 
 
 def matches(
@@ -153,15 +155,12 @@ def as_definitions(definitions: Wanted | Any, *, engine: str | None = None) -> D
         return read_definitions(Path(definitions), engine=engine)
     if hasattr(definitions, "toLocalIterator"):  # A DataFrame, of either kind of session.
         definitions = (row.asDict(recursive=True) for row in definitions.toLocalIterator())
-    rows: dict[str, Definition] = {}
-    for number, row in enumerate(definitions, 1):
-        made = row if isinstance(row, Definition) else definition_of(row, f"filter {number}")
-        if made.id in rows:
-            raise DefinitionError(f"filter {number}: the id {made.id!r} is there already")
-        rows[made.id] = made
-    if not rows:
-        raise DefinitionError("there are no filters")
-    return Definitions(tuple(rows.values()), engine)
+    made = collect_definitions(definitions, engine=engine)
+    if made.left_out:
+        few = ", ".join(made.left_out[:3])
+        said = f"{len(made.left_out):,} filters ask about more than a payload, and are left out"
+        warnings.warn(f"{said}: {few} ...", stacklevel=3)
+    return made
 
 
 def _arrow_function(function: Callable[..., Any], type: str) -> Any:

@@ -50,7 +50,8 @@ def backtest(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help='Many filters instead: JSON lines of {"id", "xpath", "topic", "namespaces"}.',
+            help='Many filters instead: JSON lines of {"id", "xpath", "topic", "namespaces"}, or'
+            " what `subscriptions list --output json` prints.",
         ),
     ] = None,
     out: Annotated[
@@ -126,7 +127,11 @@ def _definitions(
         raise typer.BadParameter(
             "it takes the place of --xpath and --topic", param_hint="--filters"
         )
-    return read_definitions(filters)
+    read = read_definitions(filters)
+    if read.left_out:
+        left_out = f"{counted(len(read.left_out), 'subscription')}, such as {read.left_out[0]}"
+        note(f"left out: {left_out}: they ask about what an archive has not")
+    return read
 
 
 def _asked(

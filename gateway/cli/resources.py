@@ -70,7 +70,7 @@ def _subscription_facts(record: Record) -> Iterator[tuple[str, object]]:
     """The facts of a subscription, with those of its deliveries behind them."""
     delivery, counts = record.get("delivery") or {}, record.get("counts") or {}
     for name, value in record.items():
-        if name not in ("delivery", "counts", "mode"):
+        if name not in ("delivery", "counts", "mode", "filter"):
             yield name, value
     yield from _mode_facts(record.get("mode") or {})
     yield from delivery.items()

@@ -21,6 +21,7 @@ from gateway.client.calling import (
     shown,
     stranger,
 )
+from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError
 from mediation.client import (
     SPECS,
@@ -129,9 +130,18 @@ class Client(Speaker):
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
         caller: Caller | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         schemes = SCHEMES if caller is None else HTTP
-        super().__init__(url, schemes=schemes, timeout=timeout, tls=tls, proxy=proxy, caller=caller)
+        super().__init__(
+            url,
+            schemes=schemes,
+            timeout=timeout,
+            tls=tls,
+            proxy=proxy,
+            caller=caller,
+            credentials=credentials,
+        )
         if proxy is not None and urlsplit(self._url).scheme in SOAP_TCP:
             raise GatewayError("SOAP.TCP goes through no HTTP proxy: leave out one of the two")
         self._spec: Spec = spec_of(version)

@@ -44,19 +44,23 @@ class Trace:
         accepted: When it was taken from its publisher here; None where that was elsewhere, or
             before the start.
         by: Who published it.
+        dialect: What that publisher speaks; empty where it is not known.
         matched: How many subscriptions it matched; None while it was not matched here.
         ended: How many deliveries came to which end.
         named: The first of these, each with its subscription.
     """
 
-    __slots__ = ("accepted", "by", "ended", "id", "matched", "message", "named", "source", "topic")
+    __slots__ = (
+        "accepted", "by", "dialect", "ended", "id", "matched", "message", "named", "source",
+        "topic",
+    )  # fmt: skip
 
     def __init__(self, id_: str, source: str, topic: Topic | None) -> None:
         self.id = id_
         self.source = source
         self.topic = topic
         self.accepted: float | None = None
-        self.by = ""
+        self.by = self.dialect = ""
         self.matched: int | None = None
         self.message: Followed | None = None
         """While deliveries of it are neither at their end nor durable."""
@@ -91,10 +95,10 @@ class MessageTraces:
         self._kept = kept
         self._traces: OrderedDict[str, Trace] = OrderedDict()
 
-    def accepted(self, notification: Notification, by: str, now: float) -> None:
-        """Note that *notification* was taken from *by*."""
+    def accepted(self, notification: Notification, by: str, now: float, dialect: str = "") -> None:
+        """Note that *notification* was taken from *by*, who speaks *dialect*."""
         trace = self._of(notification)
-        trace.accepted, trace.by = now, by
+        trace.accepted, trace.by, trace.dialect = now, by, dialect
 
     def matched(self, message: Followed, number: int) -> None:
         """Note that *message* matched a *number* of subscriptions."""

@@ -1,6 +1,6 @@
 """Handlers of requests to publish, and to be told of topics and of the producer."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -51,6 +51,7 @@ from mediation.model.requests import (
     Published,
     SetAside,
 )
+from mediation.model.versions import Version
 from mediation.packaging.records import check_references, has_references
 
 Select = Callable[[tuple[Notification, ...]], Awaitable[tuple[Notification, ...]]]
@@ -70,6 +71,10 @@ def look_rate() -> PrincipalRate:
     return PrincipalRate(LOOKS, LOOKS_AT_ONCE, "Too many requests.")
 
 
+PLAIN_EVENT, IN_SEQUENCE = "event", "sequence"
+"""What publishers speak whose events name no specification, or come in sequences."""
+DIALECTS: Mapping[Version | None, str] = {None: PLAIN_EVENT, **{one: one.value for one in Version}}
+"""Looked up for each publication, in a fourth of the time that `value` takes."""
 OCTETS = tuple(4.0**power for power in range(4, 13))
 """The upper bounds of the buckets of notifications' octets: 256 to 16 MiB."""
 _log = structlog.get_logger("dragoman.publishing")
@@ -281,7 +286,8 @@ class PublishingOperations:
         # A seal is for what is published: what a channel makes of it.
         notifications = await self._proved(request, notifications, incoming, inbound)
         if notifications:  # Else it is a heartbeat, or nothing is selected.
-            await self._accept_once(notifications, inbound, hops)
+            dialect = DIALECTS[incoming.context.version]
+            await self._accept_once(notifications, inbound, hops, dialect)
             if self._recent is not None:
                 self._recent.came(notifications, _arrival_of(inbound))
         if aside:
@@ -293,12 +299,13 @@ class PublishingOperations:
         return None
 
     async def _accept_once(
-        self, notifications: Sequence[Notification], inbound: Inbound, hops: int
+        self, notifications: Sequence[Notification], inbound: Inbound, hops: int, dialect: str
     ) -> None:
         """Accept *notifications*, but for those that another gateway sent once more."""
 
         async def accept(new: Sequence[Notification]) -> None:
-            await self.accept(new, inbound.principal.source, kept=inbound.asked)
+            source, kept = inbound.principal.source, inbound.asked
+            await self.accept(new, source, kept=kept, dialect=dialect)
 
         copies = _by_origin(notifications) if hops else {}
         if not copies:
@@ -324,10 +331,15 @@ class PublishingOperations:
         return len(passed) < hops and not channel
 
     async def accept(
-        self, notifications: Sequence[Notification], by: str = "", *, kept: bool = False
+        self,
+        notifications: Sequence[Notification],
+        by: str = "",
+        *,
+        kept: bool = False,
+        dialect: str = "",
     ) -> None:
-        """Publish what was admitted from *by*; it is durable on return. With *kept* nobody waits
-        for the answer: what the messaging system refuses is set aside.
+        """Publish what was admitted from *by*, who speaks *dialect*; it is durable on return. With
+        *kept* nobody waits for the answer: what the messaging system refuses is set aside.
 
         Raises:
             PublicationRefused: The messaging system will never take some; the others are durable.
@@ -335,16 +347,16 @@ class PublishingOperations:
         try:
             await self._publisher.publish(notifications, kept=kept)
         except PublicationRefused as refused:
-            self._note_accepted(refused.taken(notifications), by)
+            self._note_accepted(refused.taken(notifications), by, dialect)
             raise
-        self._note_accepted(notifications, by)
+        self._note_accepted(notifications, by, dialect)
 
-    def _note_accepted(self, notifications: Sequence[Notification], by: str) -> None:
+    def _note_accepted(self, notifications: Sequence[Notification], by: str, dialect: str) -> None:
         self.accepted += len(notifications)
         now = time()
         for notification in notifications:
             self.sizes.observe(notification.octets)
-            self._traces.accepted(notification, by, now)
+            self._traces.accepted(notification, by, now, dialect)
             if self._taps.watchers:
                 self._taps.accepted(notification, by, now)
             if self._recent is not None:

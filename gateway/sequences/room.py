@@ -5,7 +5,7 @@ from functools import partial
 
 from gateway.exchange import Handlers
 from gateway.observing.samples import Sample
-from gateway.publishing.operations import PublishingOperations
+from gateway.publishing.operations import IN_SEQUENCE, PublishingOperations
 from gateway.rooms import Room, Work
 from gateway.security.principals import Principal
 from gateway.sequences.operations import SequenceOperations
@@ -45,7 +45,7 @@ class SequenceRoom(Room):
                 stored=settings.wsrm_messages,
                 expiry=settings.wsrm_expiry.total_seconds(),
             ),
-            publish=partial(publishing.accept, kept=True),
+            publish=partial(publishing.accept, kept=True, dialect=IN_SEQUENCE),
             may_name=may_name,
             send=send,
             shared=shared,

@@ -12,6 +12,7 @@ from gateway.egress import AddressPolicy, Schemes, TransportByScheme
 from gateway.exchange import Handlers
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.observing.samples import Sample
+from gateway.observing.subscribe_requests import SubscribeRequests
 from gateway.publishing.room import ProducerRoom
 from gateway.rooms import Room, Work
 from gateway.security.quotas import SubscriptionQuotas
@@ -198,6 +199,7 @@ class SubscriptionRoom(Room):
             selector,
         )
         self._management = ManagementOperations(self.management, producer.looks)
+        self.requests = SubscribeRequests()
         self.tracing = MessageTracing(self._dispatchers.scheduler.traces, self._store)
 
     def _answer_subscribers(
@@ -218,6 +220,7 @@ class SubscriptionRoom(Room):
             trusts=trusts,
             resend=self._dispatchers.resend,
             exceeded=self.budgets.exceeded_now,
+            requests=self.requests,
             rights_of=rights.of_request if rights else None,
             may_get=rights.may_get_current if rights else None,
         )

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 
 from adapters import AdapterUnavailable
 from gateway.http import HttpSettings, transport_facts
+from gateway.observing.masking import Mask
 from gateway.routes import Dependency
 from gateway.security.authorise import authorise
 from gateway.security.identify import Identification
@@ -37,6 +38,9 @@ class Asking:
 
 
 ASKING = Dependency[Asking]()
+MASK = Dependency[Mask]()
+Masking = Annotated[Mask, Depends(MASK)]
+"""What hides fields of the messages that operators are shown: a parameter of routes."""
 Asked = Annotated[Asking, Depends(ASKING)]
 """A parameter of any route: the application gives it to all."""
 

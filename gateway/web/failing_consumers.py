@@ -8,6 +8,7 @@ from gateway.delivery import Dispatchers, Entry
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.status import DeliveryStatus, failing_among, host_shown
 from gateway.subscriptions.table import SubscriptionTable
+from gateway.web.consumer_patterns import consumers_beside
 
 HOSTS = 100
 """Hosts that are named: those with the most failing subscriptions."""
@@ -30,11 +31,13 @@ class FailingHost:
 
     Attributes:
         host: Its scheme, name and port; of mailboxes the scheme alone.
+        consumers: The pattern of their addresses, to list them.
         waiting: Deliveries that wait for these subscriptions at this gateway.
         subscription: The id of the one of which something failed last, whose *status* it is.
     """
 
     host: str
+    consumers: str
     subscriptions: int
     waiting: int
     subscription: str
@@ -64,6 +67,7 @@ async def failing_consumers(
     first = [
         FailingHost(
             one.host,
+            consumers_beside(one.latest.subscription.consumer.address),
             one.subscriptions,
             one.waiting,
             one.latest.id,

@@ -32,8 +32,9 @@ from gateway.web.api import sequences as sequence_routes
 from gateway.web.api import sources as source_routes
 from gateway.web.api import subscriptions as subscription_routes
 from gateway.web.api import topics as topic_routes
+from gateway.web.api import topology as topology_routes
 from gateway.web.catalogue import TopicCatalogue
-from gateway.web.dependencies import Asking
+from gateway.web.dependencies import MASK, Asking
 from gateway.web.events import EventEndpoint, consents, event_routes
 from gateway.web.events import subscriptions as event_subscriptions
 from gateway.web.kept_messages import KeptMessages
@@ -42,6 +43,8 @@ from gateway.web.overview import Overviews
 from gateway.web.recipients import Recipients
 from gateway.web.schemas import schema_routes
 from gateway.web.shared_rates import SharedRates
+from gateway.web.topology import Topologies
+from gateway.web.waiting_messages import WaitingMessages
 
 
 class EventRoom(Room):
@@ -138,10 +141,12 @@ class AdministrationRoom(Room):
         topics: TopicCatalogue,
         explainer: Explainer,
         overviews: Overviews,
+        topologies: Topologies,
         rates: Rates,
         shared_rates: SharedRates,
         kept: KeptMessages,
         recipients: Recipients,
+        waiting: WaitingMessages,
         *,
         base: str,
     ) -> None:
@@ -150,7 +155,9 @@ class AdministrationRoom(Room):
         self._registry = xregistry.PARTS.of(xregistry.RegistryParts(base, topics))
         self.rates, self._shared_rates = rates, shared_rates
         self._given = {
+            **MASK.of(recipients.mask),
             **overview_routes.OVERVIEWS.of(overviews),
+            **topology_routes.TOPOLOGIES.of(topologies),
             **subscription_routes.PARTS.of(
                 subscription_routes.SubscriptionParts(
                     base,
@@ -164,6 +171,9 @@ class AdministrationRoom(Room):
                     delivery.dispatchers.scheduler.attempts,
                     delivery.send_again,
                     kept,
+                    recipients,
+                    waiting,
+                    subscriptions.requests,
                 )
             ),
             **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),

@@ -32,6 +32,8 @@ from gateway.web.recipients import Recipients
 from gateway.web.room import AdministrationRoom, EventRoom, JsonMailboxRoom
 from gateway.web.shared_rates import SharedRates
 from gateway.web.store_counts import Counting, count
+from gateway.web.topology import Topologies
+from gateway.web.waiting_messages import WaitingMessages
 
 
 class Endpoints:
@@ -120,6 +122,13 @@ class Endpoints:
             TopicCatalogue(base.store, base.producer.topics, protected),
             explainer,
             self._overviews(base, sending),
+            Topologies(
+                base.table,
+                sending.delivery.dispatchers,
+                self.readiness,
+                base.capabilities.queues,
+                started=self.started,
+            ),
             self.rates,
             self.shared_rates,
             KeptMessages(base.store, sending.recent),
@@ -129,6 +138,7 @@ class Endpoints:
                 Mask(settings.console_mask),
                 producer=base.peers.producer,
             ),
+            WaitingMessages(base.store, sending.delivery.dispatchers),
             base=base.peers.base,
         )
         self.console: Room | None = None

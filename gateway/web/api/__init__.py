@@ -1,5 +1,6 @@
 """The JSON administration, ``/api/v1``: the overview, subscriptions, mailboxes, sources, channels,
-links, relays, sequences, dead letters, the spool, destinations, messages, the tap and topics."""
+links, relays, sequences, dead letters, the spool, destinations, messages, the tap, topics and the
+topology."""
 
 from fastapi import APIRouter
 
@@ -19,6 +20,7 @@ from gateway.web.api import (
     subscriptions,
     tap,
     topics,
+    topology,
 )
 from gateway.web.refusals import PROBLEM, problem
 
@@ -50,5 +52,6 @@ for _part in (
     recipients,
     tap,
     topics,
+    topology,
 ):
     router.include_router(_part.router)

@@ -1,5 +1,5 @@
-"""The pages of the console that are no tables: the overview, a search, what passes, a message, a
-subscription."""
+"""The pages of the console that are no tables: the overview, the topology, a search, what passes, a
+message, a subscription."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -15,6 +15,7 @@ from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import Console, Given, PageRoute, check_acts, refuse
 from gateway.web.console.table_pages import after
 from gateway.web.console.tables import DEAD_LETTERS, SUBSCRIPTIONS
+from gateway.web.console.topology_layout import draw_topology
 
 router = APIRouter(prefix="/console", include_in_schema=False, route_class=PageRoute)
 
@@ -58,6 +59,24 @@ async def tap(request: Request, console: Given) -> Response:
     )
 
 
+@router.get("/topology")
+async def topology(
+    request: Request, console: Given, spec: Annotated[str, Query(max_length=64)] = ""
+) -> Response:
+    """What flows, as a picture and as tables; *spec* narrows it to publishers of a dialect."""
+    answer = await ask(request, "GET", "/topology", {"spec": spec})
+    if not answer.succeeded:
+        return await refuse(console, answer)
+    return await console.rendering.page(
+        "topology.html",
+        now=answer.value,
+        picture=draw_topology(answer.value),
+        spec=spec,
+        json=f"{ROOT}/topology?{urlencode({'spec': spec} if spec else {})}",
+        here="topology",
+    )
+
+
 @router.get("/messages/{id:path}")
 async def message(id: str, request: Request, console: Given) -> Response:
     """What became of a message; and, where that is asked for, what is in it, and what each
@@ -85,10 +104,16 @@ async def message(id: str, request: Request, console: Given) -> Response:
 
 @router.post("/subscriptions/{id}/again", dependencies=[Depends(refuse_other_origins)])
 async def send_again(id: str, request: Request, console: Given) -> Response:
-    """Make one delivery once more."""
+    """Make one delivery once more; ask first, where the filter does not take the message."""
     check_acts(console)
-    body = {"message": first(await read_form(request), "message")}
+    form = await read_form(request)
+    message = first(form, "message").strip()
+    body = {"message": message, "force": first(form, "force") == "yes"}
     answer = await ask(request, "POST", f"/subscriptions/{segment(id)}/send-again", body=body)
+    if answer.status == 409:
+        return await console.rendering.page(
+            "send_confirm.html", 409, id=id, message=message, refusal=answer.refusal, here=""
+        )
     if not answer.succeeded:
         return await refuse(console, answer)
     return redirect(f"/console/subscriptions/{quote(id)}#attempts")
@@ -122,6 +147,9 @@ async def _subscription(
     steps = await ask(request, "POST", f"{path}/explain", body={})
     attempts = await ask(request, "GET", f"{path}/attempts")
     dead = await ask(request, "GET", "/deadletters", {"subscription": id, "limit": 20})
+    waiting = await ask(request, "GET", f"{path}/waiting")
+    opened = "request" in request.query_params
+    made = await ask(request, "GET", f"{path}/request") if opened else None
     return await console.rendering.page(
         "subscription.html",
         table=SUBSCRIPTIONS,
@@ -132,6 +160,8 @@ async def _subscription(
         attempts=attempts.value["attempts"] if attempts.succeeded else [],
         dead=dead.value["dead_letters"] if dead.succeeded else [],
         letters=DEAD_LETTERS,
+        waiting=waiting.value["messages"] if waiting.succeeded else [],
+        request=made,
         tried=tried,
         json=f"{ROOT}{path}",
         here="subscriptions",

@@ -54,7 +54,10 @@ def navigation(acts: bool) -> list[list[tuple[str, str]]]:
     """
     tables = [(table.name, table.title) for table in TABLES.values()]
     tools = [("viewer", "Message Viewer"), ("try", "Try it"), ("brokers", "Other brokers")]
-    groups = [[("", "Overview"), ("tap", "Live"), *tables[:FIRST]], tables[FIRST:]]
+    groups = [
+        [("", "Overview"), ("topology", "Topology"), ("tap", "Live"), *tables[:FIRST]],
+        tables[FIRST:],
+    ]
     return [*groups, tools] if acts else groups
 
 

@@ -122,6 +122,7 @@ class FailingHostView(BaseModel, extra="forbid"):
     """A consumer's host to which deliveries fail."""
 
     host: str = Field(description="Scheme, name and port; of mailboxes the scheme alone.")
+    consumers: str = Field(description="Pass it as `consumer` to list the subscriptions.")
     subscriptions: int
     waiting: int
     subscription: str = Field(
@@ -204,8 +205,9 @@ _EXAMPLE: dict[str, JsonValue] = {
         "hosts": 1,
         "first": [
             {
-                "host": "http://10.0.4.7:20001", "subscriptions": 6, "waiting": 31,
-                "subscription": "90cc41d2ab05", "failures": 7, "last_error": "connection refused",
+                "host": "http://10.0.4.7:20001", "consumers": "http://10.0.4.7:20001/*",
+                "subscriptions": 6, "waiting": 31, "subscription": "90cc41d2ab05", "failures": 7,
+                "last_error": "connection refused",
                 "last_error_at": "2026-11-27T05:50:20Z", "next_attempt": "2026-11-27T05:51:56Z",
             }
         ],
@@ -269,7 +271,7 @@ def overview_view(overview: Overview) -> OverviewView:
         subscriptions=ready["subscriptions"],
         store=StoreView(kind=overview.store, writable=ready["store"] == "writable"),
         disk=_disk(overview.disk),
-        broker=_broker(ready),
+        broker=broker_view(ready),
         spool=None if counts is None else _spool(overview, counts),
         certificates=[_certificate(one) for one in overview.certificates],
         rates=_rates(overview.rates),
@@ -292,7 +294,8 @@ def _disk(disk: Disk | None) -> DiskView | None:
     return DiskView(folder=str(disk.folder), size=disk.size, free=disk.free, reserve=disk.reserve)
 
 
-def _broker(ready: Mapping[str, Any]) -> BrokerView:
+def broker_view(ready: Mapping[str, Any]) -> BrokerView:
+    """The view of the messaging system in what ``/readyz`` shows."""
     return BrokerView(adapter=ready["adapter"], **ready.get("broker", {}))
 
 
@@ -360,6 +363,7 @@ def _failing_host(one: FailingHost) -> FailingHostView:
     status = one.status
     return FailingHostView(
         host=one.host,
+        consumers=one.consumers,
         subscriptions=one.subscriptions,
         waiting=one.waiting,
         subscription=one.subscription,

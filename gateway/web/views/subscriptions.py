@@ -1,10 +1,12 @@
 """Subscriptions, the state of their deliveries, and the steps that explain it."""
 
+from collections.abc import Iterable
 from dataclasses import fields
 from datetime import datetime
 
 from pydantic import BaseModel, Field
 
+from filters import Expression
 from gateway.delivery.status import DeliveryStatus
 from gateway.model.moments import moment_or_none
 from gateway.security.resource_addresses import shown
@@ -80,6 +82,23 @@ class ModeView(BaseModel, extra="forbid"):
     assurance: str = Field(description="at-most-once, at-least-once or exactly-once.")
 
 
+class ExpressionView(BaseModel, extra="forbid"):
+    """A condition, and all that its meaning depends on."""
+
+    text: str
+    dialect: str
+    namespaces: dict[str, str]
+    view: str = Field(description="The document that it is evaluated over: payload, or another.")
+
+
+class FilterView(BaseModel, extra="forbid"):
+    """The filter as the gateway evaluates it; all of it must hold."""
+
+    topics: list[ExpressionView]
+    contents: list[ExpressionView]
+    others: list[ExpressionView]
+
+
 class SubscriptionView(BaseModel, extra="forbid"):
     """A subscription, without its key."""
 
@@ -100,6 +119,7 @@ class SubscriptionView(BaseModel, extra="forbid"):
         description="Conditions over the properties of the producer: ProducerProperties of "
         "WS-Notification 1.3, Precondition of its drafts."
     )
+    filter: FilterView
     raw: bool
     mode: ModeView
     paused: bool
@@ -145,6 +165,11 @@ def subscription_view(report: SubscriptionReport) -> SubscriptionView:
         topics=[one.text for one in filter_.topics],
         contents=[one.text for one in (*filter_.contents, *filter_.others) if not of_producer(one)],
         producer_properties=[one.text for one in filter_.contents if of_producer(one)],
+        filter=FilterView(
+            topics=_expressions(filter_.topics),
+            contents=_expressions(filter_.contents),
+            others=_expressions(filter_.others),
+        ),
         raw=subscription.policy.raw,
         mode=_mode(subscription.policy.delivery),
         paused=subscription.policy.paused,
@@ -170,6 +195,15 @@ def manager_address(subscription: Subscription) -> str:
     if SPECIFICATIONS[subscription.spec.version].bodies is None:
         return address
     return f"{address.removesuffix(f'/subscriptions/{key}')}{EVENT_SUBSCRIPTIONS}/{key}"
+
+
+def _expressions(expressions: Iterable[Expression]) -> list[ExpressionView]:
+    return [
+        ExpressionView(
+            text=one.text, dialect=one.dialect, namespaces=dict(one.namespaces), view=one.view
+        )
+        for one in expressions
+    ]
 
 
 def _counts(counted: Totals) -> Counts:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from filters.dialects import TOPIC_FULL
 from filters.spark import functions as X
 from filters.spark.definitions import read_definitions
 
@@ -33,6 +34,15 @@ FOUND: dict[int, list[str] | None] = {
     0: ["coast"], 1: ["coast", "fast"], 2: ["ours"], 3: None, 4: None, 5: [], 6: None, 7: None, 8: None,
 }  # fmt: skip
 UNREAD = (None,) * 6
+SUBSCRIPTIONS = [
+    (
+        "fast",
+        '{"topics": [], "contents": [["/storm[speed > 100]", null, [], "payload"]], "others": []}',
+    ),
+    ("ours", json.dumps({"contents": [{"text": "/w:storm", "namespaces": {"w": W}}]})),
+    ("coast", json.dumps({"topics": [{"text": "storms/coast", "dialect": TOPIC_FULL}]})),
+]
+"""The same filters as a gateway's table of subscriptions has them."""
 VALUES: dict[int, tuple[Any, ...]] = {
     0: (False, False, "90", "90", None, None, True),
     1: (True, False, "120", "127", None, None, True),
@@ -79,15 +89,31 @@ def definitions(session: Any) -> list[Any]:
         [(one["id"], one.get("xpath"), one.get("topic"), one.get("namespaces")) for one in FILTERS],
         "id string, xpath string, topic string, namespaces map<string,string>",
     )
+    subscriptions = session.createDataFrame(SUBSCRIPTIONS, "id string, filter string")
     with TemporaryDirectory() as folder:
         file = Path(folder) / "filters.jsonl"
         file.write_text("".join(json.dumps(one) + "\n" for one in FILTERS))
+        export = Path(folder) / "subscriptions.json"
+        rows = [{"id": id, "filter": json.loads(filter)} for id, filter in SUBSCRIPTIONS]
+        export.write_text(json.dumps({"subscriptions": rows, "next": None}, indent=1))
         columns = [
             X.matches("payload", given, topic="topic")
-            for given in (str(file), read_definitions(file), table)
+            for given in (str(file), read_definitions(file), table, str(export), subscriptions)
         ]
-    rows = frame(session)
-    return [found(rows.select("number", one.alias("found")).collect()) for one in columns]
+    events = frame(session)
+    return [found(events.select("number", one.alias("found")).collect()) for one in columns]
+
+
+def counted(session: Any) -> list[Any]:
+    """What could not be read, counted as the rows go by: no second pass over them."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    observation = Observation("events")
+    rows = frame(session).withColumn("found", X.matches("payload", FILTERS, topic="topic"))
+    unread = F.count_if(F.col("payload").isNotNull() & F.col("found").isNull())
+    rows = rows.observe(observation, F.count("*").alias("rows"), unread.alias("unread"))
+    return [len(rows.where(F.size("found") > 0).collect()), observation.get]
 
 
 def sql(session: Any) -> list[Any]:
@@ -110,7 +136,8 @@ TRIALS: dict[Callable[[Any], Any], Any] = {
         FOUND,
     ],
     values: VALUES,
-    definitions: [FOUND] * 3,
+    definitions: [FOUND] * 5,
+    counted: [3, {"rows": 9, "unread": 4}],
     sql: [FOUND, (1, 2, "Bergen ø", 3)],
 }
 """What each trial gives."""

@@ -53,6 +53,14 @@ def test_a_file_of_filters(tmp_path: Path) -> None:
 
 ERRORS = [
     pytest.param(["{"], "line 1: not JSON", id="not JSON"),
+    pytest.param(['{"subscriptions": 1}'], "neither a list of subscriptions", id="no export"),
+    pytest.param(['{"subscriptions": [], "next": "x"}'], "one page of several", id="a page"),
+    pytest.param(
+        ['[{"id": "a"}, {"id": "a"}]'], "filter 2: the id 'a' is there", id="export twice"
+    ),
+    pytest.param([{"id": "a", "filter": "[]"}], "line 1: filter has to be an object", id="filter"),
+    pytest.param([{"id": "a", "filter": {"others": [1]}}], "an expression is", id="expression"),
+    pytest.param([{"id": "a", "filter": {"topics": [{}]}}], "has a text", id="no text"),
     pytest.param([[1]], "line 1: not an object", id="no object"),
     pytest.param([{"xpath": "/a"}], "line 1: there is no id", id="no id"),
     pytest.param([{"id": "a"}, {"id": "a"}], "line 2: the id 'a' is there", id="id twice"),
@@ -121,3 +129,19 @@ ROOTS = [
 @pytest.mark.parametrize(("pairs", "roots"), ROOTS)
 def test_roots(pairs: list[tuple[str, str | None, str | None]], roots: set[Step] | None) -> None:
     assert definitions(*pairs).roots() == roots
+
+
+def test_what_a_row_has_not_is_left_out_of_an_export(tmp_path: Path) -> None:
+    expression = {"text": "/a", "namespaces": {"w": None}}
+    of_envelope = {"contents": [{"text": "/a", "view": "envelope"}]}
+    path = tmp_path / "subscriptions.json"
+    rows = [
+        {"id": "plain", "filter": {"contents": [expression]}},
+        {"id": "other", "filter": of_envelope},
+    ]
+    path.write_text(json.dumps(rows))
+    read = read_definitions(path)
+    assert ([row.id for row in read.rows], read.left_out) == (["plain"], ("other",))
+    assert filter_set(read.digest, lambda: read).match(Event(b"<a/>")) == ["plain"]
+    with pytest.raises(DefinitionError, match="line 1: '/a' is over the view 'envelope'"):
+        read_definitions(written(tmp_path, {"id": "other", "filter": of_envelope}))

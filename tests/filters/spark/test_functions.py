@@ -34,6 +34,23 @@ def test_over_spark_connect(spark: Any, connect_port: int) -> None:
     }
 
 
+def test_what_the_documentation_begins_with(spark: Any, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "spark.md").read_text()
+    program = text.partition("```python\n")[2].partition("```")[0]
+    rows = frame(spark).withColumnRenamed("number", "id")
+    rows.write.parquet(str(tmp_path / "events"))
+    namespace: dict[str, Any] = {}
+    exec(program.replace("/data/", f"{tmp_path}/"), namespace)  # noqa: S102  # Our own page.
+    matched = spark.read.parquet(str(tmp_path / "matched"))
+    assert {row.id: sorted(row.filters) for row in matched.collect()} == {
+        0: ["coast"],
+        1: ["coast"],
+    }
+    assert matched.columns == ["id", "payload", "topic", "filters"]
+    assert {row.id: row.speed for row in namespace["speeds"].collect()}[1] == "120"
+    assert namespace["unread"].first()[0] == 3
+
+
 def test_bytes_in_their_own_charset(spark: Any) -> None:
     text = '<?xml version="1.0" encoding="{}"?><place>Bergen ø</place>'
     payloads = [text.format(name).encode(name) for name in ("ISO-8859-1", "UTF-16", "UTF-8")]

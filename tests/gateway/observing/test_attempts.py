@@ -25,6 +25,17 @@ def test_what_was_tried_the_longest_ago_is_forgotten() -> None:
     assert [len(log.of(name)) for name in ("a", "b", "c")] == [2, 0, 1]
 
 
+def test_rates_are_of_a_time() -> None:
+    log = AttemptLog(kept=3)
+    for number in range(1, 6):
+        log.note("busy", attempt(number * 10))
+    log.note("calm", attempt(10))
+    log.note("calm", attempt(45))
+    log.note("idle", attempt(10))
+    assert log.rates(20.0, 50.0) == {"busy": 3 / 20, "calm": 1 / 30}
+    assert log.rates(50.5, 50.5) == {}
+
+
 @given(
     st.lists(
         st.tuples(st.sampled_from("abcdef"), st.text(max_size=1024)),

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from filters.spark.subscriptions import filter_of
 from gateway.delivery import BlackList
 from tests.rigs.cloudevents import agreeing, event, publish
 from tests.rigs.consumers import Consumers, accept, status
@@ -68,6 +69,9 @@ async def test_subscriptions(tmp_path: Path) -> None:
         )
         assert shown == one
         assert (one["counts"], one["state"]) == (counts, "active")
+        for view in listed["subscriptions"]:
+            made = run.gateway.subscriptions.by_id(view["id"])
+            assert made is not None and filter_of(view["filter"]) == made.subscription.filter
 
 
 async def test_paging(tmp_path: Path) -> None:

@@ -16,8 +16,11 @@ WIDTH = 1100
 
 
 async def main() -> None:
-    """Show two pages of a gateway with some of everything, and keep what they look like."""
-    with tempfile.TemporaryDirectory() as folder, browser(Path(folder)) as port:
+    """Show three pages of a gateway with some of everything, and keep what they look like."""
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        browser(Path(folder)) as port,
+    ):
         async with sample_gateway(Path(folder) / "data") as run, new_page(port) as page:
             await page.show("light", WIDTH)
             [failing, *_] = [
@@ -27,6 +30,7 @@ async def main() -> None:
             ]
             for name, path in {
                 "overview": "",
+                "topology": "/topology",
                 "subscription": f"/subscriptions/{failing['id']}",
             }.items():
                 await page.go(f"{run.url}/console{path}")
