@@ -79,6 +79,17 @@ COMMANDS = {
     "reliable": Deferred(
         "gateway.cli.reliable:reliable", "Try reliable messaging without a network."
     ),
+    "users": Deferred(
+        "gateway.cli.identities:users",
+        "List, add and remove users in the file of identities.",
+    ),
+    "keys": Deferred(
+        "gateway.cli.identities:keys",
+        "List, add, rotate and remove API keys in the file of identities.",
+    ),
+    "rights": Deferred(
+        "gateway.cli.identities:rights", "Say who may do what, by the file of identities."
+    ),
     "config": Deferred(
         "gateway.cli.config:config", "Check and show the settings that a gateway would have."
     ),

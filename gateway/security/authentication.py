@@ -100,7 +100,7 @@ class Authentication:
 
         Raises:
             NotIdentified: They prove nothing.
-            Refused: ``RATE``: there were too many that prove nothing. ``UNAVAILABLE``.
+            Refused: ``RATE``: there were too many passwords that prove nothing. ``UNAVAILABLE``.
         """
         found = [value for name, value in headers if name in (b"authorization", b"x-api-key")]
         if not found:
@@ -129,7 +129,8 @@ class Authentication:
         user = self._identities.user_of_name.get(name)
         hashed = user.password if user is not None else None
         if not await self._passwords.verify(password, hashed) or user is None:
-            self._count("password", *who)
+            self._failures.count(*who)
+            self._count("password")
             raise NotIdentified("The user or the password is wrong.")
         roles = frozenset(user.roles)
         return Identity(who[0], roles, until=time.time() + REMEMBERED)
@@ -157,22 +158,21 @@ class Authentication:
     async def _verify(self, text: str, address: str) -> Identity:
         scheme, _, value = text.partition(" ")
         if text.startswith(PREFIX):
-            return self._of_key(text, address)
+            return self._of_key(text)
         if scheme.lower() == "bearer":
             value = value.strip()
             if value.startswith(PREFIX):
-                return self._of_key(value, address)
-            return await self._of_token(value, address)
+                return self._of_key(value)
+            return await self._of_token(value)
         if scheme.lower() == "basic":
             name, password = _basic(value)
             return await self.of_password(name, password, address)
         raise NotIdentified("The credentials are of no kind that is taken: Bearer, Basic.")
 
-    def _of_key(self, text: str, address: str) -> Identity:
-        self._failures.check(address)
+    def _of_key(self, text: str) -> Identity:
         key: Key | None = self._identities.key_of_hash.get(hash_api_key(text))
         if key is None or is_expired(key.expires):
-            self._count("key", address)
+            self._count("key")
             raise NotIdentified("There is no such key, or it has expired.")
         until = time.time() + REMEMBERED
         if key.expires is not None:
@@ -180,8 +180,7 @@ class Authentication:
         user = self._user(key.user)
         return Identity(user.owner, user.roles, key.rights, until)
 
-    async def _of_token(self, text: str, address: str) -> Identity:
-        self._failures.check(address)
+    async def _of_token(self, text: str) -> Identity:
         try:
             if not is_token(text):
                 raise TokenRefused("it is no signed JWT")
@@ -190,7 +189,7 @@ class Authentication:
                 raise TokenRefused("its issuer is not known here")
             claims = await self._claims(text, issuer)
         except TokenRefused as refused:
-            self._count("token", address)
+            self._count("token")
             raise NotIdentified(refused.text) from refused
         owner = f"user:{claims.name}"
         roles = claims.roles | self.roles_of(owner)
@@ -206,9 +205,8 @@ class Authentication:
     def _user(self, name: str) -> Identity:
         return Identity(f"user:{name}", self.roles_of(name))
 
-    def _count(self, kind: str, *who: str) -> None:
+    def _count(self, kind: str) -> None:
         self.failed[kind] = self.failed.get(kind, 0) + 1
-        self._failures.count(*who)
 
 
 def _basic(value: str) -> tuple[str, str]:

@@ -94,6 +94,8 @@ def usable_keys(document: Any) -> KeySet:
     for row in rows if isinstance(rows, list) else ():
         if not isinstance(row, dict) or row.get("use", "sig") != "sig":
             continue
+        if row.get("kty") not in ("RSA", "EC", "OKP"):
+            continue
         try:
             found.extend(KeySet.import_key_set({"keys": [row]}).keys)
         except (JoseError, ValueError, TypeError, KeyError):

@@ -2,7 +2,8 @@
 
 RFC 9106, "Argon2 Memory-Hard Function": 19 MiB and 2 passes, 25 ms of a core. What a stranger makes
 us compute is bounded: after ten failures of a user, or of a network address, in a minute, nothing
-is computed until the next one may be.
+is computed until the next one may be. Keys and tokens are not bound by that: nobody finds one by
+trying, and others may be behind the same address.
 """
 
 import asyncio
