@@ -59,9 +59,9 @@ async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gua
     add_user(file, "reader", None, [])
     file.write_text(file.read_text() + RULES)
     async with running(folder / "data", identities=file, soap_tcp_port=0) as run:
-        keys = [add_key(file, name) for name in ("mole", "reader")]
+        mole, reader = (add_key(file, name) for name in ("mole", "reader"))
         gone = add_key(file, "mole", (), datetime.now(UTC) - timedelta(days=1))
-        given = Guarded(run, file, administrator, *keys, gone)
+        given = Guarded(run, file, administrator, mole, reader, gone)
         await until(lambda: is_known(given, given.reader))
         yield given
 
