@@ -48,7 +48,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help run example-monitoring example-messenger setup install test quick nightly durations release-test check lint types layers locked lock upgrade
-.PHONY: format clean
+.PHONY: format clean wheels
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s%s\n", $$1, $$2 }' Makefile
@@ -106,6 +106,10 @@ upgrade: $(DEV_STAMP) ## Lock the newest version of everything
 	@$(call install_uv)
 	@$(BIN)/python requirements/lock.py --upgrade
 	@echo "See what changed with git diff, then run the tests: make test"
+
+wheels: $(DEV_STAMP) ## Build the gateway's wheel and the client's (dragoman-client) into dist/
+	@$(BIN)/python -m build --no-isolation --wheel --outdir dist .
+	@$(BIN)/python -m build --no-isolation --wheel --outdir dist distributions/client
 
 format: $(DEV_STAMP) ## Format, and mend what lint can mend
 	@$(BIN)/python -m ruff check --fix-only .

@@ -25,6 +25,7 @@ except ModuleNotFoundError as error:
 from gateway.client.administration import Administration, Changed, Letters, Record
 from gateway.client.calling import Answer, base_url, endpoint_url, shown
 from gateway.client.consumer import Consumer, ReceivedMessage
+from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient, EventClient, speaking
 from gateway.client.grid_events import GridClient
@@ -44,6 +45,7 @@ __all__ = [
     "Changed",
     "Client",
     "Consumer",
+    "Credentials",
     "EventClient",
     "Exchange",
     "GatewayError",

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from filters import Refused, in_utf_8
+from gateway.client.credentials import Credentials, same_origin
 from gateway.client.errors import GatewayError
 
 HTTP = ("http", "https")
@@ -137,6 +138,7 @@ class Caller:
         tls: For ``https``; what the system trusts, when None.
         proxy: The HTTP proxy that requests go through, ``http://[user:password@]host:port``. Those
             of the environment mean nothing.
+        credentials: Sent to the scheme, host and port of *gateway*.
     """
 
     def __init__(
@@ -146,8 +148,11 @@ class Caller:
         max_answer: int = MAX_ANSWER,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        credentials: Credentials | None = None,
+        gateway: str = "",
     ) -> None:
         self._proxy = None if proxy is None else proxy_url(proxy)
+        self._credentials, self._gateway = credentials, gateway
         self._timeout = timeout
         self._tls = tls or True
         self._max_answer = max_answer
@@ -209,6 +214,8 @@ class Caller:
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         if self._session is None:
             raise RuntimeError("enter the context manager first")
+        if self._credentials is not None and same_origin(url, self._gateway):
+            headers = {**(headers or {}), "Authorization": self._credentials.authorization}
         return self._session.request(
             method,
             url,
@@ -251,7 +258,8 @@ class Speaker:
         timeout: Seconds for one exchange.
         tls: For a gateway with TLS; what the system trusts, when None.
         proxy: The HTTP proxy that requests go through; None: none.
-        caller: Sends the requests, instead of one with *timeout*, *tls* and *proxy*.
+        caller: Sends the requests, instead of one with *timeout*, *tls*, *proxy* and *credentials*.
+        credentials: Of us, for this gateway alone.
 
     Raises:
         GatewayError: *url* or *proxy* is none.
@@ -269,11 +277,14 @@ class Speaker:
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
         caller: Caller | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._address = endpoint_url(url, schemes, self._path)
         """Of the endpoint."""
         self._url = base_url(url.partition("?")[0], schemes)
-        self._caller = caller or Caller(timeout=timeout, tls=tls, proxy=proxy)
+        self._caller = caller or Caller(
+            timeout=timeout, tls=tls, proxy=proxy, credentials=credentials, gateway=self._url
+        )
 
     async def __aenter__(self) -> Self:
         await self._caller.__aenter__()

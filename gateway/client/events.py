@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from gateway.client.calling import Answer, Caller, Speaker, shown, stranger
+from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError
 from gateway.client.grid_events import GridClient
 from gateway.client.messaging import (
@@ -171,11 +172,12 @@ def speaking(
     tls: ssl.SSLContext | None = None,
     proxy: str | None = None,
     caller: Caller | None = None,
+    credentials: Credentials | None = None,
 ) -> AnyClient:
     """The client that speaks *version* to the gateway, or to the endpoint, at *url*; *caller* sends
-    its requests, instead of one with *tls* and *proxy*."""
+    its requests, instead of one with *tls*, *proxy* and *credentials*."""
     if SPECIFICATIONS[version].calls:
-        return GridClient(url, tls=tls, proxy=proxy, caller=caller)
+        return GridClient(url, tls=tls, proxy=proxy, caller=caller, credentials=credentials)
     if SPECIFICATIONS[version].bodies is not None:
-        return EventClient(url, tls=tls, proxy=proxy, caller=caller)
-    return Client(url, version, tls=tls, proxy=proxy, caller=caller)
+        return EventClient(url, tls=tls, proxy=proxy, caller=caller, credentials=credentials)
+    return Client(url, version, tls=tls, proxy=proxy, caller=caller, credentials=credentials)

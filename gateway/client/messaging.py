@@ -21,6 +21,7 @@ from gateway.client.calling import (
     shown,
     stranger,
 )
+from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError
 from mediation.client import (
     SPECS,
@@ -30,8 +31,10 @@ from mediation.client import (
     manager_at,
     read_answer,
     read_granted,
+    write_pause,
     write_publish,
     write_renew,
+    write_resume,
     write_subscribe,
     write_unsubscribe,
 )
@@ -129,9 +132,18 @@ class Client(Speaker):
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
         caller: Caller | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         schemes = SCHEMES if caller is None else HTTP
-        super().__init__(url, schemes=schemes, timeout=timeout, tls=tls, proxy=proxy, caller=caller)
+        super().__init__(
+            url,
+            schemes=schemes,
+            timeout=timeout,
+            tls=tls,
+            proxy=proxy,
+            caller=caller,
+            credentials=credentials,
+        )
         if proxy is not None and urlsplit(self._url).scheme in SOAP_TCP:
             raise GatewayError("SOAP.TCP goes through no HTTP proxy: leave out one of the two")
         self._spec: Spec = spec_of(version)
@@ -219,6 +231,8 @@ class Client(Speaker):
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
         authorize: Authorize | None = None,
+        raw: bool = False,
+        mode: str | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
 
@@ -230,6 +244,8 @@ class Client(Speaker):
                 is a `gateway.client.sequence_consumer.SequenceConsumer`.
             assurance: How often an event is wanted; None: as the gateway has it, at least once.
             authorize: For a protected topic.
+            raw: Events are to come as they are, without what a specification wraps them in.
+            mode: The URI of a delivery mode, which WS-Eventing 2004/08 alone has.
 
         Raises:
             GatewayError: here as in the other methods.
@@ -250,6 +266,8 @@ class Client(Speaker):
             end_to=reference,
             reliable=Rm.V1_1.number if reliable else "",
             assurance=assurance,
+            raw=raw,
+            mode=mode,
         )
         message = written()
         if authorize is not None:
@@ -276,6 +294,26 @@ class Client(Speaker):
         message = write_renew(self._spec, manager, expires, message_id=fresh_id())
         granted = _granted(await self._send("Renew", address, message), address)
         return replace(subscription, expires=_until(granted))
+
+    async def pause(self, subscription: Subscription) -> None:
+        """Have nothing sent until `resume`; WS-Notification alone has it.
+
+        Raises:
+            MediationError: The specification does not.
+        """
+        manager, address = subscription.manager_at
+        message = write_pause(self._spec, manager, message_id=fresh_id())
+        await self._send("PauseSubscription", address, message)
+
+    async def resume(self, subscription: Subscription) -> None:
+        """Have messages sent again.
+
+        Raises:
+            MediationError: As in `pause`.
+        """
+        manager, address = subscription.manager_at
+        message = write_resume(self._spec, manager, message_id=fresh_id())
+        await self._send("ResumeSubscription", address, message)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription."""

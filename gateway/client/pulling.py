@@ -10,6 +10,7 @@ from typing import Any, Self
 from filters import Refused
 from gateway.client.calling import Answer, Caller, base_url, shown, stranger
 from gateway.client.consumer import Read, ReceivedMessage, read_here
+from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError
 from gateway.client.renewal import PARTING_TIME
 
@@ -53,6 +54,7 @@ class PulledMailbox:
         mended: Callable[[], None] = lambda: None,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        credentials: Credentials | None = None,
         at_a_time: int = AT_A_TIME,
         read: Read = read_here,
         caller: Caller | None = None,
@@ -64,7 +66,13 @@ class PulledMailbox:
         self._mended = mended
         self._at_a_time = at_a_time
         self._read = read
-        self._caller = caller or Caller(timeout=wait + ANSWERED, tls=tls, proxy=proxy)
+        self._caller = caller or Caller(
+            timeout=wait + ANSWERED,
+            tls=tls,
+            proxy=proxy,
+            credentials=credentials,
+            gateway=self._url,
+        )
         self._key = ""
         self._dealt_with: set[int] = set()
         """Ids of what was handed out, and may come again: its lease ended first."""

@@ -8,10 +8,12 @@ from fastapi import Depends, Request
 
 from adapters import AdapterUnavailable
 from gateway.http import HttpSettings, transport_facts
+from gateway.observing.masking import Mask
 from gateway.routes import Dependency
 from gateway.security.authorise import authorise
 from gateway.security.identify import Identification
-from gateway.security.principals import Principal, Right
+from gateway.security.principals import Principal
+from gateway.security.rights import Right
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +28,19 @@ class Asking:
     identification: Identification
     draining: Callable[[], bool]
 
-    def principal(self, request: Request) -> Principal:
-        """Who sends *request*."""
-        return self.identification.identify(transport_facts(request.scope, self.http))
+    async def principal(self, request: Request) -> Principal:
+        """Who sends *request*.
+
+        Raises:
+            NotIdentified: Its credentials prove nothing.
+        """
+        return await self.identification.identify(transport_facts(request.scope, self.http))
 
 
 ASKING = Dependency[Asking]()
+MASK = Dependency[Mask]()
+Masking = Annotated[Mask, Depends(MASK)]
+"""What hides fields of the messages that operators are shown: a parameter of routes."""
 Asked = Annotated[Asking, Depends(ASKING)]
 """A parameter of any route: the application gives it to all."""
 
@@ -42,7 +51,8 @@ def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awai
 
     async def authorise_sender(request: Request, asking: Asked) -> None:
         reads = request.method in ("GET", "HEAD")
-        authorise(asking.principal(request), reading if reads and reading is not None else right)
+        principal = await asking.principal(request)
+        authorise(principal, reading if reads and reading is not None else right)
 
     return authorise_sender
 

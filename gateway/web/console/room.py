@@ -9,17 +9,20 @@ from starlette.routing import Route
 
 from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
-from gateway.security.principals import Right
+from gateway.security.rights import Right
 from gateway.web.console import pages, table_pages
 from gateway.web.console.page_routes import CONSOLE, Console
 from gateway.web.console.rendering import FOLDER, Rendering
 from gateway.web.console.trial.pages import TRIALS, Trials
 from gateway.web.console.trial.pages import router as trial_router
+from gateway.web.console.trial.subscribe_pages import SUBSCRIBE_TRIALS, SubscribeTrials
+from gateway.web.console.trial.subscribe_pages import router as subscribe_router
 from gateway.web.console.viewer.brokers import BROKERS, Brokers
 from gateway.web.console.viewer.brokers import router as broker_router
 from gateway.web.console.viewer.calls import TransportChoice
 from gateway.web.console.viewer.pages import VIEWERS, ViewerPages
 from gateway.web.console.viewer.pages import router as viewer_router
+from gateway.web.console.viewer.references import HeldReferences
 from gateway.web.console.viewer.viewers import Viewers
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -51,15 +54,19 @@ class ConsoleRoom(Room):
         headers = headers_of_pages(frame_ancestors)
         self._given = CONSOLE.of(Console(Rendering(acts=acts, headers=headers), acts))
         self._acts, self._base, self._pulls = acts, base, pulls
-        self._viewers = Viewers(transports)
+        references = HeldReferences()
+        self._viewers = Viewers(transports, references)
         self._trials = Trials(transports, base)
-        self._brokers = Brokers(transports, self._viewers)
+        self._subscribe_trials = SubscribeTrials(transports, references, base)
+        self._brokers = Brokers(transports, references)
 
     def administration_routes(self) -> Routes:
         yield Route("/console/static/{name}", _static_file, include_in_schema=False)
         if self._acts:  # Before the tables, whose routes take any name.
             given = VIEWERS.of(ViewerPages(self._viewers, self._base, self._pulls))
             yield BoundRouter(viewer_router, {**self._given, **given}, Right.OPERATE)
+            subscribing = SUBSCRIBE_TRIALS.of(self._subscribe_trials)
+            yield BoundRouter(subscribe_router, {**self._given, **subscribing}, Right.OPERATE)
             trials = TRIALS.of(self._trials)
             yield BoundRouter(trial_router, {**self._given, **trials}, Right.OPERATE)
             brokers = BROKERS.of(self._brokers)

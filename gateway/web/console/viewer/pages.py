@@ -17,12 +17,11 @@ from gateway.routes import Dependency
 from gateway.web.console.csrf import refuse_other_origins
 from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import Given, PageRoute
+from gateway.web.console.viewer.versions import SPOKEN, read_version
 from gateway.web.console.viewer.viewer import KeptMessage, Viewer, Wanted
 from gateway.web.console.viewer.viewers import Viewers
-from mediation.client import SPECS
 from mediation.model.versions import Version
 
-SPOKEN = (*SPECS, Version.CLOUDEVENTS, Version.GRID_EVENTS)
 LATEST = 50
 """Messages of a page."""
 CHARACTERS = 4096
@@ -175,15 +174,13 @@ def read_wanted(form: Mapping[str, Sequence[str]]) -> Wanted:
     """
     url, xpath = first(form, "url").strip(), first(form, "xpath").strip()
     base_url(url.partition("?")[0])
-    spec = first(form, "spec")
-    if spec not in [one.value for one in SPOKEN]:
-        raise GatewayError(f"{spec!r} is no specification that a viewer speaks")
+    version = read_version(first(form, "spec"))
     namespaces = read_namespaces(first(form, "ns"))
     if xpath:
-        _check_xpath(xpath, namespaces)
+        check_xpath(xpath, namespaces)
     return Wanted(
         url,
-        Version(spec),
+        version,
         first(form, "topic").strip() or None,
         xpath or None,
         namespaces,
@@ -191,7 +188,12 @@ def read_wanted(form: Mapping[str, Sequence[str]]) -> Wanted:
     )
 
 
-def _check_xpath(xpath: str, namespaces: Mapping[str, str]) -> None:
+def check_xpath(xpath: str, namespaces: Mapping[str, str]) -> None:
+    """Check an XPath.
+
+    Raises:
+        GatewayError: It cannot be read.
+    """
     try:
         parse(Expression(xpath, namespaces=tuple(sorted(namespaces.items()))))
     except FilterError as error:

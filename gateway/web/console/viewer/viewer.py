@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import secrets
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -27,6 +27,7 @@ from gateway.client.consumer import Read
 from gateway.client.delivery_checks import Check, DeliveryChecks
 from gateway.client.push_pull_comparison import QUIET, Comparison
 from gateway.web.console.viewer.calls import PolicedCaller, TransportChoice
+from gateway.web.console.viewer.references import HeldReferences
 from mediation.model.versions import Version
 from mediation.specifications import SPECIFICATIONS
 
@@ -66,6 +67,7 @@ class ViewerParts:
 
     Attributes:
         read: Reads messages, not on the event loop.
+        references: Has the references of the subscriptions of viewers that run.
         quiet: Seconds without a message after which push is compared with pull.
         idle: Seconds after which a viewer that nobody looks at ends.
     """
@@ -73,6 +75,7 @@ class ViewerParts:
     transports: TransportChoice
     read: Read
     indent: Indent
+    references: HeldReferences
     quiet: float = QUIET
     idle: float = IDLE
 
@@ -177,8 +180,26 @@ class Viewer:
             self._checks = DeliveryChecks(shown(self.wanted.url), address)
             async with self._subscribed(client, consumer.address) as renewed:
                 self._checks.accepted()
-                async with self._comparing():
-                    await self._receive(consumer, renewed)
+                with self._held(renewed):
+                    async with self._comparing():
+                        await self._receive(consumer, renewed)
+
+    @contextlib.contextmanager
+    def _held(self, renewed: RenewedSubscription) -> Iterator[None]:
+        """Let others manage the subscription meanwhile."""
+        wanted, references = self.wanted, self._parts.references
+        held = references.hold(
+            wanted.url,
+            wanted.version,
+            renewed.subscription,
+            topic=wanted.topic or "",
+            made_by="a viewer",
+            viewer=self.id,
+        )
+        try:
+            yield
+        finally:
+            references.drop(held.id)
 
     async def _receive(
         self, consumer: AsyncIterable[ReceivedMessage], renewed: RenewedSubscription

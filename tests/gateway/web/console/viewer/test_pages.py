@@ -122,7 +122,7 @@ async def test_every_viewer_ends_with_its_gateway(tmp_path: Path) -> None:
     [
         ({"url": "ftp://broker"}, "is not the URL"),
         ({"url": ""}, "is not the URL"),
-        ({"spec": "wsrm-1.1"}, "is no specification that a viewer speaks"),
+        ({"spec": "wsrm-1.1"}, "is no specification that the console subscribes in"),
         ({"xpath": "/a["}, "XPath: "),
         ({"xpath": "/w:a"}, "XPath: "),
         ({"ns": "w"}, "prefixes are written"),

@@ -11,7 +11,7 @@ from filters import Refused
 from gateway.client import Client
 from gateway.client.delivery_checks import CheckState
 from gateway.web.console.viewer.calls import TransportChoice
-from gateway.web.console.viewer.pages import SPOKEN
+from gateway.web.console.viewer.versions import SPOKEN
 from gateway.web.console.viewer.viewer import MESSAGES, OCTETS, Viewer, Wanted
 from gateway.web.console.viewer.viewers import AT_A_TIME, Viewers
 from mediation.client import SPECS
