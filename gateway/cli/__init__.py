@@ -72,6 +72,9 @@ COMMANDS = {
         "gateway.cli.backtest:backtest",
         "Say what a subscription would have received from an archive of notifications.",
     ),
+    "archive": Deferred(
+        "gateway.cli.archive:archive", "Compact archives of notifications, and make them of files."
+    ),
     "benchmark": Deferred(
         "gateway.cli.benchmark:benchmark",
         "Measure parts of Dragoman on this machine, or on a cluster.",
