@@ -102,7 +102,7 @@ class Authentication:
         who = (f"user:{name}", address)
         self._failures.check(*who)
         user = self.identities.user_of_name.get(name)
-        hashed = user.password if user is not None else None
+        hashed = self.password_of(name)
         if not await self._passwords.verify(password, hashed) or user is None:
             self._failures.count(*who)
             self._count("password")
@@ -121,6 +121,19 @@ class Authentication:
             return Identity(f"cert:{subject}")
         return self._user(name)
 
+    def password_of(self, name: str) -> str | None:
+        """Return the hash of the password of the user *name*; None where there is none."""
+        user = self.identities.user_of_name.get(name)
+        return user.password if user is not None else None
+
+    def still_proves(self, owner: str, proof: str) -> bool:
+        """Return True if *proof*, the hash of a key or of a password, is still one of *owner*."""
+        name = owner.removeprefix("user:")
+        key = self.identities.key_of_hash.get(proof)
+        if key is not None:
+            return key.user == name and not is_expired(key.expires)
+        return bool(proof) and self.password_of(name) == proof
+
     def roles_of(self, owner: str) -> frozenset[str]:
         """Return the roles that the file gives to *owner*."""
         user = self.identities.user_of_name.get(owner.removeprefix("user:"))
@@ -133,18 +146,23 @@ class Authentication:
     async def _verify(self, text: str, address: str) -> Identity:
         scheme, _, value = text.partition(" ")
         if text.startswith(PREFIX):
-            return self._of_key(text)
+            return self.of_key(text)
         if scheme.lower() == "bearer":
             value = value.strip()
             if value.startswith(PREFIX):
-                return self._of_key(value)
+                return self.of_key(value)
             return await self._of_token(value)
         if scheme.lower() == "basic":
             name, password = _basic(value)
             return await self.of_password(name, password, address)
         raise NotIdentified("The credentials are of no kind that is taken: Bearer, Basic.")
 
-    def _of_key(self, text: str) -> Identity:
+    def of_key(self, text: str) -> Identity:
+        """Return whose API key *text* is.
+
+        Raises:
+            NotIdentified: There is no such key, or it has expired.
+        """
         key: Key | None = self.identities.key_of_hash.get(hash_api_key(text))
         if key is None or is_expired(key.expires):
             self._count("key")

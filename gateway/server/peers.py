@@ -16,6 +16,7 @@ from gateway.settings.values import port_ranges
 
 if TYPE_CHECKING:  # Imported where there is such a file.
     from gateway.security.identities_file import IdentitiesFile
+    from gateway.security.sessions import Sessions
 
 LOOPBACK = ("127.0.0.0/8", "::1")
 
@@ -43,6 +44,7 @@ class Peers:
     trusted: Networks
     identification: Identification
     identities: "IdentitiesFile | None"
+    sessions: "Sessions | None"
     base: str
     policy: AddressPolicy
     bases: frozenset[str]
@@ -82,18 +84,20 @@ def peers_of(settings: Settings, listening: Listening) -> Peers:
     base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
     known = networks(trusted)
     bases = own_bases(settings, own, listening.tcp_ports)
-    identification, file = _identification(known, settings.identities)
-    return Peers(known, identification, file, base.rstrip("/"), policy, bases)
+    identification, file, sessions = _identification(known, settings.identities)
+    return Peers(known, identification, file, sessions, base.rstrip("/"), policy, bases)
 
 
 def _identification(
     trusted: Networks, path: Path | None
-) -> tuple[Identification, "IdentitiesFile | None"]:
+) -> tuple[Identification, "IdentitiesFile | None", "Sessions | None"]:
     if path is None:
-        return Identification(trusted), None
+        return Identification(trusted), None, None
     from gateway.security.authentication import Authentication
     from gateway.security.identities_file import IdentitiesFile
+    from gateway.security.sessions import Sessions
 
     file = IdentitiesFile(path)
     authentication = Authentication(file.identities, path.parent)
-    return Identification(trusted, authentication=authentication), file
+    identification = Identification(trusted, authentication=authentication)
+    return identification, file, Sessions(authentication)
