@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from gateway.egress import AddressPolicy
 from gateway.model.hosts import host_and_port
+from gateway.security.authentication import Authentication
 from gateway.security.identify import Identification
+from gateway.security.identities_file import IdentitiesFile
 from gateway.security.networks import Networks, networks
 from gateway.server.addresses import own_addresses, own_bases
 from gateway.settings.settings import Settings
@@ -37,6 +39,7 @@ class Peers:
 
     trusted: Networks
     identification: Identification
+    identities: IdentitiesFile | None
     base: str
     policy: AddressPolicy
     bases: frozenset[str]
@@ -56,7 +59,11 @@ class Peers:
 
 
 def peers_of(settings: Settings, listening: Listening) -> Peers:
-    """The peers that *settings* trust and allow."""
+    """The peers that *settings* trust and allow.
+
+    Raises:
+        IdentitiesUnusable: The file of identities cannot be used.
+    """
     trusted = settings.trusted
     if trusted is None:
         trusted = LOOPBACK if settings.on_loopback else ()
@@ -72,4 +79,13 @@ def peers_of(settings: Settings, listening: Listening) -> Peers:
     base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
     known = networks(trusted)
     bases = own_bases(settings, own, listening.tcp_ports)
-    return Peers(known, Identification(known), base.rstrip("/"), policy, bases)
+    identities = IdentitiesFile(settings.identities) if settings.identities is not None else None
+    identification = _identification(known, identities)
+    return Peers(known, identification, identities, base.rstrip("/"), policy, bases)
+
+
+def _identification(trusted: Networks, file: IdentitiesFile | None) -> Identification:
+    if file is None:
+        return Identification(trusted)
+    authentication = Authentication(file.identities, file.path.parent)
+    return Identification(trusted, authentication=authentication, identities=file.identities)

@@ -12,7 +12,8 @@ from gateway.observing.masking import Mask
 from gateway.routes import Dependency
 from gateway.security.authorise import authorise
 from gateway.security.identify import Identification
-from gateway.security.principals import Principal, Right
+from gateway.security.principals import Principal
+from gateway.security.rights import Right
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,13 @@ class Asking:
     identification: Identification
     draining: Callable[[], bool]
 
-    def principal(self, request: Request) -> Principal:
-        """Who sends *request*."""
-        return self.identification.identify(transport_facts(request.scope, self.http))
+    async def principal(self, request: Request) -> Principal:
+        """Who sends *request*.
+
+        Raises:
+            NotIdentified: Its credentials prove nothing.
+        """
+        return await self.identification.identify(transport_facts(request.scope, self.http))
 
 
 ASKING = Dependency[Asking]()
@@ -46,7 +51,8 @@ def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awai
 
     async def authorise_sender(request: Request, asking: Asked) -> None:
         reads = request.method in ("GET", "HEAD")
-        authorise(asking.principal(request), reading if reads and reading is not None else right)
+        principal = await asking.principal(request)
+        authorise(principal, reading if reads and reading is not None else right)
 
     return authorise_sender
 

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
-from gateway.security.principals import Right
+from gateway.security.rights import Right
 from gateway.web.console import pages, table_pages
 from gateway.web.console.page_routes import CONSOLE, Console
 from gateway.web.console.rendering import FOLDER, Rendering
