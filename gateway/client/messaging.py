@@ -117,6 +117,8 @@ class Client(Speaker):
         tls: For a gateway with TLS; what the system trusts, when None.
         proxy: The HTTP proxy that requests go through, ``http://[user:password@]host:port``.
         caller: Sends the requests over HTTP, instead of one with *timeout*, *tls* and *proxy*.
+        soap_tcp: Sends those over SOAP.TCP, instead of one with *timeout* and *tls*; closed with
+            this.
 
     Raises:
         GatewayError: *url* or *proxy* is none, or *version* has no such client.
@@ -133,8 +135,9 @@ class Client(Speaker):
         proxy: str | None = None,
         caller: Caller | None = None,
         credentials: Credentials | None = None,
+        soap_tcp: "SoapTcpCaller | None" = None,
     ) -> None:
-        schemes = SCHEMES if caller is None else HTTP
+        schemes = SCHEMES if caller is None or soap_tcp is not None else HTTP
         super().__init__(
             url,
             schemes=schemes,
@@ -148,7 +151,7 @@ class Client(Speaker):
             raise GatewayError("SOAP.TCP goes through no HTTP proxy: leave out one of the two")
         self._spec: Spec = spec_of(version)
         self._seconds, self._trusted = timeout, tls
-        self._soap_tcp: SoapTcpCaller | None = None
+        self._soap_tcp = soap_tcp
         self._watch = watch
 
     async def __aexit__(self, *error: object) -> None:
