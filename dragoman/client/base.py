@@ -58,7 +58,7 @@ class Client:
 
     def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
         self._url = url
-        self._calling = calling
+        self._calling = sending(calling)
         self._client = self._speaking()
         self._listenings: set[Listening] = set()
         self._mailboxes: set[PulledMailbox] = set()
@@ -250,6 +250,21 @@ class Client:
     async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
         """Pull from what is not a mailbox of Dragoman."""
         raise NotImplementedError
+
+
+def sending(calling: Calling) -> dict[str, Any]:
+    """How requests are sent, in the words of `gateway.client`."""
+    given: dict[str, Any] = {**calling}
+    match calling.get("credentials"):
+        case str() as token:
+            from gateway.client.credentials import Credentials as Sent
+
+            given["credentials"] = Sent.of_key(token)
+        case (user, password):
+            from gateway.client.credentials import Credentials as Sent
+
+            given["credentials"] = Sent.of_password(user, password)
+    return given
 
 
 async def polled(take: Any, wait: timedelta) -> list[Event]:

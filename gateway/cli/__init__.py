@@ -72,12 +72,26 @@ COMMANDS = {
         "gateway.cli.backtest:backtest",
         "Say what a subscription would have received from an archive of notifications.",
     ),
+    "archive": Deferred(
+        "gateway.cli.archive:archive", "Compact archives of notifications, and make them of files."
+    ),
     "benchmark": Deferred(
         "gateway.cli.benchmark:benchmark",
         "Measure parts of Dragoman on this machine, or on a cluster.",
     ),
     "reliable": Deferred(
         "gateway.cli.reliable:reliable", "Try reliable messaging without a network."
+    ),
+    "users": Deferred(
+        "gateway.cli.identities:users",
+        "List, add and remove users in the file of identities.",
+    ),
+    "keys": Deferred(
+        "gateway.cli.identities:keys",
+        "List, add, rotate and remove API keys in the file of identities.",
+    ),
+    "rights": Deferred(
+        "gateway.cli.identities:rights", "Say who may do what, by the file of identities."
     ),
     "config": Deferred(
         "gateway.cli.config:config", "Check and show the settings that a gateway would have."
@@ -155,6 +169,14 @@ def _main(
             help="The HTTP proxy on the way to a gateway: http://[user:password@]host:port.",
         ),
     ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            envvar="DRAGOMAN_API_KEY",
+            help="Who you are, for a gateway that wants to know. The environment hides it better.",
+        ),
+    ] = None,
 ) -> None:
     tls = None
     if ca or certificate:
@@ -162,8 +184,16 @@ def _main(
 
         names = Names("--certificate", "--key", "--ca")
         tls = client_context(ca=ca, certificate=certificate, key=key, names=names)
-    context.obj = (tls, proxy)
+    context.obj = {"tls": tls, "proxy": proxy, "credentials": _credentials(api_key)}
     help_alone(context)
+
+
+def _credentials(api_key: str | None) -> object:
+    if api_key is None:
+        return None
+    from gateway.client.credentials import Credentials
+
+    return Credentials.of_key(api_key.strip())
 
 
 _FOREIGN = (

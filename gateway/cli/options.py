@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
-from typing import Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -14,7 +14,21 @@ from gateway.cli.errors import CommandFailed
 from mediation.client import SPECS
 from mediation.model.versions import Version
 
-_NAMES = ("CA", "CERTIFICATE", "GATEWAY", "KEY", "MASTER", "OUTPUT", "PROXY", "SPEC", "TOPIC")
+if TYPE_CHECKING:  # The client's library is for those that speak to a gateway.
+    from gateway.client.credentials import Credentials
+
+_NAMES = [
+    "API_KEY",
+    "CA",
+    "CERTIFICATE",
+    "GATEWAY",
+    "KEY",
+    "MASTER",
+    "OUTPUT",
+    "PROXY",
+    "SPEC",
+    "TOPIC",
+]
 VARIABLES = frozenset(f"DRAGOMAN_{name}" for name in _NAMES)
 """Variables of the environment that options of commands are read from, and no settings."""
 GATEWAY = "http://127.0.0.1:8080"
@@ -101,20 +115,20 @@ class Connecting(TypedDict):
 
     tls: ssl.SSLContext | None
     proxy: str | None
+    credentials: "Credentials | None"
 
 
 def connecting(context: typer.Context) -> Connecting:
-    """What ``--ca``, ``--certificate``, ``--key`` and ``--proxy`` say before the command."""
+    """What ``--ca``, ``--certificate``, ``--key``, ``--proxy`` and ``--api-key`` say before the
+    command."""
     found = context.find_root().obj
-    _, proxy = found if isinstance(found, tuple) else (None, None)
-    return {"tls": tls(context), "proxy": proxy}
+    return found if found is not None else {"tls": None, "proxy": None, "credentials": None}
 
 
 def tls(context: typer.Context) -> ssl.SSLContext | None:
     """The TLS context of ``--ca``, ``--certificate`` and ``--key``, given before the command, or
     None."""
-    found = context.find_root().obj
-    return found[0] if isinstance(found, tuple) else None
+    return connecting(context)["tls"]
 
 
 GatewayOption = Annotated[

@@ -264,6 +264,9 @@ def send_again(
     message: Annotated[
         str, typer.Argument(metavar="MESSAGE", help="As `dragoman attempts` shows it.")
     ],
+    force: Annotated[
+        bool, typer.Option("--force", help="Although its filter does not take the message.")
+    ] = False,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
@@ -280,7 +283,7 @@ def send_again(
 
     async def run() -> Record:
         async with Administration(gateway, **connecting(context)) as administration:
-            return await administration.send_again(id_, message)
+            return await administration.send_again(id_, message, force=force)
 
     attempt = asyncio.run(run())
     if output is Form.JSON:

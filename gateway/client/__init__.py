@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gateway.client.administration import Administration, Changed, Letters, Record
-    from gateway.client.calling import Answer, Credentials, base_url, endpoint_url, shown
+    from gateway.client.calling import Answer, base_url, endpoint_url, shown
     from gateway.client.consumer import Consumer, ReceivedMessage
     from gateway.client.consumer import ReceivedMessage as Arrived
+    from gateway.client.credentials import Credentials
     from gateway.client.errors import GatewayError, UnsupportedOperation
     from gateway.client.events import AnyClient, EventClient, speaking
     from gateway.client.grid_events import GridClient
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "gateway.client.administration": ("Administration", "Changed", "Letters", "Record"),
-    "gateway.client.calling": ("Answer", "Credentials", "base_url", "endpoint_url", "shown"),
+    "gateway.client.calling": ("Answer", "base_url", "endpoint_url", "shown"),
     "gateway.client.consumer": ("Consumer", "ReceivedMessage"),
+    "gateway.client.credentials": ("Credentials",),
     "gateway.client.errors": ("GatewayError", "UnsupportedOperation"),
     "gateway.client.events": ("AnyClient", "EventClient", "speaking"),
     "gateway.client.grid_events": ("GridClient",),

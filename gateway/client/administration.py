@@ -12,6 +12,7 @@ from lxml import etree
 
 from filters import parse_document
 from gateway.client.calling import TIMEOUT, Answer, NotStreamed, Speaker, shown, stranger
+from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError
 from gateway.client.server_sent_events import read_events
 
@@ -98,8 +99,9 @@ class Administration(Speaker):
         page: int = PAGE,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
-        super().__init__(url, timeout=timeout, tls=tls, proxy=proxy)
+        super().__init__(url, timeout=timeout, tls=tls, proxy=proxy, credentials=credentials)
         self._page = page
 
     async def overview(self) -> Record:
@@ -188,9 +190,14 @@ class Administration(Speaker):
         path = f"subscriptions/{_checked(id_, 'subscription')}/attempts"
         return list(_listed(await self._ask("GET", path, of=id_), "attempts", self._url))
 
-    async def send_again(self, id_: str, message: str) -> Record:
-        """Make one delivery once more, in one attempt, and say how that ended."""
-        return await self._change_subscription(id_, "send-again", {"message": message})
+    async def send_again(self, id_: str, message: str, *, force: bool = False) -> Record:
+        """Make one delivery once more, in one attempt, and say how that ended.
+
+        Args:
+            force: Although the filter of the subscription does not take the message.
+        """
+        asked: Record = {"message": message, **({"force": True} if force else {})}
+        return await self._change_subscription(id_, "send-again", asked)
 
     async def delete_subscription(self, id_: str) -> None:
         """End a subscription; its subscriber is told, where it asked for that."""

@@ -2,18 +2,18 @@
 
 import socket
 import ssl
-from base64 import b64encode
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from io import BytesIO
-from typing import Self, TypeAlias
+from typing import Self
 from urllib.parse import urlsplit
 
 import aiohttp
 
 from filters import Refused, in_utf_8
+from gateway.client.credentials import Credentials, same_origin
 from gateway.client.errors import GatewayError
 
 HTTP = ("http", "https")
@@ -28,9 +28,6 @@ QUIET = 60.0
 """Seconds without a byte after which a stream has broken off: a heartbeat comes every 15."""
 LARGE = 2**20
 """Bytes of a body from which on it is sent piece by piece."""
-
-Credentials: TypeAlias = tuple[str, str] | str
-"""A name and its password, or a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +121,6 @@ def proxy_url(text: str) -> str:
     return text
 
 
-def authorization(credentials: Credentials) -> str:
-    """The value of the header ``Authorization``: Basic of a name and a password, Bearer of a token.
-
-    Raises:
-        GatewayError: A header cannot have them.
-    """
-    if isinstance(credentials, str):
-        if not credentials.isascii() or not credentials.isprintable() or " " in credentials:
-            raise GatewayError("a token is of visible ASCII characters alone")
-        return f"Bearer {credentials}"
-    name, password = credentials
-    if ":" in name:
-        raise GatewayError("the name of an account has no colon")
-    return f"Basic {b64encode(f'{name}:{password}'.encode()).decode()}"
-
-
 class NotStreamed(Exception):
     """The answer to a request for a stream is an error."""
 
@@ -157,9 +138,7 @@ class Caller:
         tls: For ``https``; what the system trusts, when None.
         proxy: The HTTP proxy that requests go through, ``http://[user:password@]host:port``. Those
             of the environment mean nothing.
-        credentials: Said of the sender to the scheme, host and port of *origin* alone: a name and
-            its password (HTTP's Basic), or a token (Bearer).
-        origin: A URL.
+        credentials: Sent to the scheme, host and port of *gateway*.
     """
 
     def __init__(
@@ -170,11 +149,10 @@ class Caller:
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
         credentials: Credentials | None = None,
-        origin: str = "",
+        gateway: str = "",
     ) -> None:
         self._proxy = None if proxy is None else proxy_url(proxy)
-        self._authorization = None if credentials is None else authorization(credentials)
-        self._origin = shown(origin)
+        self._credentials, self._gateway = credentials, gateway
         self._timeout = timeout
         self._tls = tls or True
         self._max_answer = max_answer
@@ -236,8 +214,8 @@ class Caller:
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         if self._session is None:
             raise RuntimeError("enter the context manager first")
-        if self._authorization is not None and shown(url) == self._origin:
-            headers = {**(headers or {}), "Authorization": self._authorization}
+        if self._credentials is not None and same_origin(url, self._gateway):
+            headers = {**(headers or {}), "Authorization": self._credentials.authorization}
         return self._session.request(
             method,
             url,
@@ -280,8 +258,8 @@ class Speaker:
         timeout: Seconds for one exchange.
         tls: For a gateway with TLS; what the system trusts, when None.
         proxy: The HTTP proxy that requests go through; None: none.
-        credentials: As `Caller` has them, for *url*.
         caller: Sends the requests, instead of one with *timeout*, *tls*, *proxy* and *credentials*.
+        credentials: Of us, for this gateway alone.
 
     Raises:
         GatewayError: *url* or *proxy* is none.
@@ -298,14 +276,14 @@ class Speaker:
         timeout: float = TIMEOUT,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
-        credentials: Credentials | None = None,
         caller: Caller | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._address = endpoint_url(url, schemes, self._path)
         """Of the endpoint."""
         self._url = base_url(url.partition("?")[0], schemes)
         self._caller = caller or Caller(
-            timeout=timeout, tls=tls, proxy=proxy, credentials=credentials, origin=self._address
+            timeout=timeout, tls=tls, proxy=proxy, credentials=credentials, gateway=self._url
         )
 
     async def __aenter__(self) -> Self:

@@ -8,15 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from gateway.client.calling import (
-    TIMEOUT,
-    Answer,
-    Caller,
-    Credentials,
-    Speaker,
-    shown,
-    stranger,
-)
+from gateway.client.calling import TIMEOUT, Answer, Caller, Speaker, shown, stranger
+from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError, UnsupportedOperation
 from gateway.client.grid_events import GridClient
 from gateway.client.messaging import (
@@ -197,8 +190,8 @@ def speaking(
     timeout: float = TIMEOUT,
     tls: ssl.SSLContext | None = None,
     proxy: str | None = None,
-    credentials: Credentials | None = None,
     caller: Caller | None = None,
+    credentials: Credentials | None = None,
 ) -> AnyClient:
     """The client that speaks *version* to the gateway, or to the endpoint, at *url*; *caller* sends
     its requests, instead of one with the other arguments, which are as `Client` takes them."""

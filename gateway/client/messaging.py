@@ -17,11 +17,11 @@ from gateway.client.calling import (
     TIMEOUT,
     Answer,
     Caller,
-    Credentials,
     Speaker,
     shown,
     stranger,
 )
+from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError, UnsupportedOperation
 from mediation.client import (
     SPECS,
@@ -122,9 +122,9 @@ class Client(Speaker):
         watch: Told of each exchange.
         tls: For a gateway with TLS; what the system trusts, when None.
         proxy: The HTTP proxy that requests go through, ``http://[user:password@]host:port``.
-        credentials: As `gateway.client.calling.Caller` has them, for *url*.
-        caller: Sends the requests over HTTP, instead of one with *timeout*, *tls*, *proxy* and
-            *credentials*.
+        caller: Sends the requests over HTTP, instead of one with *timeout*, *tls* and *proxy*.
+        soap_tcp: Sends those over SOAP.TCP, instead of one with *timeout* and *tls*; closed with
+            this.
 
     Raises:
         GatewayError: *url* or *proxy* is none, or *version* has no such client.
@@ -139,23 +139,25 @@ class Client(Speaker):
         watch: Callable[[Exchange], None] | None = None,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
-        credentials: Credentials | None = None,
         caller: Caller | None = None,
+        credentials: Credentials | None = None,
+        soap_tcp: "SoapTcpCaller | None" = None,
     ) -> None:
+        schemes = SCHEMES if caller is None or soap_tcp is not None else HTTP
         super().__init__(
             url,
-            schemes=SCHEMES if caller is None else HTTP,
+            schemes=schemes,
             timeout=timeout,
             tls=tls,
             proxy=proxy,
-            credentials=credentials,
             caller=caller,
+            credentials=credentials,
         )
         if proxy is not None and urlsplit(self._url).scheme in SOAP_TCP:
             raise GatewayError("SOAP.TCP goes through no HTTP proxy: leave out one of the two")
         self._spec: Spec = version if isinstance(version, Spec) else spec_of(version)
         self._seconds, self._trusted = timeout, tls
-        self._soap_tcp: SoapTcpCaller | None = None
+        self._soap_tcp = soap_tcp
         self._watch = watch
 
     async def __aexit__(self, *error: object) -> None:
@@ -245,6 +247,8 @@ class Client(Speaker):
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
         authorize: Authorize | None = None,
+        raw: bool = False,
+        mode: str | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
 
@@ -256,6 +260,8 @@ class Client(Speaker):
                 is a `gateway.client.sequence_consumer.SequenceConsumer`.
             assurance: How often an event is wanted; None: as the gateway has it, at least once.
             authorize: For a protected topic.
+            raw: Events are to come as they are, without what a specification wraps them in.
+            mode: The URI of a delivery mode, which WS-Eventing 2004/08 alone has.
 
         Raises:
             GatewayError: here as in the other methods.
@@ -276,6 +282,8 @@ class Client(Speaker):
             end_to=reference,
             reliable=Rm.V1_1.number if reliable else "",
             assurance=assurance,
+            raw=raw,
+            mode=mode,
         )
         message = written()
         if authorize is not None:

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Self
 
 from filters import Refused
-from gateway.client.calling import Answer, Caller, Credentials, base_url, shown, stranger
+from gateway.client.calling import Answer, Caller, base_url, shown, stranger
 from gateway.client.consumer import Read, ReceivedMessage, read_here
+from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError
 from gateway.client.renewal import PARTING_TIME
 
@@ -40,7 +41,7 @@ class PulledMailbox:
         proxy: The HTTP proxy that requests go through; None: none.
         at_a_time: Messages of one answer.
         read: As `Consumer` takes it.
-        credentials: As `gateway.client.calling.Caller` has them, for *url*.
+        credentials: Of us, for the gateway at *url* alone.
         caller: Sends the requests, instead of one with *tls*, *proxy* and *credentials*.
     """
 
@@ -67,7 +68,11 @@ class PulledMailbox:
         self._at_a_time = at_a_time
         self._read = read
         self._caller = caller or Caller(
-            timeout=wait + ANSWERED, tls=tls, proxy=proxy, credentials=credentials, origin=self._url
+            timeout=wait + ANSWERED,
+            tls=tls,
+            proxy=proxy,
+            credentials=credentials,
+            gateway=self._url,
         )
         self._key = ""
         self._dealt_with: set[int] = set()

@@ -8,6 +8,7 @@ import time
 
 from filters import Refused
 from gateway.client.calling import TIMEOUT, Answer, Speaker, shown, stranger
+from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError
 from gateway.client.messaging import fresh_id, spec_of
 from gateway.reliability.endpoint import Endpoint
@@ -48,8 +49,9 @@ class SequencePublisher(Speaker):
         timeout: float = TIMEOUT,
         tls: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
-        super().__init__(url, timeout=timeout, tls=tls, proxy=proxy)
+        super().__init__(url, timeout=timeout, tls=tls, proxy=proxy, credentials=credentials)
         self._spec: Spec = spec_of(version)
         self._patience = patience
         wsa, soap = self._spec.wsa or Wsa.V2005_08, self._spec.soap

@@ -26,6 +26,18 @@ class Mask:
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.names = frozenset(name.casefold() for name in names)
 
+    def with_names(self, names: Iterable[str]) -> "Mask":
+        """A mask that hides *names*, too."""
+        return Mask((*self.names, *names))
+
+    def text(self, text: str) -> str:
+        """A text of a peer, which may be the beginning of a document: all of it is hidden where it
+        cannot be read."""
+        if not self.names or not text:
+            return text
+        masked = self.document(text.encode())
+        return HIDDEN if masked is None else masked.decode()
+
     def header(self, name: str, value: str) -> str:
         """The *value* of a header field, or what is shown in its place."""
         known = name.casefold()

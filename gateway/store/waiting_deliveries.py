@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, func, select, text
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, text
 
 from gateway.store import schema, totals
 from gateway.store.messages import put_message, sweep
@@ -207,6 +207,26 @@ def head(connection: Connection, subscription: str) -> HeldRow | None:
     query = select(held).where(held.c.subscription == subscription).order_by(held.c.position)
     row = connection.execute(query.limit(1)).first()
     return None if row is None else _held_row(row)
+
+
+def listed(
+    connection: Connection, subscription: str, *, after: int | None, limit: int
+) -> Sequence[Row[Any]]:
+    """Deliveries that wait for *subscription* at a position behind *after*, at most *limit*, each
+    with the id and the topic of its message, and without what is in it."""
+    query: Select[Any] = (
+        select(
+            held.c.position, held.c.since, held.c.octets, held.c.attempts, held.c.due,
+            messages.c.id, messages.c.topic,
+        )
+        .join(messages, messages.c.number == held.c.message)
+        .where(held.c.subscription == subscription)
+        .order_by(held.c.position)
+        .limit(limit)
+    )  # fmt: skip
+    if after is not None:
+        query = query.where(held.c.position > after)
+    return connection.execute(query).all()
 
 
 def oldest(connection: Connection) -> float | None:

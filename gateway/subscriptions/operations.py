@@ -8,6 +8,7 @@ from functools import partial
 from filters import DEFAULT_TOPIC, Reason, Refused, Topic
 from gateway.delivery import Entry
 from gateway.exchange import Handlers, Inbound
+from gateway.observing.subscribe_requests import SubscribeRequests
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.quotas import PrincipalRate
@@ -49,6 +50,7 @@ class SubscriptionOperations:
         looks: Counts requests for current messages.
         trusts: Whether an owner of subscriptions is trusted.
         resend: Delivers notifications to one subscription once more.
+        requests: Keeps the last requests to subscribe.
         rights_of: Proves the rights of a new one to topics that are somebody's.
         may_get: Whether a subscription may get what was published on a topic.
         exceeded: Told when the filter of a subscription exceeded its budget on a message, by its
@@ -68,6 +70,7 @@ class SubscriptionOperations:
         trusts: Callable[[str], bool],
         resend: Callable[[Entry, Sequence[Notification]], None],
         exceeded: Callable[[Entry, str], None],
+        requests: SubscribeRequests,
         rights_of: RightsOf | None = None,
         may_get: Callable[[Topic, Subscription], bool] | None = None,
     ) -> None:
@@ -81,6 +84,7 @@ class SubscriptionOperations:
         self._trusts = trusts
         self._resend = resend
         self._exceeded = exceeded
+        self._requests = requests
         self._rights_of = rights_of
         self._may_get = may_get
 
@@ -118,6 +122,7 @@ class SubscriptionOperations:
             prove=prove,
             channel=channel,
         )
+        self._requests.note(subscription.id, inbound.path, inbound.octets)
         return Subscribed(subscription, now)
 
     # Of a subscription's manager.

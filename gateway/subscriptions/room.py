@@ -12,6 +12,7 @@ from gateway.egress import AddressPolicy, Schemes, TransportByScheme
 from gateway.exchange import Handlers
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.observing.samples import Sample
+from gateway.observing.subscribe_requests import SubscribeRequests
 from gateway.publishing.room import ProducerRoom
 from gateway.rooms import Room, Work
 from gateway.security.quotas import SubscriptionQuotas
@@ -32,7 +33,7 @@ from gateway.subscriptions.lifecycle.subscription_end import SubscriptionEnds
 from gateway.subscriptions.listing import SubscriptionReports, SubscriptionSelector
 from gateway.subscriptions.mailbox_feeds import MailboxFeeds
 from gateway.subscriptions.management import ManagementOperations, SubscriptionManagement
-from gateway.subscriptions.matching import InternalSubscriber, Matching
+from gateway.subscriptions.matching import InternalSubscriber, Matching, MayReceive
 from gateway.subscriptions.message_tracing import MessageTracing
 from gateway.subscriptions.named_subscriptions import NamedSubscriptions
 from gateway.subscriptions.operations import SubscriptionOperations
@@ -198,6 +199,7 @@ class SubscriptionRoom(Room):
             selector,
         )
         self._management = ManagementOperations(self.management, producer.looks)
+        self.requests = SubscribeRequests()
         self.tracing = MessageTracing(self._dispatchers.scheduler.traces, self._store)
 
     def _answer_subscribers(
@@ -218,6 +220,7 @@ class SubscriptionRoom(Room):
             trusts=trusts,
             resend=self._dispatchers.resend,
             exceeded=self.budgets.exceeded_now,
+            requests=self.requests,
             rights_of=rights.of_request if rights else None,
             may_get=rights.may_get_current if rights else None,
         )
@@ -304,6 +307,7 @@ class MatchingRoom(Room):
         delivery: DeliveryRoom,
         inside: Mapping[Topic, InternalSubscriber],
         rights: TopicRights | None,
+        may_receive: MayReceive | None = None,
     ) -> None:
         self._matching = Matching(
             adapter,
@@ -312,6 +316,7 @@ class MatchingRoom(Room):
             subscriptions.budgets,
             inside,
             rights,
+            may_receive,
         )
 
     def works(self) -> Iterable[Work]:

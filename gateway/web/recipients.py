@@ -79,6 +79,11 @@ class Recipients:
         more = len(ids) == scanned or (ids and last != ids[-1])
         return recipients, last if more else None
 
+    async def explain(self, entry: Entry, notification: Notification) -> Step:
+        """Whether *entry* gets *notification*, and why; as the filter says now."""
+        [step] = await self._explain([entry], notification)
+        return step
+
     async def _explain(self, entries: Sequence[Entry], notification: Notification) -> list[Step]:
         """Whether each of *entries* gets *notification*, and why."""
         channel = notification.properties.get(CHANNEL_PROPERTY, "")
@@ -106,11 +111,12 @@ class Recipients:
         with suppress(Refused, ValueError):  # What cannot be written may be what is wrong.
             seen = minimal_form(notification) if recipient.minimal else notification
             written = render(seen, recipient.shape, self._producer).fill(recipient, message_id)
-            octets = self.mask.document(_without_keys(written, entry))
+            octets = self.mask.document(without_keys(written, entry))
         return octets
 
 
-def _without_keys(octets: bytes, entry: Entry) -> bytes:
+def without_keys(octets: bytes, entry: Entry) -> bytes:
+    """A document of the subscription of *entry* with ids in the places of keys."""
     subscription = entry.subscription
     address = subscription.consumer.address
     octets = octets.replace(address.encode(), shown(address).encode())

@@ -12,8 +12,8 @@ from gateway.publishing.room import PublishingRoom
 from gateway.rooms import Room, Work
 from gateway.routes import BoundRouter, Routes
 from gateway.security.intake import Intake
-from gateway.security.principals import Right
 from gateway.security.quotas import PrincipalRate
+from gateway.security.rights import Right
 from gateway.sequences.room import SequenceRoom
 from gateway.soap.service import SoapService
 from gateway.sources.room import SourceRoom
@@ -34,7 +34,7 @@ from gateway.web.api import subscriptions as subscription_routes
 from gateway.web.api import topics as topic_routes
 from gateway.web.api import topology as topology_routes
 from gateway.web.catalogue import TopicCatalogue
-from gateway.web.dependencies import Asking
+from gateway.web.dependencies import MASK, Asking
 from gateway.web.events import EventEndpoint, consents, event_routes
 from gateway.web.events import subscriptions as event_subscriptions
 from gateway.web.kept_messages import KeptMessages
@@ -44,6 +44,7 @@ from gateway.web.recipients import Recipients
 from gateway.web.schemas import schema_routes
 from gateway.web.shared_rates import SharedRates
 from gateway.web.topology import Topologies
+from gateway.web.waiting_messages import WaitingMessages
 
 
 class EventRoom(Room):
@@ -145,6 +146,7 @@ class AdministrationRoom(Room):
         shared_rates: SharedRates,
         kept: KeptMessages,
         recipients: Recipients,
+        waiting: WaitingMessages,
         *,
         base: str,
     ) -> None:
@@ -153,6 +155,7 @@ class AdministrationRoom(Room):
         self._registry = xregistry.PARTS.of(xregistry.RegistryParts(base, topics))
         self.rates, self._shared_rates = rates, shared_rates
         self._given = {
+            **MASK.of(recipients.mask),
             **overview_routes.OVERVIEWS.of(overviews),
             **topology_routes.TOPOLOGIES.of(topologies),
             **subscription_routes.PARTS.of(
@@ -168,6 +171,9 @@ class AdministrationRoom(Room):
                     delivery.dispatchers.scheduler.attempts,
                     delivery.send_again,
                     kept,
+                    recipients,
+                    waiting,
+                    subscriptions.requests,
                 )
             ),
             **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),

@@ -33,6 +33,7 @@ from gateway.web.room import AdministrationRoom, EventRoom, JsonMailboxRoom
 from gateway.web.shared_rates import SharedRates
 from gateway.web.store_counts import Counting, count
 from gateway.web.topology import Topologies
+from gateway.web.waiting_messages import WaitingMessages
 
 
 class Endpoints:
@@ -137,6 +138,7 @@ class Endpoints:
                 Mask(settings.console_mask),
                 producer=base.peers.producer,
             ),
+            WaitingMessages(base.store, sending.delivery.dispatchers),
             base=base.peers.base,
         )
         self.console: Room | None = None
@@ -152,6 +154,7 @@ class Endpoints:
                 ),
                 base=base.peers.base_here,
                 pulls=not settings.on_loopback,
+                asking=base.asking,
             )
 
     def _overviews(self, base: Foundation, sending: Sending) -> Overviews:

@@ -1,5 +1,6 @@
 """``/api/v1/deadletters``: which there are, one of them whole, redrive and purge."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query
@@ -11,6 +12,7 @@ from gateway.routes import Dependency
 from gateway.store.dead_letters import Selection
 from gateway.subscriptions import dead_letters
 from gateway.subscriptions.dead_letters import DeadLetters, covers
+from gateway.web.dependencies import Masking
 from gateway.web.parameters import PAGE
 from gateway.web.validation import JsonRoute
 from gateway.web.views.dead_letters import (
@@ -140,6 +142,7 @@ class Affected(BaseModel, extra="forbid"):
 @router.get("")
 async def list_dead_letters(
     letters: Given,
+    masking: Masking,
     listing: Annotated[Listing, Query()],
 ) -> DeadLetterPage:
     """Dead letters in the order in which they died: all, or those of a selection, as `redrive` and
@@ -147,22 +150,24 @@ async def list_dead_letters(
     listed, following = await letters.selected(
         listing.selection(), after=listing.after, limit=listing.limit
     )
-    return DeadLetterPage(
-        dead_letters=[dead_letter_view(letter) for letter in listed], next=following
-    )
+    # In a thread: answers are read to be masked.
+    views = await asyncio.to_thread(lambda: [dead_letter_view(one, masking) for one in listed])
+    return DeadLetterPage(dead_letters=views, next=following)
 
 
 @router.get("/{number}")
 async def show_dead_letter(
     letters: Given,
+    masking: Masking,
     number: Annotated[int, Path(ge=0, le=LARGEST)],
     limit: Annotated[int, Query(ge=0, le=2**31 - 1)] = SHOWN,
 ) -> DeadLetterDetail:
-    """One dead letter, with the first `limit` bytes of its payload and of its envelope."""
+    """One dead letter, with the first `limit` bytes of its payload and of its envelope,
+    masked as `console_mask` says."""
     letter = await letters.show(number)
     if letter is None:
         raise HTTPException(404, "There is no such dead letter.")
-    return dead_letter_detail(letter, limit)
+    return await asyncio.to_thread(dead_letter_detail, letter, masking, limit)
 
 
 @router.post("/redrive")

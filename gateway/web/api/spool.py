@@ -1,5 +1,6 @@
 """``/api/v1/spool``: what waits for the messaging system, what it refuses; retry and discard."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query
@@ -8,6 +9,7 @@ from pydantic import BaseModel, Field
 from gateway.publishing.spool import Spool
 from gateway.routes import Dependency
 from gateway.web.api.dead_letters import LARGEST, SHOWN
+from gateway.web.dependencies import Masking
 from gateway.web.parameters import PAGE
 from gateway.web.validation import JsonRoute
 from gateway.web.views.spool import (
@@ -74,15 +76,17 @@ async def list_spool(
 @router.get("/{number}")
 async def show_spooled(
     spool: Given,
+    masking: Masking,
     number: Annotated[int, Path(ge=0, le=LARGEST)],
     limit: Annotated[int, Query(ge=0, le=2**31 - 1)] = SHOWN,
 ) -> SpoolMessageDetail:
-    """One message of the spool, with the first `limit` bytes of it."""
+    """One message of the spool, with the first `limit` bytes of it, masked as `console_mask`
+    says."""
     found = await spool.show(number)
     if found is None:
         raise HTTPException(404, "There is no such message in the spool.")
     entry, body = found
-    return spool_message_detail(entry, body, limit)
+    return await asyncio.to_thread(spool_message_detail, entry, body, masking, limit)
 
 
 @router.post("/retry")

@@ -12,6 +12,7 @@ from gateway.delivery import Entry
 from gateway.delivery.send_again import SendAgain
 from gateway.http import HttpLimits, client_certificate
 from gateway.observing.attempts import AttemptLog
+from gateway.observing.subscribe_requests import SubscribeRequests
 from gateway.routes import Dependency
 from gateway.security.identify import without_limits
 from gateway.soap.service import SoapService
@@ -21,11 +22,14 @@ from gateway.subscriptions.listing import SubscriptionReports
 from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.api.subscription_selections import Chosen, Deleted, Listing
-from gateway.web.dependencies import Asking, refuse_when_stopping
+from gateway.web.dependencies import Asking, Masking, refuse_when_stopping
 from gateway.web.events.subscriptions import Create, Expires, expiry_of, make
 from gateway.web.kept_messages import KeptMessages
+from gateway.web.recipients import Recipients
+from gateway.web.subscribe_requests import shown_request
 from gateway.web.validation import JsonRoute
 from gateway.web.views.attempts import AttemptView, attempt_view
+from gateway.web.views.subscribe_requests import SubscribeRequestView, subscribe_request_view
 from gateway.web.views.subscriptions import (
     StepView,
     SubscriptionView,
@@ -33,8 +37,11 @@ from gateway.web.views.subscriptions import (
     step_view,
     subscription_view,
 )
+from gateway.web.views.waiting_messages import WaitingMessageView, waiting_message_view
+from gateway.web.waiting_messages import WaitingMessages
 from mediation.model.messages import End
 
+NOT_TAKEN = "The filter of this subscription does not take the message"
 EXPLAIN_BODY = 2 * HttpLimits().envelope + 2**16
 """Bytes of a request with a message that a gateway takes, whose quotes JSON escapes."""
 
@@ -54,6 +61,9 @@ class SubscriptionParts:
     attempts: AttemptLog
     send_again: SendAgain
     messages: KeptMessages
+    recipients: Recipients
+    waiting: WaitingMessages
+    requests: SubscribeRequests
 
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], route_class=JsonRoute)
@@ -106,10 +116,16 @@ class SendingAgain(BaseModel):
     message: Annotated[str, Field(min_length=1, max_length=2048)] = Field(
         description="The publisher's id of its message, as attempts and dead letters have it."
     )
+    force: bool = Field(False, strict=True, description="Although its filter does not take it.")
 
 
 class Attempts(BaseModel, extra="forbid"):
     attempts: list[AttemptView] = Field(description="The last 50, the latest first.")
+
+
+class WaitingPage(BaseModel, extra="forbid"):
+    messages: list[WaitingMessageView]
+    next: int | None = Field(None, description="Pass it as `after` for the next page.")
 
 
 class Page(BaseModel, extra="forbid"):
@@ -157,7 +173,7 @@ async def list_subscriptions(parts: Given, listing: Annotated[Listing, Query()])
 async def create_subscription(wanted: Create, request: Request, parts: Given) -> SubscriptionView:
     """Subscribe a consumer of CloudEvents, in the words of `POST /events/subscriptions`. Its
     `manager` is the public address at which it is shown, extended and ended; who has it, may."""
-    principal = parts.asking.principal(request)
+    principal = await parts.asking.principal(request)
     # Who may ask here may make any number.
     shown = client_certificate(request.scope, parts.asking.http)
     principal, content = without_limits(principal), await request.body()
@@ -215,24 +231,59 @@ async def renew_subscription(
 ) -> SubscriptionView:
     """Move the end of a subscription's lease. Its specification says what it may be; a stranger's
     bounds do not count."""
-    principal = without_limits(parts.asking.principal(request))
+    principal = without_limits(await parts.asking.principal(request))
     await parts.management.renew(entry, expiry_of(asked.expires), principal)
     return await _view(entry, parts)
 
 
 @router.get("/{id}/attempts")
-async def list_attempts(entry: Named, parts: Given) -> Attempts:
+async def list_attempts(entry: Named, parts: Given, masking: Masking) -> Attempts:
     """The last attempts to deliver to a subscription, as far as this gateway made and remembers
-    them: of all subscriptions together 32 MiB, and none from before its start."""
-    return Attempts(attempts=[attempt_view(one) for one in parts.attempts.of(entry.id)])
+    them: of all subscriptions together 32 MiB, and none from before its start. What consumers
+    answered is masked as `console_mask` says."""
+    made = parts.attempts.of(entry.id)
+    return Attempts(
+        attempts=await asyncio.to_thread(lambda: [attempt_view(one, masking) for one in made])
+    )
+
+
+@router.get("/{id}/waiting")
+async def list_waiting(
+    entry: Named,
+    parts: Given,
+    after: Annotated[int | None, Query(ge=-(2**63), le=2**63 - 1)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 20,
+) -> WaitingPage:
+    """The messages that wait for a subscription, in their order, without what is in them:
+    `GET /api/v1/messages/{id}?content=true` shows that. Those of the store come first;
+    what waits in memory alone is at the end."""
+    page, following = await parts.waiting.page(entry, after, limit)
+    return WaitingPage(messages=list(map(waiting_message_view, page)), next=following)
+
+
+@router.get("/{id}/request")
+async def show_request(
+    entry: Named,
+    parts: Given,
+    masking: Masking,
+    limit: Annotated[int, Query(ge=0, le=2**31 - 1)] = 65_536,
+) -> SubscribeRequestView:
+    """The request that made a subscription: as it came, where it is one of the last 1,000 since the
+    start (8 MiB), else as our client would write it. Ids stand in the places of keys; what proves
+    who somebody is, and fields of `console_mask`, are masked."""
+    shown = await asyncio.to_thread(shown_request, entry, parts.requests, masking, parts.base)
+    return subscribe_request_view(shown, limit)
 
 
 @router.post("/{id}/send-again")
-async def send_again(entry: Named, asked: SendingAgain, parts: Given) -> AttemptView:
+async def send_again(
+    entry: Named, asked: SendingAgain, parts: Given, masking: Masking
+) -> AttemptView:
     """Make one delivery once more, as it was: with the same message id, in one attempt, and without
     any consequence for the subscription. What waits still waits, and a dead letter stays one. The
     message must wait for this subscription, or have died, or be one of the last that are kept
-    (`console_messages`)."""
+    (`console_messages`). One that the subscription's filter does not take is refused with 409,
+    unless it is forced."""
     notification = await parts.messages.for_subscription(asked.message, entry.id)
     if notification is None:
         raise HTTPException(
@@ -240,7 +291,12 @@ async def send_again(entry: Named, asked: SendingAgain, parts: Given) -> Attempt
             "The message is not kept: it neither waits for this subscription nor died, and is none "
             "of the last that the setting console_messages keeps.",
         )
-    return attempt_view(await parts.send_again.send(entry, notification))
+    if not asked.force:
+        step = await parts.recipients.explain(entry, notification)
+        if not step.holds:
+            raise HTTPException(409, f"{NOT_TAKEN}: it {step.text}. With `force` it is sent.")
+    made = await parts.send_again.send(entry, notification)
+    return await asyncio.to_thread(attempt_view, made, masking)
 
 
 @router.post("/{id}/explain", max_body_size=EXPLAIN_BODY)

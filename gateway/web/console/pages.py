@@ -104,10 +104,16 @@ async def message(id: str, request: Request, console: Given) -> Response:
 
 @router.post("/subscriptions/{id}/again", dependencies=[Depends(refuse_other_origins)])
 async def send_again(id: str, request: Request, console: Given) -> Response:
-    """Make one delivery once more."""
+    """Make one delivery once more; ask first, where the filter does not take the message."""
     check_acts(console)
-    body = {"message": first(await read_form(request), "message")}
+    form = await read_form(request)
+    message = first(form, "message").strip()
+    body = {"message": message, "force": first(form, "force") == "yes"}
     answer = await ask(request, "POST", f"/subscriptions/{segment(id)}/send-again", body=body)
+    if answer.status == 409:
+        return await console.rendering.page(
+            "send_confirm.html", 409, id=id, message=message, refusal=answer.refusal, here=""
+        )
     if not answer.succeeded:
         return await refuse(console, answer)
     return redirect(f"/console/subscriptions/{quote(id)}#attempts")
@@ -141,6 +147,9 @@ async def _subscription(
     steps = await ask(request, "POST", f"{path}/explain", body={})
     attempts = await ask(request, "GET", f"{path}/attempts")
     dead = await ask(request, "GET", "/deadletters", {"subscription": id, "limit": 20})
+    waiting = await ask(request, "GET", f"{path}/waiting")
+    opened = "request" in request.query_params
+    made = await ask(request, "GET", f"{path}/request") if opened else None
     return await console.rendering.page(
         "subscription.html",
         table=SUBSCRIPTIONS,
@@ -151,6 +160,8 @@ async def _subscription(
         attempts=attempts.value["attempts"] if attempts.succeeded else [],
         dead=dead.value["dead_letters"] if dead.succeeded else [],
         letters=DEAD_LETTERS,
+        waiting=waiting.value["messages"] if waiting.succeeded else [],
+        request=made,
         tried=tried,
         json=f"{ROOT}{path}",
         here="subscriptions",

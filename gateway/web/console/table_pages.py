@@ -71,6 +71,7 @@ async def show_row(name: str, id: str, request: Request, console: Given) -> Resp
         "one.html",
         table=table,
         id=id,
+        row=answer.value,
         fields=list(fields_of(answer.value)),
         texts=texts_of(answer.value) if opened else {},
         closed=closed,

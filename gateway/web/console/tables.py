@@ -67,6 +67,7 @@ class Action:
         body: Makes the JSON of a request for all rows at once, of their ids.
         each: The JSON of a request for one row.
         harmful: Something is lost by it.
+        offered: Whether the page of a row offers it.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Action:
     body: Callable[[Sequence[str]], object] | None = None
     each: Mapping[str, object] | None = None
     harmful: bool = True
+    offered: Callable[[Mapping[str, Any]], bool] = lambda _: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,14 @@ def _numbers(ids: Sequence[str]) -> object:
     return {"numbers": [int(one) for one in ids]}
 
 
+def _is_paused(row: Mapping[str, Any]) -> bool:
+    return bool(row["paused"])
+
+
+def _goes_on(row: Mapping[str, Any]) -> bool:
+    return not row["paused"]
+
+
 SUBSCRIPTIONS = Table(
     "subscriptions",
     "Subscriptions",
@@ -158,6 +168,7 @@ SUBSCRIPTIONS = Table(
             path="/{id}/pause",
             each={},
             harmful=False,
+            offered=_goes_on,
         ),
         Action(
             "hold",
@@ -168,6 +179,7 @@ SUBSCRIPTIONS = Table(
             path="/{id}/pause",
             each={"hold": True},
             harmful=False,
+            offered=_goes_on,
         ),
         Action(
             "resume",
@@ -176,6 +188,7 @@ SUBSCRIPTIONS = Table(
             method="POST",
             path="/{id}/resume",
             harmful=False,
+            offered=_is_paused,
         ),
         Action(
             "renew",

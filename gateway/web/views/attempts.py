@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gateway.model.moments import moment_of
 from gateway.observing.attempts import Attempt
+from gateway.observing.masking import Mask
 
 _EXAMPLE: dict[str, JsonValue] = {
     "ended": "2026-11-27T05:51:08Z",
@@ -32,7 +33,10 @@ class AttemptView(BaseModel):
     )
     status: int | None = Field(description="Of the answer; null where there was none.")
     error: str | None = Field(description="What went wrong, in words; null where nothing did.")
-    answer: str = Field(description="The first kilobyte of what the consumer said.")
+    answer: str = Field(
+        description="The first kilobyte of what the consumer said; where fields are masked and it "
+        "cannot be read, nothing of it."
+    )
     message: str | None = Field(
         description="The publisher's id of the message, for `GET /api/v1/messages/{id}`; null of a "
         "heartbeat."
@@ -41,15 +45,15 @@ class AttemptView(BaseModel):
     again: bool = Field(description="It was sent once more because an operator asked for that.")
 
 
-def attempt_view(attempt: Attempt) -> AttemptView:
-    """The view of *attempt*."""
+def attempt_view(attempt: Attempt, mask: Mask) -> AttemptView:
+    """The view of *attempt*, whose answer is masked."""
     return AttemptView(
         ended=moment_of(attempt.ended),
         seconds=round(attempt.seconds, 6),
         verdict=attempt.verdict,
         status=attempt.status,
         error=attempt.error,
-        answer=attempt.answer,
+        answer=mask.text(attempt.answer),
         message=attempt.message or None,
         deliveries=attempt.deliveries,
         again=attempt.again,

@@ -6,9 +6,10 @@ from pydantic import BaseModel, Field
 
 from gateway.model.deaths import DeadLetter
 from gateway.model.moments import moment_of
+from gateway.observing.masking import Mask
 from gateway.security.resource_addresses import shown
 from gateway.subscriptions.dead_letters import Shown
-from gateway.web.views.documents import Part, part_of
+from gateway.web.views.documents import Part, masked_part
 
 
 class DeadLetterView(BaseModel, extra="forbid"):
@@ -43,8 +44,8 @@ class DeadLetterDetail(DeadLetterView, extra="forbid"):
     envelope: Part | None
 
 
-def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
-    """The view of *letter* in a list."""
+def dead_letter_view(letter: DeadLetter, mask: Mask) -> DeadLetterView:
+    """The view of *letter* in a list; the consumer's answer is masked."""
     death = letter.death
     return DeadLetterView(
         number=letter.number,
@@ -55,7 +56,7 @@ def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
         reason=death.reason.value,
         status=death.status,
         failure=death.failure,
-        answer=death.answer,
+        answer=mask.text(death.answer),
         attempts=death.attempts,
         since=moment_of(death.since),
         died=moment_of(death.died),
@@ -65,16 +66,17 @@ def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
     )
 
 
-def dead_letter_detail(letter: Shown, limit: int) -> DeadLetterDetail:
-    """The view of *letter* with the first *limit* bytes of its payload and of its envelope."""
+def dead_letter_detail(letter: Shown, mask: Mask, limit: int) -> DeadLetterDetail:
+    """The view of *letter* with the first *limit* bytes of its payload and of its envelope, masked.
+    It takes time for large ones."""
     return DeadLetterDetail(
-        **dict(dead_letter_view(letter.letter)),
+        **dict(dead_letter_view(letter.letter, mask)),
         action=letter.action,
         attachments=letter.attachments,
-        payload=_part(letter.payload, limit),
-        envelope=_part(letter.envelope, limit),
+        payload=_part(letter.payload, mask, limit),
+        envelope=_part(letter.envelope, mask, limit),
     )
 
 
-def _part(octets: bytes | None, limit: int) -> Part | None:
-    return None if octets is None else part_of(octets, limit)
+def _part(octets: bytes | None, mask: Mask, limit: int) -> Part | None:
+    return None if octets is None else masked_part(octets, mask, limit)

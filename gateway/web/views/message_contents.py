@@ -5,15 +5,12 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gateway.model.moments import moment_of
-from gateway.observing.masking import HIDDEN, Mask
+from gateway.observing.masking import Mask
 from gateway.observing.recent_messages import Arrival, RecentMessage
 from gateway.security.resource_addresses import shown
 from gateway.web.recipients import Recipient
-from gateway.web.views.documents import Part, part_of
+from gateway.web.views.documents import Part, masked_part, part_of
 from mediation.model.messages import Notification
-
-UNSHOWN = Part(text=HIDDEN, bytes=0, whole=False)
-"""A document that cannot be read, of which nothing is shown where anything is masked."""
 
 
 class ArrivalView(BaseModel, extra="forbid"):
@@ -120,7 +117,7 @@ def _came(arrival: Arrival, mask: Mask, limit: int) -> ArrivalView:
     return ArrivalView(
         path=shown(arrival.path),
         headers=[(name, mask.header(name, value)) for name, value in named],
-        body=_part(mask.document(arrival.body), limit),
+        body=masked_part(arrival.body, mask, limit),
         attachments=arrival.attachments,
     )
 
@@ -135,9 +132,9 @@ def _understood(notification: Notification, mask: Mask, limit: int) -> Understoo
         properties={
             name: mask.header(name, value) for name, value in notification.properties.items()
         },
-        headers=[_part(mask.document(block), limit).text for block in notification.headers],
+        headers=[masked_part(block, mask, limit).text for block in notification.headers],
         attachments=[part.media_type for part in notification.attachments],
-        payload=_part(mask.document(notification.payload), limit),
+        payload=masked_part(notification.payload, mask, limit),
     )
 
 
@@ -153,7 +150,3 @@ def recipient_view(recipient: Recipient, limit: int) -> RecipientView:
         details=list(step.details),
         sent=None if recipient.octets is None else part_of(recipient.octets, limit),
     )
-
-
-def _part(octets: bytes | None, limit: int) -> Part:
-    return UNSHOWN if octets is None else part_of(octets, limit)

@@ -6,8 +6,9 @@ from enum import Enum
 from pydantic import BaseModel, Field
 
 from gateway.model.moments import moment_of, moment_or_none
+from gateway.observing.masking import Mask
 from gateway.store.spool import SpoolEntry
-from gateway.web.views.documents import Part, part_of
+from gateway.web.views.documents import Part, masked_part
 
 
 class SpoolState(Enum):
@@ -53,6 +54,10 @@ def spool_message(entry: SpoolEntry) -> SpoolMessage:
     )
 
 
-def spool_message_detail(entry: SpoolEntry, body: bytes, limit: int) -> SpoolMessageDetail:
-    """The view of *entry* with the first *limit* bytes of *body*."""
-    return SpoolMessageDetail(**dict(spool_message(entry)), payload=part_of(body, limit))
+def spool_message_detail(
+    entry: SpoolEntry, body: bytes, mask: Mask, limit: int
+) -> SpoolMessageDetail:
+    """The view of *entry* with the first *limit* bytes of *body*, masked. It takes time for a large
+    one."""
+    payload = masked_part(body, mask, limit)
+    return SpoolMessageDetail(**dict(spool_message(entry)), payload=payload)

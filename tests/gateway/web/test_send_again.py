@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.rigs.consumers import Consumers, status
-from tests.rigs.envelopes import Speaker
+from tests.rigs.envelopes import Speaker, topic_expression
 from tests.rigs.gateways import Running, running
 from tests.rigs.programs import command
 from tests.rigs.waiting import until
@@ -91,6 +91,24 @@ async def test_one_of_the_last_messages(tmp_path: Path) -> None:
         await run.quiet()
         await send_again(run, entry.id, "urn:1", 404)
         assert (await send_again(run, entry.id, "urn:2"))["verdict"] == "delivered"
+
+
+async def test_what_the_filter_does_not_take(tmp_path: Path) -> None:
+    """It is refused, unless it is forced."""
+    async with running(tmp_path, console_messages=2) as run, Consumers() as consumer:
+        url = consumer.fresh()
+        only = topic_expression("storms")
+        await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url, filter=only))
+        [entry] = run.gateway.subscriptions.entries
+        await run.publish("<a/>", path="/soap/topic/tides", message_id="urn:m")
+        await run.quiet()
+        refused = await send_again(run, entry.id, "urn:m", 409)
+        assert "does not take" in refused["detail"] and "force" in refused["detail"]
+        assert run.gateway.dispatchers.scheduler.attempts.of(entry.id) == []
+        body = json.dumps({"message": "urn:m", "force": True}).encode()
+        answer = await run.api("POST", f"/subscriptions/{entry.id}/send-again", body)
+        assert json.loads(answer.body)["verdict"] == "delivered"
+        assert b"<a" in (await consumer.next(url)).body
 
 
 async def test_what_has_a_place_in_a_row(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from gateway.client.push_pull_comparison import QUIET
 from gateway.observing.xml_indentation import pretty
 from gateway.parsing import ParsingThreads
 from gateway.web.console.viewer.calls import TransportChoice
+from gateway.web.console.viewer.references import HeldReferences
 from gateway.web.console.viewer.viewer import IDLE, Viewer, ViewerParts, Wanted
 from mediation.client import Ended, Received
 
@@ -23,17 +24,25 @@ class Viewers:
     """Begins viewers, and finds them.
 
     Args:
+        references: Has the references of the subscriptions of those that run.
         quiet: Seconds without a message after which a viewer compares push with pull.
         idle: Seconds after which a viewer that nobody looks at ends.
     """
 
     def __init__(
-        self, transports: TransportChoice, *, quiet: float = QUIET, idle: float = IDLE
+        self,
+        transports: TransportChoice,
+        references: HeldReferences | None = None,
+        *,
+        quiet: float = QUIET,
+        idle: float = IDLE,
     ) -> None:
         # A thread of their own: messages of publishers do not wait for those that are looked at.
         self._threads = ParsingThreads("viewer", wait=READ)
         self._transports = transports
-        self._parts = ViewerParts(transports, self._read, self._indent, quiet, idle)
+        self._parts = ViewerParts(
+            transports, self._read, self._indent, references or HeldReferences(), quiet, idle
+        )
         self._viewers: dict[str, Viewer] = {}
         self._stopped = False
 

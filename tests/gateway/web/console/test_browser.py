@@ -25,7 +25,7 @@ PHONE, DESK = 390, 1280
 
 async def paths_of(run: Running) -> AsyncIterator[str]:
     """The addresses of all pages: the overview, each list, a row of each, a message, a refusal."""
-    for name in ("", "/topology", "/tap", "/viewer", "/try", "/brokers"):
+    for name in ("", "/topology", "/tap", "/viewer", "/try", "/try/subscription", "/brokers"):
         yield name
     for table in TABLES.values():
         yield f"/{table.name}"

@@ -14,7 +14,7 @@ from lxml import html
 
 from gateway.web.console.tables import TABLES
 from tests.rigs.consumers import Consumers, accept, status
-from tests.rigs.envelopes import Answer, Speaker
+from tests.rigs.envelopes import Answer, Speaker, topic_expression
 from tests.rigs.gateways import Running, running
 from tests.rigs.waiting import until
 
@@ -350,3 +350,42 @@ async def test_what_is_not_there_is_said(tmp_path: Path) -> None:
             answer = await run.admin("GET", f"/console{path}")
             assert 400 <= answer.status < 500, path
             assert b"<h1>This cannot be shown</h1>" in answer.body or "static" in path
+
+
+async def test_one_subscription_tells_what_waits_and_how_it_was_made(tmp_path: Path) -> None:
+    """Nothing that is in a message, and no request, before a click; Resume for what is paused."""
+    async with running(tmp_path, console_messages=5) as run, Consumers() as consumers:
+        url = consumers.fresh()
+        consumers.at(url).behaviour = status(503)
+        id_ = await subscribe(run, url)
+        await run.publish("<a>concealed</a>", message_id="urn:waits")
+
+        async def waits() -> bool:
+            return "These are the first 1 of 1." in await text(run, f"/subscriptions/{id_}")
+
+        await until(waits)
+        page = await get(run, f"/subscriptions/{id_}")
+        assert "/console/messages/urn%3Awaits" in found(page, "//section//td/a/@href")
+        assert b"concealed" not in page.body and b"Subscribe>" not in page.body
+        assert found(page, "//form/button[@name='action']/@value") == [
+            "pause", "hold", "renew", "delete",
+        ]  # fmt: skip
+        await run.api("POST", f"/subscriptions/{id_}/pause", b"{}")
+        page = await get(run, f"/subscriptions/{id_}?request")
+        assert found(page, "//form/button[@name='action']/@value") == ["resume", "renew", "delete"]
+        said = await text(run, f"/subscriptions/{id_}?request")
+        assert "As it came, to /soap" in said and "Subscribe>" in said and url in said
+
+
+async def test_send_again_asks_where_the_filter_does_not_take_it(tmp_path: Path) -> None:
+    async with running(tmp_path, console_messages=5) as run, Consumers() as consumers:
+        url = consumers.fresh()
+        body = SPEAKER.wsn_subscribe(url, filter=topic_expression("storms"))
+        await run.subscribe(SPEAKER, body)
+        [entry] = run.gateway.subscriptions.entries
+        await run.publish("<a/>", path="/soap/topic/tides", message_id="urn:m")
+        path, form = f"/subscriptions/{entry.id}/again", {"message": "urn:m"}
+        asked = await post(run, path, form)
+        assert asked.status == 409 and found(asked, "//input[@required]/@name") == ["force"]
+        assert (await post(run, path, {**form, "force": "yes"})).status == 303
+        assert b"<a" in (await consumers.next(url)).body

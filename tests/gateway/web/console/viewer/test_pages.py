@@ -122,7 +122,11 @@ async def test_every_viewer_ends_with_its_gateway(tmp_path: Path) -> None:
     [
         ({"url": "ftp://broker"}, "is not the URL"),
         ({"url": ""}, "is not the URL"),
-        ({"spec": "wsrm-1.1"}, "is no specification that a viewer speaks"),
+        ({"spec": "wsrm-1.1"}, "is no specification that the console subscribes in"),
+        ({"way": "mail"}, "is no way in which messages come"),
+        ({"way": "pull", "url": "soap.tcp://127.0.0.1"}, "are fetched over HTTP"),
+        ({"way": "tcp", "spec": "cloudevents"}, "is not spoken over SOAP.TCP"),
+        ({"spec": "grid-events", "url": "soap.tcp://127.0.0.1"}, "is not spoken over SOAP.TCP"),
         ({"xpath": "/a["}, "XPath: "),
         ({"xpath": "/w:a"}, "XPath: "),
         ({"ns": "w"}, "prefixes are written"),
