@@ -1,11 +1,12 @@
 """The archive: every notification as a row of a file that Spark, DuckDB or pandas reads as it is.
 
-    DIR/day=2026-11-21/root=1f0c2a9e/<writer>-<time>-<n>.parquet      or .jsonl.gz
-    DIR/_unfinished/<writer>/day=2026-11-21,root=1f0c2a9e,<writer>-<time>-<n>.parquet
+    DIR/day=2026-11-21/hour=14/root=storms/<writer>-<time>-<n>.parquet      or .jsonl.gz
+    DIR/_unfinished/<writer>/day=2026-11-21,hour=14,root=storms,<writer>-<time>-<n>.parquet
 
-``day`` is the UTC day of the row's time, ``root`` the first 8 hexadecimal digits of the SHA-256 of
-its topic's root step in Clark notation. Files appear by rename and never change. Readers skip names
-that begin with ``_`` or ``.``, as Spark does: what is there is unfinished.
+``day`` and ``hour`` are of the row's time in UTC, ``root`` is its topic's root step in Clark
+notation, escaped as Spark escapes values of partitions: whoever reads the folder with Spark has
+three columns more, by which it passes folders over. Files appear by rename and never change.
+Readers skip names that begin with ``_`` or ``.``, as Spark does: what is there is unfinished.
 
 A file is Parquet, or gzip'd JSON lines with the same keys, where ``time`` is RFC 3339 with Z.
 Nothing here needs pyarrow until a Parquet file is written or read.
@@ -15,15 +16,17 @@ import contextlib
 import gzip
 import hashlib
 import importlib
+import io
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import Any
+from typing import Any, BinaryIO
 
 from filters.topics.topics import DEFAULT_TOPIC, Topic
 
@@ -54,8 +57,19 @@ GROUP = 4 * 2**20
 """Bytes of rows that are written at once: one row group, or one gzip member."""
 ROW_OVERHEAD = 512
 """Bytes that a row takes in memory beside its text."""
+MAX_NAME = 200
+"""Bytes of a root's name as a folder; file systems take 255."""
 MAX_LINE = 64 * 2**20
 """Bytes of one JSON line; a longer one is damage."""
+
+
+_IN_NAMES = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+"""Spark's ``ExternalCatalogUtils.escapePathName`` escapes these, as ``%`` and two digits."""
+
+
+_COMMA = "%2C"
+"""A comma in the name of an unfinished file, where commas are between the parts; no part has this,
+because its ``%`` is escaped."""
 
 
 class DamagedFile(ValueError):
@@ -91,9 +105,22 @@ class Row:
 def directory(topic: Topic | None, time: datetime) -> PurePath:
     """Return the folder of the archive that holds the rows of *topic* (None: the default topic) at
     *time*."""
+    moment = time.astimezone(UTC)
+    root = _IN_NAMES.sub(_escape, root_name(topic))
+    return PurePath(f"day={moment.date().isoformat()}", f"hour={moment:%H}", f"root={root}")
+
+
+def root_name(topic: Topic | None) -> str:
+    """Return the value of the partition ``root`` for *topic* (None: the default topic): its root
+    step in Clark notation; of one that is too long for a folder's name ``#`` and a hash of it."""
     root = str((topic or DEFAULT_TOPIC).steps[0])
-    day = time.astimezone(UTC).date().isoformat()
-    return PurePath(f"day={day}", f"root={hashlib.sha256(root.encode()).hexdigest()[:8]}")
+    if len(_IN_NAMES.sub(_escape, root).encode()) > MAX_NAME:
+        return f"#{hashlib.sha256(root.encode()).hexdigest()[:32]}"
+    return root
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"%{ord(found[0]):02X}"
 
 
 def best_suffix() -> str:
@@ -118,7 +145,8 @@ class FileWriter:
 
     def __init__(self, archive: Path, target: PurePath, scratch: Path) -> None:
         self._path = archive / target
-        self._unfinished = scratch / ",".join(target.parts)
+        parts = (part.replace(",", _COMMA) for part in target.parts)
+        self._unfinished = scratch / ",".join(parts)
         self._format: _Format = _Parquet() if target.suffix == PARQUET else _JsonLines()
         self._rows: list[Row] = []
         self.rows = 0
@@ -227,11 +255,11 @@ def _appear(unfinished: Path, path: Path) -> int:
     with unfinished.open("rb") as file:
         os.fsync(file.fileno())
         octets = os.fstat(file.fileno()).st_size
-    made = not path.parent.exists()
+    above = list(path.parents)
+    there = next(number for number, folder in enumerate(above) if folder.exists())
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished.replace(path)
-    folders = [path.parent, path.parent.parent, path.parent.parent.parent]
-    for folder in folders if made else folders[:1]:
+    for folder in above[: there + 1]:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -243,21 +271,23 @@ def _appear(unfinished: Path, path: Path) -> int:
 # Reading.
 
 
-def read(path: Path) -> Iterator[Row]:
+def read(path: PurePath, content: bytes | None = None) -> Iterator[Row]:
     """The rows of one file, in the order in which they were written.
+
+    Args:
+        content: All of it, where *path* is no more than its name; else it is opened.
 
     Raises:
         DamagedFile: It is not a file of an archive, or is damaged; rows before that were yielded.
         ImportError: It is Parquet, and pyarrow is not installed.
         OSError: It cannot be opened.
     """
-    if path.suffix == PARQUET:
-        return _read_parquet(path)
-    return _read_json_lines(path)
+    rows = _read_parquet if path.suffix == PARQUET else _read_json_lines
+    return rows(path, Path(path).open("rb") if content is None else io.BytesIO(content))
 
 
-def _read_json_lines(path: Path) -> Iterator[Row]:
-    with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) as file:
+def _read_json_lines(path: PurePath, opened: BinaryIO) -> Iterator[Row]:
+    with opened as raw, gzip.GzipFile(fileobj=raw) as file:
         while True:
             try:
                 line = file.readline(MAX_LINE)
@@ -285,11 +315,11 @@ def _row(values: dict[str, Any]) -> Row:
     return Row(**texts, time=time, properties=properties)
 
 
-def _read_parquet(path: Path) -> Iterator[Row]:
+def _read_parquet(path: PurePath, opened: BinaryIO) -> Iterator[Row]:
     import pyarrow
     from pyarrow import parquet
 
-    with path.open("rb") as raw:
+    with opened as raw:
         try:
             file = parquet.ParquetFile(raw)
             _check_columns(file.schema_arrow)
@@ -331,7 +361,7 @@ def _check_columns(schema: Any) -> None:
             raise ValueError(f"the column {name} has the type {type}, not {wanted}{zone}")
 
 
-def _damaged(path: Path, error: Exception) -> DamagedFile:
+def _damaged(path: PurePath, error: Exception) -> DamagedFile:
     what = str(error)
     if isinstance(error, KeyError):
         what = f"no {error.args[0]}"
@@ -354,7 +384,7 @@ def recover(archive: Path, unfinished: Path) -> bool:
         ImportError: It is Parquet, and pyarrow is not installed.
         OSError: The disk does not take it.
     """
-    target = PurePath(*unfinished.name.split(","))
+    target = PurePath(*(part.replace(_COMMA, ",") for part in unfinished.name.split(",")))
     try:
         for _ in read(unfinished):
             pass

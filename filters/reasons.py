@@ -66,6 +66,8 @@ class Reason(Enum):
     POLICY_UNSUPPORTED = "policy-unsupported"
     CONSUMER_ADDRESS = "consumer-address"
     QUOTA = "quota"
+    NOT_IDENTIFIED = "not-identified"
+    """It takes credentials, and the request has none, or wrong ones."""
     NOT_ALLOWED = "not-allowed"
     """The topic is somebody's, and the request proves no right to it."""
     SUBSCRIPTION_UNKNOWN = "subscription-unknown"

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 from fastapi import APIRouter, Request
 from starlette.routing import BaseRoute
 
-from gateway.security.principals import Right
+from gateway.security.rights import Right
 
 T = TypeVar("T")
 

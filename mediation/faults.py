@@ -87,6 +87,7 @@ _ADDRESSING_TEXTS: Mapping[str, str] = {
 }
 
 _HTTP_STATUS: Mapping[Reason, int] = {
+    Reason.NOT_IDENTIFIED: 401,
     Reason.NOT_ALLOWED: 403,
     Reason.SOURCE_UNKNOWN: 410,
     Reason.TOO_LARGE: 413,

@@ -12,6 +12,7 @@ from typing import Any
 from filters.archive import JSON_LINES, PARQUET
 from filters.spark.definitions import Definitions
 from filters.spark.matching import files, matched, notifications, relevant
+from filters.spark.paths import absolute, is_remote, local_path
 from filters.spark.session import first_line
 
 SUFFIXES = (PARQUET, JSON_LINES)
@@ -79,7 +80,7 @@ class Result:
 
 
 def backtest(
-    spark: Any, archive: Path, definitions: Definitions, *, out: str | None = None
+    spark: Any, archive: str | Path, definitions: Definitions, *, out: str | None = None
 ) -> Result:
     """Match the whole archive against *definitions*.
 
@@ -91,7 +92,7 @@ def backtest(
         BacktestError: Spark fails.
     """
     with translated():
-        paths = files(spark.read, str(archive.absolute()))
+        paths = files(spark.read, absolute(archive))
         found = matched(notifications(relevant(paths, definitions)), definitions).persist()
         try:
             matches = found.where("id is not null")
@@ -104,12 +105,16 @@ def backtest(
             found.unpersist()
 
 
-def require_files(archive: Path) -> None:
-    """Check that there is an archive at all, before Spark is started for it.
+def require_files(place: str | Path) -> None:
+    """Check that there is an archive at all, before Spark is started for it; of what only Spark can
+    read, nothing is known yet.
 
     Raises:
-        BacktestError: *archive* is not a directory, or has no file of an archive.
+        BacktestError: *place* is not a directory, or has no file of an archive.
     """
+    if is_remote(str(place)):
+        return
+    archive = Path(local_path(str(place)))
     if not archive.is_dir():
         raise BacktestError(f"{archive}: not a directory")
     found = (name for _, _, names in os.walk(archive) for name in names if _is_of_archive(name))

@@ -11,13 +11,14 @@ from typing import Any
 
 from filters.spark.definitions import Definitions
 from filters.spark.matching import files, matched, notifications, relevant
+from filters.spark.paths import absolute
 
 FILES_PER_BATCH = 1000
 
 
 def follow(
     spark: Any,
-    archive: Path,
+    archive: str | Path,
     definitions: Definitions,
     out: str,
     *,
@@ -39,7 +40,7 @@ def follow(
 
     source = spark.readStream.option("maxFilesPerTrigger", FILES_PER_BATCH)
     # Files are renamed into place, maybe long after they were begun: none is too old.
-    paths = files(source.option("maxFileAge", "36500d"), str(archive.absolute()))
+    paths = files(source.option("maxFileAge", "36500d"), absolute(archive))
     rows = matched(notifications(relevant(paths, definitions)), definitions)
     trigger = {"availableNow": True} if until_read else {"processingTime": f"{seconds} seconds"}
     kind = F.when(F.col("id").isNull(), "file").otherwise("match")

@@ -86,7 +86,7 @@ def matches(
     given = {"payload": payload, "topic": topic, "action": action, "properties": properties}
     columns = {name: column for name, column in given.items() if column is not None}
     match = partial(_match_batch, portable, tuple(columns))
-    return _arrow_function(match, "array<string>")(*columns.values())
+    return arrow_function(match, "array<string>")(*columns.values())
 
 
 def xpath_matches(
@@ -103,7 +103,7 @@ def xpath_matches(
     """
     scope = _scope(namespaces)
     _checked(expression, scope)
-    return _arrow_function(partial(_each, _is_true, expression, scope), "boolean")(payload)
+    return arrow_function(partial(_each, _is_true, expression, scope), "boolean")(payload)
 
 
 def xpath_value(payload: Any, expression: str, namespaces: Mapping[str, str] | None = None) -> Any:
@@ -116,13 +116,13 @@ def xpath_value(payload: Any, expression: str, namespaces: Mapping[str, str] | N
     """
     scope = _scope(namespaces)
     _checked(expression, scope)
-    return _arrow_function(partial(_each, _value, expression, scope), "string")(payload)
+    return arrow_function(partial(_each, _value, expression, scope), "string")(payload)
 
 
 def is_xml(payload: Any) -> Any:
     """Return a column that says whether each payload can be read: ``boolean``, null for null.
     ``count_if(NOT is_xml(payload))`` counts the others."""
-    return _arrow_function(_are_xml, "boolean")(payload)
+    return arrow_function(_are_xml, "boolean")(payload)
 
 
 def register(spark: Any, definitions: Wanted | Any = None) -> None:
@@ -139,7 +139,7 @@ def register(spark: Any, definitions: Wanted | Any = None) -> None:
         match = partial(_match_positions, Portable(as_definitions(definitions)))
         functions["matches"] = (match, "array<string>")
     for name, (function, type) in functions.items():
-        spark.udf.register(name, _arrow_function(function, type))
+        spark.udf.register(name, arrow_function(function, type))
 
 
 def as_definitions(definitions: Wanted | Any, *, engine: str | None = None) -> Definitions:
@@ -163,7 +163,9 @@ def as_definitions(definitions: Wanted | Any, *, engine: str | None = None) -> D
     return made
 
 
-def _arrow_function(function: Callable[..., Any], type: str) -> Any:
+def arrow_function(function: Callable[..., Any], type: str) -> Any:
+    """Return what makes a column of *type* (Spark's DDL) from columns: *function* takes Arrow's
+    arrays, one for each column, and gives one. Workers run the interpreter that runs this."""
     import pyarrow
     from pyspark.sql.functions import arrow_udf
 

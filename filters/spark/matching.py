@@ -2,23 +2,25 @@
 
 Both are plain functions from DataFrame to DataFrame, for a job that ends and for one that follows
 the archive as it grows. Files are read by `filters.archive` in the workers, because it tells which
-file is damaged and keeps what stands before the damage; so the archive must lie under the same path
-on every worker.
+file is damaged and keeps what stands before the damage. Where the archive is a folder, it must lie
+under the same path on every worker; where it is the URL of another file system, Spark reads it.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from datetime import UTC, datetime
+from pathlib import PurePath
 from typing import Any
 
 from filters.archive import SCHEMA, DamagedFile, directory, read
 from filters.events import Event
 from filters.spark.arrow import arrow_schema
 from filters.spark.definitions import Definitions, Portable, filter_set
-from filters.spark.paths import escape_pattern, local_path
+from filters.spark.paths import escape_pattern, is_remote, local_path
 from filters.topics.topics import DEFAULT_TOPIC, Topic, parse_clark
 
 FILES_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
-"""The schema of Spark's ``binaryFile``; the content is never asked for, so it is never read."""
+"""The schema of Spark's ``binaryFile``; content that is not asked for is never read."""
 
 REPORT = "file string, rows long, damage string"
 """The last row of each file has these alone: how many rows it had, and what is wrong with it."""
@@ -36,15 +38,16 @@ BATCH_OCTETS = 8 * 2**20
 
 
 def files(reader: Any, folder: str) -> Any:
-    """The files of the archive in *folder*: path, length. *reader* is ``spark.read`` or
-    ``spark.readStream``."""
+    """The files of the archive in *folder*: path, length, and the content where only Spark can read
+    it. *reader* is ``spark.read`` or ``spark.readStream``."""
+    columns = ("path", "length", *(["content"] if is_remote(folder) else []))
     return (
         reader.format("binaryFile")
         .schema(FILES_SCHEMA)
         .option("recursiveFileLookup", "true")
         .option("pathGlobFilter", "*.{parquet,jsonl.gz}")
         .load(escape_pattern(folder))
-        .select("path", "length")
+        .select(*columns)
     )
 
 
@@ -59,15 +62,15 @@ def relevant(paths: Any, definitions: Definitions) -> Any:
     roots = definitions.roots()
     if roots is None:
         return paths
-    names = [_folder(Topic((root,))) for root in roots]
-    folder = F.regexp_extract("path", r"/(root=[0-9a-f]{8})/[^/]*$", 1)
-    return paths.where(folder.isin("", *names))
+    names = {name for root in roots for name in _folders(Topic((root,)))}
+    folder = F.regexp_extract("path", r"/(root=[^/]+)/[^/]*$", 1)
+    return paths.where(folder.isin("", *sorted(names)))
 
 
-def _folder(topic: Topic) -> str:
-    from datetime import UTC, datetime
-
-    return directory(topic, datetime(2000, 1, 1, tzinfo=UTC)).name
+def _folders(topic: Topic) -> tuple[str, str]:
+    """The name of the folder of *topic*, and that in archives of Dragoman 0.1."""
+    digest = hashlib.sha256(str(topic.steps[0]).encode()).hexdigest()[:8]
+    return directory(topic, datetime(2000, 1, 1, tzinfo=UTC)).name, f"root={digest}"
 
 
 def notifications(paths: Any) -> Any:
@@ -75,10 +78,17 @@ def notifications(paths: Any) -> Any:
 
     def read_all(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
-            for path in batch.column("path").to_pylist():
-                yield from _batches(_rows(path), NOTIFICATIONS)
+            names = batch.column("path").to_pylist()
+            # One at a time: a batch of contents is large already.
+            contents = batch.column("content") if with_content else [None] * len(names)
+            for path, content in zip(names, contents, strict=True):
+                octets = None if content is None else content.as_py()
+                yield from _batches(_rows(path, octets), NOTIFICATIONS)
 
-    return paths.select("path").mapInArrow(read_all, NOTIFICATIONS)
+    with_content = "content" in paths.columns
+    return paths.select("path", *(["content"] if with_content else [])).mapInArrow(
+        read_all, NOTIFICATIONS
+    )
 
 
 def matched(rows: Any, definitions: Definitions) -> Any:
@@ -116,18 +126,19 @@ def matched(rows: Any, definitions: Definitions) -> Any:
     return rows.mapInArrow(match_all, MATCHED)
 
 
-def _rows(path: str) -> Iterator[dict[str, Any]]:
+def _rows(path: str, content: bytes | None) -> Iterator[dict[str, Any]]:
     """The rows of one file as the columns of `NOTIFICATIONS`, then its report."""
     count, damage = 0, None
+    name = local_path(path) if content is None else path.rpartition("/")[2]
     try:
-        for row in read(Path(local_path(path))):
+        for row in read(PurePath(name), content):
             if row.topic:
                 parse_clark(row.topic)
             values = {name: getattr(row, name) for name in SCHEMA}
             yield values | {"properties": list(row.properties.items())}
             count += 1
     except (DamagedFile, ValueError, OSError) as error:
-        damage = str(error).removeprefix(f"{local_path(path)}: ")
+        damage = str(error).removeprefix(f"{name}: ")
     yield {"file": local_path(path), "rows": count, "damage": damage}
 
 

@@ -24,6 +24,8 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
+    # The default, INT96, has no zone: other readers take it for local time.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     # A worker process keeps the filter set that it has built; so it must live on.
     "spark.python.worker.reuse": "true",

@@ -7,7 +7,7 @@ directory holds the relay's address, and the one inside stays unknown (SoapRMI E
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import structlog
 from starlette.routing import BaseRoute, Match
@@ -83,7 +83,7 @@ class Relays:
         transport: Transport,
         *,
         limits: HttpLimits,
-        authorise_sender: Callable[[Scope], None],
+        authorise_sender: Callable[[Scope], Awaitable[None]],
         seconds: float = SECONDS,
         at_a_time: int = AT_A_TIME,
     ) -> None:
@@ -118,7 +118,7 @@ class Relays:
             HttpRefusal: There is none.
         """
         try:
-            self._authorise_sender(scope)
+            await self._authorise_sender(scope)
         except Refused as refused:
             self._count("refused")
             raise HttpRefusal(403, refused.text) from None

@@ -24,7 +24,7 @@ from gateway.rooms import Room, Work
 from gateway.routes import Routes
 from gateway.security.authorise import authorise
 from gateway.security.identify import Identification
-from gateway.security.principals import Right
+from gateway.security.rights import Right
 from gateway.settings.settings import Settings
 from gateway.settings.tables import Directory as DirectoryTable
 from gateway.settings.tables import LinkRow
@@ -94,8 +94,9 @@ class RelayRoom(Room):
         identification: Identification,
         http: HttpSettings,
     ) -> None:
-        def authorise_sender(scope: Scope) -> None:
-            authorise(identification.identify(transport_facts(scope, http)), Right.PUBLISH)
+        async def authorise_sender(scope: Scope) -> None:
+            sender = await identification.identify(transport_facts(scope, http))
+            authorise(sender, Right.PUBLISH)
 
         configured = [(one.token.get_secret_value(), one.location) for one in settings.relays]
         self.tokens = RelayTokens(configured, policy, store, shared=sharing.shared)

@@ -72,12 +72,26 @@ COMMANDS = {
         "gateway.cli.backtest:backtest",
         "Say what a subscription would have received from an archive of notifications.",
     ),
+    "archive": Deferred(
+        "gateway.cli.archive:archive", "Compact archives of notifications, and make them of files."
+    ),
     "benchmark": Deferred(
         "gateway.cli.benchmark:benchmark",
         "Measure parts of Dragoman on this machine, or on a cluster.",
     ),
     "reliable": Deferred(
         "gateway.cli.reliable:reliable", "Try reliable messaging without a network."
+    ),
+    "users": Deferred(
+        "gateway.cli.identities:users",
+        "List, add and remove users in the file of identities.",
+    ),
+    "keys": Deferred(
+        "gateway.cli.identities:keys",
+        "List, add, rotate and remove API keys in the file of identities.",
+    ),
+    "rights": Deferred(
+        "gateway.cli.identities:rights", "Say who may do what, by the file of identities."
     ),
     "config": Deferred(
         "gateway.cli.config:config", "Check and show the settings that a gateway would have."

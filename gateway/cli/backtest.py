@@ -18,6 +18,7 @@ from filters.spark.charts import shortened
 from filters.spark.definitions import Definitions, make_definition, read_definitions
 from filters.spark.following import follow as start_following
 from filters.spark.page import write as write_page
+from filters.spark.paths import absolute, child, is_remote, local_path, write_text
 from filters.spark.session import require_spark, session
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, OutputOption, read_namespaces
@@ -32,7 +33,7 @@ LOOK_SECONDS = 1.0
 
 def backtest(
     archive: Annotated[
-        Path, typer.Argument(metavar="ARCHIVE", help="What `serve --archive` wrote.")
+        str, typer.Argument(metavar="ARCHIVE", help="What `serve --archive` wrote, or its URL.")
     ],
     xpath: Annotated[
         str | None,
@@ -55,9 +56,10 @@ def backtest(
         ),
     ] = None,
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="DIR", help="Write matches and counts as Parquet there, and report.html."
+            metavar="DIR",
+            help="Write matches and counts as Parquet there, and report.html; or a URL.",
         ),
     ] = None,
     follow: Annotated[
@@ -79,6 +81,7 @@ def backtest(
       dragoman backtest --xpath '/storm[speed > 100]' /var/lib/dragoman/archive
       dragoman backtest --topic storms//. --out report /var/lib/dragoman/archive
       dragoman backtest --filters subscriptions.jsonl --master spark://spark:7077 /mnt/archive
+      dragoman backtest --xpath /storm --out s3a://bucket/out s3a://bucket/archive
       dragoman backtest --xpath /storm --follow --out /mnt/storms /mnt/archive
     """
     settings = read_conf(conf)
@@ -86,14 +89,14 @@ def backtest(
         definitions = _definitions(filters, xpath, topic, ns)
         if not follow:
             require_files(archive)
-        elif not archive.is_dir():
+        elif not is_remote(archive) and not Path(local_path(archive)).is_dir():
             raise CommandFailed(f"{archive}: not a directory")
         if follow and out is None:
             raise typer.BadParameter("--follow needs a folder for the matches", param_hint="--out")
         require_spark()
-        if out is not None:
+        if out is not None and not is_remote(out):
             # Before the work, not after it.
-            out.mkdir(parents=True, exist_ok=True)
+            Path(local_path(out)).mkdir(parents=True, exist_ok=True)
         note("Starting Spark ...")
         with session(master, app="dragoman backtest", conf=settings) as spark:
             if follow and out is not None:
@@ -101,11 +104,11 @@ def backtest(
                 return
             number = len(definitions)
             note(f"Matching {archive} against {number:,} filter{'s' * (number > 1)} ...")
-            target = str(out.absolute()) if out else None
+            target = absolute(out) if out else None
             result = run_backtest(spark, archive, definitions, out=target)
-    if out is not None:
-        asked = _asked(archive, filters, xpath, topic, ns)
-        write_page(html(result, asked), out / "report.html")
+            if target is not None:
+                report = html(result, _asked(archive, filters, xpath, topic, ns))
+                _write_report(spark, report, target)
     for file, rows, damage in result.damage:
         note(f"damaged: {file}, after {rows:,} rows: {damage}")
     if output is Form.JSON:
@@ -113,7 +116,7 @@ def backtest(
     else:
         _print(result)
     if out is not None:
-        note(f"Wrote {out / 'matches'}, {out / 'counts'} and {out / 'report.html'}")
+        note(f"Wrote {', '.join(child(out, one) for one in ('matches', 'counts', 'report.html'))}")
 
 
 def _definitions(
@@ -134,8 +137,16 @@ def _definitions(
     return read
 
 
+def _write_report(spark: Any, report: str, folder: str) -> None:
+    if is_remote(folder):
+        with translated():
+            write_text(spark, report, child(folder, "report.html"))
+    else:
+        write_page(report, Path(local_path(folder)) / "report.html")
+
+
 def _asked(
-    archive: Path,
+    archive: str,
     filters: Path | None,
     xpath: str | None,
     topic: str | None,
@@ -144,20 +155,20 @@ def _asked(
     named = (
         *(("filters", filters), ("XPath", xpath), ("topic", topic)),
         *(("prefix", pair) for pair in namespaces or ()),
-        ("archive", archive.absolute()),
+        ("archive", absolute(archive)),
         ("when", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
     )
     return [(name, str(value)) for name, value in named if value]
 
 
-def _follow(spark: Any, archive: Path, definitions: Definitions, out: Path) -> None:
+def _follow(spark: Any, archive: str, definitions: Definitions, out: str) -> None:
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         # Nothing is raised: it would be in the middle of what is being said to Java.
         signal.signal(number, lambda *_: stopped.set())
     with translated():
-        query = start_following(spark, archive, definitions, str(out.absolute()))
-        note(f"Following {archive}; matches appear in {out / 'matches'}. Ctrl-C ends.")
+        query = start_following(spark, archive, definitions, absolute(out))
+        note(f"Following {archive}; matches appear in {child(out, 'matches')}. Ctrl-C ends.")
         last = -1
         while query.isActive and not stopped.wait(LOOK_SECONDS):
             done = query.lastProgress

@@ -11,6 +11,7 @@ import typer
 from gateway.cli.commands import command
 from gateway.cli.errors import CommandFailed
 from gateway.cli.option_groups import OptionGroup
+from gateway.cli.output import note
 
 if TYPE_CHECKING:
     from gateway.server.application import Application
@@ -88,6 +89,13 @@ TlsKeyOption = Annotated[
 TlsClientCaOption = Annotated[
     Path | None, typer.Option(help="Take only peers with a certificate of these authorities.")
 ]
+IdentitiesOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="The file that says who may do what; it is made, with an administrator whose key is "
+        "printed, where there is none. [everybody may everything]"
+    ),
+]
 MailboxesOnlyOption = Annotated[
     bool | None,
     typer.Option(
@@ -115,6 +123,7 @@ def settings_options(
     tls_certificate: TlsCertificateOption = None,
     tls_key: TlsKeyOption = None,
     tls_client_ca: TlsClientCaOption = None,
+    identities: IdentitiesOption = None,
     mailboxes_only: MailboxesOnlyOption = None,
 ) -> None:
     """Options of commands that are settings of the gateway."""
@@ -138,6 +147,7 @@ def serve(given: SettingsOptions) -> None:
       dragoman serve --adapter amqp://broker.example.org:5672/ --spool
       dragoman serve --wsrm offered
       dragoman serve --discovery-node
+      dragoman serve --identities identities.toml
       dragoman serve --mailboxes-only --host 0.0.0.0 --public-url https://boxes.example.org
     """
     # Imported when they are wanted, so that other commands start quickly.
@@ -149,11 +159,23 @@ def serve(given: SettingsOptions) -> None:
     settings = read_settings(**given)
     set_up_logs(settings.log, settings.log_format)
     _warn_of_passwords({"--adapter": given["adapter"], "--store": given["store"]})
+    _make_identities(settings.identities)
     try:
         code = run(settings, started=_greet)
     except DataInUse as error:
         raise CommandFailed(str(error), LOCK_TAKEN) from error
     raise typer.Exit(code)
+
+
+def _make_identities(path: Path | None) -> None:
+    """Make the file of identities, where the settings want one and there is none, and say the key
+    of its administrator, once."""
+    if path is None or path.exists():
+        return
+    from gateway.security.identities_editing import create_identities
+
+    key = create_identities(path)
+    note(f"Made {path}. The key of its administrator is not shown again: {key}")
 
 
 def _warn_of_passwords(options: Mapping[str, str | None]) -> None:

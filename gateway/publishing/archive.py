@@ -1,7 +1,7 @@
 """Every settled notification, written to the archive beside delivery, as well as it goes.
 
     event loop                         thread "archive"
-    offer() ---> queue, bounded ---->  a file for each day and topic root, closed after a minute,
+    offer() ---> queue, bounded ---->  a file for each hour and topic root, closed after a minute,
                    |                     |    64 MiB or 50,000 rows
                    | full                | the disk does not take it
                    +---> dropped, counted, said <---+
@@ -273,7 +273,7 @@ class _Files:
             lock = _lock(folder)
         except BlockingIOError:
             return  # Another gateway writes there.
-        for path in sorted(folder.glob("day=*,root=*,*")):
+        for path in sorted(folder.glob("day=*,*")):
             try:
                 saved = recover(self._folder, path)
             except (ImportError, OSError) as error:

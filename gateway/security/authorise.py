@@ -1,15 +1,18 @@
 """The one place that says who may do what; asked once for each request, in front of its handler.
 
 Every transport and every route asks: a SOAP request by its type (`RIGHTS`), a route by the right
-that its room has said. Every principal has all rights today: whoever reaches the gateway may
-publish and subscribe, whoever reaches the administration may operate, and the key of a subscription
-or a mailbox is the permission to use it. Rates and quotas are no rights: they ask the principal's
-limits where they are counted.
+that its room has said. What is published, and subscribed to, is asked for by its topics, too; what
+a subscription gets of topics that it names by a pattern is asked for when it is delivered
+(`gateway.subscriptions.matching`). The key of a subscription or a mailbox is the permission to use
+it. Rates and quotas are no rights: they ask the principal's limits where they are counted.
 """
 
-from filters import Reason, Refused
-from gateway.security.principals import Principal, Right
+from collections.abc import Iterable
+
+from filters import Expression, Reason, Refused, Topic, parse_expression
+from gateway.security.principals import ANONYMOUS, Principal
 from gateway.security.resource_addresses import ResourceAddress
+from gateway.security.rights import ALL_GRANTS, Right
 from mediation.model.requests import (
     AskForSubscriptions,
     CreateMailbox,
@@ -98,10 +101,10 @@ def authorise(principal: Principal, right: Right, resource: ResourceAddress | No
         resource: The address that the request was sent to, where that names a resource.
 
     Raises:
-        Refused: It may not; nothing was done.
+        Refused: It may not; nothing was done. ``NOT_IDENTIFIED`` where it has not said who it is.
     """
     if right not in principal.rights:
-        raise Refused(Reason.NOT_ALLOWED, f"You have no right to {right.value} here.")
+        raise _refusal(principal, f"to {right.value} here")
 
 
 def authorise_request(
@@ -110,9 +113,48 @@ def authorise_request(
     """Refuse the *request* that *principal* has no right to.
 
     Raises:
-        Refused: It may not; nothing was done.
+        Refused: As `authorise`.
     """
-    authorise(principal, right_for(type(request)), resource)
+    right = right_for(type(request))
+    authorise(principal, right, resource)
+    if principal.grants is not ALL_GRANTS:
+        _authorise_topics(principal, request, right)
+
+
+def _authorise_topics(principal: Principal, request: Request, right: Right) -> None:
+    """Refuse a *request* about topics that *principal* has no right to.
+
+    Raises:
+        Refused: There is one at least.
+    """
+    grants = principal.grants
+    if isinstance(request, GetCurrentMessage):
+        right = Right.SUBSCRIBE  # To get the last message of a topic once is to subscribe.
+    for topic in _topics_of(request):
+        if not grants.allows(right, topic):
+            about = f"on the topic {topic}" if topic is not None else "without a topic"
+            raise _refusal(principal, f"to {right.value} {about}")
+    for expression in _expressions_of(request):
+        if not grants.may_match(right, parse_expression(expression)):
+            raise _refusal(principal, f"to {right.value} on {expression.text}")
+
+
+def _topics_of(request: Request) -> Iterable[Topic | None]:
+    if isinstance(request, Publish):
+        return (each.topic for each in request.notifications)
+    return (request.topic,) if isinstance(request, GetCurrentMessage) else ()
+
+
+def _expressions_of(request: Request) -> Iterable[Expression]:
+    if isinstance(request, Subscribe | SubscribePulling):
+        return request.filter.topics
+    return request.topics if isinstance(request, RegisterPublisher) else ()
+
+
+def _refusal(principal: Principal, what: str) -> Refused:
+    if principal.owner.startswith(ANONYMOUS) and principal.grants is not ALL_GRANTS:
+        return Refused(Reason.NOT_IDENTIFIED, f"Say who you are {what}.")
+    return Refused(Reason.NOT_ALLOWED, f"You have no right {what}.")
 
 
 def may_choose_reply_address(principal: Principal, *, host_agreed: bool) -> bool:

@@ -1,29 +1,46 @@
 """The one place where principals are made: of what a transport knows of the sender.
 
-Only the network address counts today, so every principal of a transport is anonymous: a stranger,
-or trusted because of the network that it is in. What a certificate or a header proves is decided
-here, and nowhere else.
+Without a file of identities only the network address counts, and every principal of a transport is
+anonymous: a stranger, or trusted because of the network that it is in; all have all rights. With
+one, the credentials of a request, else the certificate that its sender showed in TLS, say who it
+is (`gateway.security.authentication`), and the rules what it may do.
 
 A transport identifies before the envelope is read, because the principal decides where the message
 may be parsed, and who pays for it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from filters import Topic
 from gateway.security.networks import Networks
 from gateway.security.principals import (
-    ALL_RIGHTS,
     ANONYMOUS,
+    OF_NAMED,
     OF_STRANGERS,
     OF_TRUSTED,
+    Identity,
     Principal,
-    Right,
     address_of,
     side_of,
 )
+from gateway.security.rights import (
+    ALL_GRANTS,
+    ALL_RIGHTS,
+    NOBODY_IN_PARTICULAR,
+    Grants,
+    Policy,
+    Right,
+)
 from mediation.names import PUBLISHER
 
+if TYPE_CHECKING:  # Its libraries take 0.1 s to import, which a gateway without identities saves.
+    from gateway.security.authentication import Authentication
+    from gateway.security.identities import Identities
+
+CHALLENGE = 'Bearer realm="dragoman", Basic realm="dragoman", charset="UTF-8"'
+"""The value of ``WWW-Authenticate``: how a sender may say who it is (RFC 9110, section 11.6.1)."""
 _REMEMBERED = 4096
 """Addresses whose principals are kept: each event of a publisher has the same."""
 
@@ -52,33 +69,143 @@ class Identification:
     """Tells who sends a request.
 
     Args:
-        trusted: Networks whose peers are trusted.
-        rights: The rights that everybody has.
+        trusted: Networks whose peers are trusted: no quotas bind them.
+        rights: The rights that everybody has, where no *authentication* says who is who.
     """
 
     def __init__(
-        self, trusted: Networks | None = None, rights: frozenset[Right] = ALL_RIGHTS
+        self,
+        trusted: Networks | None = None,
+        rights: frozenset[Right] = ALL_RIGHTS,
+        authentication: "Authentication | None" = None,
     ) -> None:
         self._trusted = trusted or Networks()
         self._rights = rights
-        self._known: dict[str, Principal] = {}
+        self._authentication = authentication
+        self._known: dict[tuple[str, Identity | None], Principal] = {}
+        self._roles: dict[str, frozenset[str]] = {}
+        """The roles that users showed last: what they subscribed to is delivered by them."""
+        self._grants: dict[str, Grants] = {}
+        """Those of owners of subscriptions, who are asked for with each event."""
 
-    def identify(self, facts: TransportFacts) -> Principal:
-        """The principal of *facts*."""
-        address = facts.address
+    @property
+    def required(self) -> bool:
+        """Whether rules say who may do what."""
+        return self._authentication is not None
+
+    @property
+    def failed(self) -> Mapping[str, int]:
+        """How many credentials proved nothing, by their kind."""
+        return self._authentication.failed if self._authentication is not None else {}
+
+    def use(self, identities: "Identities") -> None:
+        """Go by *identities* from now on."""
+        if self._authentication is not None:
+            self._authentication.use(identities)
+        self._known.clear()
+        self._grants.clear()
+
+    async def identify(self, facts: TransportFacts) -> Principal:
+        """The principal of *facts*.
+
+        Raises:
+            NotIdentified: Its credentials prove nothing.
+            Refused: ``RATE``, ``UNAVAILABLE``: they are not verified now.
+        """
+        if self._authentication is None:
+            return self.of_connection(facts)
+        identity = await self._authentication.of_headers(facts.headers, facts.address)
+        if identity is None:
+            return self.of_connection(facts)
+        return self.principal_of(identity, facts)
+
+    def of_connection(self, facts: TransportFacts) -> Principal:
+        """The principal of a connection: by its certificate and its address alone."""
         if facts.proxied:
-            return anonymous(address, trusted=False, rights=self._rights)
-        principal = self._known.get(address)
+            return self._anonymous(facts.address, trusted=False)
+        identity = None
+        if self._authentication is not None and facts.certificate is not None:
+            identity = self._authentication.of_certificate(facts.certificate)
+        return self.principal_of(identity, facts)
+
+    def principal_of(self, identity: Identity | None, facts: TransportFacts) -> Principal:
+        """The principal whose *identity* was proved, or an anonymous one, at the address of
+        *facts*."""
+        key = (facts.address, identity)
+        principal = self._known.get(key)
         if principal is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            principal = anonymous(address, trusted=address in self._trusted, rights=self._rights)
-            self._known[address] = principal
+            trusted = facts.address in self._trusted
+            if identity is None or self._authentication is None:
+                principal = self._anonymous(facts.address, trusted=trusted)
+            else:
+                policy = self._authentication.identities.policy
+                principal = self._named(facts.address, identity, policy, trusted=trusted)
+            self._known[key] = principal
         return principal
+
+    def _anonymous(self, address: str, *, trusted: bool) -> Principal:
+        if self._authentication is None:
+            return anonymous(address, trusted=trusted, rights=self._rights)
+        grants = self._authentication.identities.policy.grants([NOBODY_IN_PARTICULAR])
+        found = anonymous(address, trusted=trusted, rights=grants.rights)
+        guarded = Right.OPERATE not in grants.rights
+        return replace(found, grants=grants, limits=replace(found.limits, guarded=guarded))
+
+    def _named(
+        self, address: str, identity: Identity, policy: Policy, *, trusted: bool
+    ) -> Principal:
+        """A principal with a name. Who may operate speaks for the gateway's operator; for others
+        the network decides whether quotas bind them, as it does for strangers."""
+        if self._roles.get(identity.owner) != identity.roles:
+            if len(self._roles) >= _REMEMBERED:
+                self._roles.clear()
+            self._roles[identity.owner] = identity.roles
+            self._grants.pop(identity.owner, None)
+        grants = policy.grants(identity.names)
+        rights = grants.rights & identity.rights
+        operates = Right.OPERATE in rights
+        limits = OF_TRUSTED if trusted or operates else OF_NAMED
+        return Principal(
+            address,
+            identity.owner,
+            PUBLISHER + identity.owner,
+            replace(limits, guarded=not operates),
+            rights,
+            name=identity.owner.partition(":")[2],
+            grants=grants,
+        )
+
+    def grants_of(self, owner: str) -> Grants:
+        """What the rules grant *owner*, of a subscription, now. The roles of a user are those of
+        the file, and those that its last token said."""
+        if self._authentication is None or owner == OPERATOR.owner:
+            return ALL_GRANTS
+        found = self._grants.get(owner)
+        if found is None:
+            if len(self._grants) >= _REMEMBERED:
+                self._grants.clear()
+            policy = self._authentication.identities.policy
+            found = policy.grants(self._names_of(owner, self._authentication))
+            self._grants[owner] = found
+        return found
+
+    def may_receive(self, owner: str, topic: Topic | None) -> bool:
+        """Return whether *owner*, of a subscription, may get what is published on *topic*."""
+        return self.grants_of(owner).allows(Right.SUBSCRIBE, topic)
+
+    def _names_of(self, owner: str, authentication: "Authentication") -> frozenset[str]:
+        if owner.startswith(ANONYMOUS):
+            return frozenset({NOBODY_IN_PARTICULAR})
+        roles = authentication.roles_of(owner) | self._roles.get(owner, frozenset())
+        return Identity(owner, roles).names
 
     def trusts_owner(self, owner: str) -> bool:
         """Return whether *owner*, of a subscription or a mailbox, is a trusted principal."""
-        return address_of(owner) in self._trusted
+        if owner.startswith(ANONYMOUS) or not self.required:
+            return address_of(owner) in self._trusted
+        return Right.OPERATE in self.grants_of(owner).rights
 
 
 def anonymous(address: str, *, trusted: bool, rights: frozenset[Right] = ALL_RIGHTS) -> Principal:

@@ -5,9 +5,10 @@ Owners, by which the store knows principals, have a scheme: ``anonymous:ADDRESS`
 """
 
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
+
+from gateway.security.rights import ALL_GRANTS, ALL_RIGHTS, Grants, Right
 
 
 @lru_cache(maxsize=4096)
@@ -32,22 +33,6 @@ ANONYMOUS = "anonymous:"
 """The scheme of owners without a name: a network address follows."""
 
 
-class Right(Enum):
-    """A right of a principal; `gateway.security.authorise` asks for it."""
-
-    PUBLISH = "publish"
-    SUBSCRIBE = "subscribe"
-    MANAGE = "manage"
-    """Renew, end or read what it, or somebody whose key it has, subscribed to."""
-    OPERATE = "operate"
-    """Change what others made, and the gateway itself."""
-    READ = "read"
-    """See what there is, without changing it."""
-
-
-ALL_RIGHTS = frozenset(Right)
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits that bind a principal, beside those over all.
@@ -68,6 +53,30 @@ class Limits:
 
 OF_STRANGERS = Limits(quotas=True, leases=True, reply_addresses=True, guarded=True)
 OF_TRUSTED = Limits(quotas=False, leases=False, reply_addresses=False, guarded=False)
+OF_NAMED = Limits(quotas=True, leases=True, reply_addresses=False, guarded=True)
+"""Of who has a name, and comes from a network that is not trusted: what it does is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom credentials prove, and how far they go.
+
+    Attributes:
+        owner: ``user:NAME`` or ``cert:SUBJECT``.
+        roles: What the file and the token say.
+        rights: The most that these credentials allow; the rules say what is left of that.
+        until: When they must be verified again at the latest, in seconds since 1970.
+    """
+
+    owner: str
+    roles: frozenset[str] = frozenset()
+    rights: frozenset[Right] = ALL_RIGHTS
+    until: float = float("inf")
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names by which rules speak of it."""
+        return frozenset({self.owner, *(f"role:{role}" for role in self.roles)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,7 @@ class Principal:
         source: The scope of the ids of what it publishes.
         name: The name that it proved; empty where it proved none.
         tenant: The tenant that it belongs to; there is one without a name.
+        rights: What it may do somewhere; *grants* says on which topics.
     """
 
     address: str
@@ -89,6 +99,7 @@ class Principal:
     rights: frozenset[Right] = ALL_RIGHTS
     name: str = ""
     tenant: str = ""
+    grants: Grants = ALL_GRANTS
 
     @property
     def stranger(self) -> str | None:

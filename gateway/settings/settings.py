@@ -222,6 +222,8 @@ class Settings(BaseSettings):
     trusted: NetworkWords | None = None
     """Networks whose peers are bound by the limits over all alone; by default loopback, while
     the gateway listens on loopback."""
+    identities: Path | None = None
+    """The file that says who there is, and who may do what; without it everybody may everything."""
     trusted_proxies: NetworkWords = ()
     client_certificate_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] | None = None
     """The header in which they hand on the certificate that a client showed them in TLS."""

@@ -25,7 +25,7 @@ from gateway.http import (
     was_delivered,
 )
 from gateway.http.media import SOAP_MEDIA_TYPES
-from gateway.security.identify import Identification
+from gateway.security.identify import CHALLENGE, Identification
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import (
     ENDPOINTS,
@@ -244,7 +244,7 @@ class SoapEndpoint:
         return write_description(ResourceKind.CHANNEL.address(base, name))
 
     def _principal(self, scope: Scope) -> Principal:
-        return self._identification.identify(transport_facts(scope, self._settings))
+        return self._identification.of_connection(transport_facts(scope, self._settings))
 
     async def _inbound(self, scope: Scope, receive: Receive) -> Inbound:
         """Receive the message of a request, and unpack it if it came in a package.
@@ -258,9 +258,9 @@ class SoapEndpoint:
         packaged = is_package(media_type)
         most = self._limits.message if packaged else self._limits.envelope
         facts = transport_facts(scope, self._settings)
-        principal = self._identification.identify(facts)
-        admit = partial(self._admit_body, principal)
         try:
+            principal = await self._identification.identify(facts)
+            admit = partial(self._admit_body, principal)
             octets = await read_body(receive, scope, self._limits, decoded=most, admit=admit)
         except Refused as refused:
             raise Rejected(Context(soap_hint(media_type)), refused) from refused
@@ -297,6 +297,8 @@ async def _answer(send: Send, reply: Reply, packaging: Packaging) -> None:
         return
     content_type, body = pack(reply.body, reply.soap, reply.action, packaging)
     headers = [(b"content-type", content_type.encode())]
+    if reply.status == 401:
+        headers.append((b"www-authenticate", CHALLENGE.encode()))
     if reply.retry_after is not None:
         headers.append((b"retry-after", str(max(1, math.ceil(reply.retry_after))).encode()))
     await _respond(send, reply.status, headers, body)

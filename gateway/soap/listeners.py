@@ -67,7 +67,8 @@ class SoapTcpListeners:
         """Answer what a consumer sent on a connection that we opened to it."""
         server = self.servers[0] if self.servers else self._server(self._base)
         proxied = self._settings.egress_proxy is not None
-        principal = self._identification.identify(TransportFacts(connection.peer, proxied=proxied))
+        facts = TransportFacts(connection.peer, proxied=proxied)
+        principal = self._identification.of_connection(facts)
         await server.respond(connection, message, principal, gone)
 
     def drain(self) -> None:

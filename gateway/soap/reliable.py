@@ -11,9 +11,10 @@ from typing import Protocol, TypeAlias
 from filters import Reason, Refused
 from gateway.exchange import ACCEPTED, Inbound, Reply
 from gateway.security.authorise import authorise
-from gateway.security.principals import Principal, Right
+from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.security.resource_addresses import addressed
+from gateway.security.rights import Right
 from gateway.sequences.operations import (
     PublishInSequence,
     acknowledgement,

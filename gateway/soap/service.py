@@ -30,8 +30,9 @@ from gateway.mailboxes.deposits import Deposits
 from gateway.observing.samples import Sample, counters
 from gateway.parsing import Parsing
 from gateway.security.authorise import authorise, authorise_request
-from gateway.security.principals import Principal, Right
+from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind, addressed
+from gateway.security.rights import Right
 from gateway.soap.answers import Answers
 from gateway.soap.deposit import deposited, is_deposit, keeps_unread
 from gateway.soap.endpoint_rules import rules_at

@@ -333,7 +333,7 @@ class _Connection(SoapTcpConnection):
         self._address = ""
         self._admitted = 0
         """Bytes of the message under way that may come."""
-        self._principal = server.identification.identify(TransportFacts(""))
+        self._principal = server.identification.of_connection(TransportFacts(""))
         self._beginning: bytes | None = b""
         """The first octets, until they are known to be DIME; then None."""
         self._gone: asyncio.Event | None = None
@@ -376,7 +376,7 @@ class _Connection(SoapTcpConnection):
         if not self._server.admit(self, self._address):
             self.evict()
             return
-        self._principal = self._server.identification.identify(
+        self._principal = self._server.identification.of_connection(
             TransportFacts(self._address, certificate=self.certificate)
         )
         self.idle_changed()

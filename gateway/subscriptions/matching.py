@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import structlog
 
@@ -57,12 +57,18 @@ class Guard(Protocol):
     def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool: ...
 
 
+MayReceive: TypeAlias = Callable[[str, Topic | None], bool]
+"""Whether the owner of a subscription may get what is published on a topic, by the rules."""
+
+
 class Matching:
     """Hands each message of *adapter* to the dispatcher, with the subscriptions that match it.
 
     Args:
         inside: Parts of the gateway itself that get messages, by topic.
         guard: None: all topics are everybody's.
+        may_receive: None: there are no rules. Asked for each event that a subscription matches, so
+            that who loses a right gets nothing more.
     """
 
     def __init__(
@@ -73,6 +79,7 @@ class Matching:
         budgets: FilterBudgets,
         inside: Mapping[Topic, InternalSubscriber] | None = None,
         guard: Guard | None = None,
+        may_receive: MayReceive | None = None,
     ) -> None:
         self._adapter = adapter
         self._table = table
@@ -80,6 +87,7 @@ class Matching:
         self._budgets = budgets
         self._inside = inside or {}
         self._guard = guard
+        self._may_receive = may_receive
         self.withheld = 0
         """Messages whose publishers had no right to their topics: they go to nobody."""
 
@@ -156,6 +164,9 @@ class Matching:
             matching = partial(self._table.matching, channel=channel)
         if passed is not None:
             matching = partial(self._onwards, frozenset(passed.split()), matching)
+        if self._may_receive is not None:
+            topic = matched.delivery.notification.topic
+            matching = partial(self._permitted, topic, self._may_receive, matching)
         if not (matched.over_budget or matched.unevaluated):
             self._dispatchers.accept(matched.delivery, matching(matched.keys))
             return
@@ -166,6 +177,16 @@ class Matching:
             self._budgets.exceeded_now(entry, message)
         for entry in others:
             self._budgets.unevaluated(entry, message)
+
+    def _permitted(
+        self,
+        topic: Topic | None,
+        may_receive: MayReceive,
+        matching: Callable[[Iterable[str]], list[Entry]],
+        keys: Iterable[str],
+    ) -> list[Entry]:
+        """The entries that *matching* finds of *keys* whose owners may get what is on *topic*."""
+        return [entry for entry in matching(keys) if may_receive(entry.subscription.owner, topic)]
 
     def _onwards(
         self,

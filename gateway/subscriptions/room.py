@@ -33,7 +33,7 @@ from gateway.subscriptions.lifecycle.subscription_end import SubscriptionEnds
 from gateway.subscriptions.listing import SubscriptionReports, SubscriptionSelector
 from gateway.subscriptions.mailbox_feeds import MailboxFeeds
 from gateway.subscriptions.management import ManagementOperations, SubscriptionManagement
-from gateway.subscriptions.matching import InternalSubscriber, Matching
+from gateway.subscriptions.matching import InternalSubscriber, Matching, MayReceive
 from gateway.subscriptions.message_tracing import MessageTracing
 from gateway.subscriptions.named_subscriptions import NamedSubscriptions
 from gateway.subscriptions.operations import SubscriptionOperations
@@ -307,6 +307,7 @@ class MatchingRoom(Room):
         delivery: DeliveryRoom,
         inside: Mapping[Topic, InternalSubscriber],
         rights: TopicRights | None,
+        may_receive: MayReceive | None = None,
     ) -> None:
         self._matching = Matching(
             adapter,
@@ -315,6 +316,7 @@ class MatchingRoom(Room):
             subscriptions.budgets,
             inside,
             rights,
+            may_receive,
         )
 
     def works(self) -> Iterable[Work]:

@@ -26,8 +26,8 @@ from gateway.egress import AddressRefused
 from gateway.http import AliasMiddleware, HostMiddleware
 from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
-from gateway.security.principals import Right
 from gateway.security.resource_addresses import MESSENGER_PREFIX, MESSENGER_SERVICES
+from gateway.security.rights import Right
 from gateway.soap.http import describe_soap, soap_routes
 from gateway.web.dependencies import ASKING, Asking, asking_for
 from gateway.web.events import describe_events

@@ -24,9 +24,10 @@ from gateway.parsing import Parsing
 from gateway.routes import Dependency
 from gateway.security.authorise import authorise
 from gateway.security.keys import message_urn
-from gateway.security.principals import Principal, Right
+from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
+from gateway.security.rights import Right
 from gateway.soap.read import read_inbound
 from gateway.soap.service import SoapService
 from gateway.subscriptions.lifecycle.renewal import Renewal as LeaseRenewal
@@ -171,7 +172,7 @@ Given = Annotated[MailboxParts, Depends(PARTS)]
 
 async def _named(key: str, request: Request, parts: Given) -> Mailbox:
     resource = ResourceAddress(ResourceKind.MAILBOX, key.lower())
-    authorise(parts.asking.principal(request), Right.MANAGE, resource)
+    authorise(await parts.asking.principal(request), Right.MANAGE, resource)
     mailbox = await parts.mailboxes.find(key.lower())
     if mailbox.kind is MailboxKind.SUBSCRIPTION:  # Another gateway may have made it.
         await parts.replication.refresh()
@@ -186,7 +187,7 @@ Named = Annotated[Mailbox, Depends(_named)]
 async def make_mailbox(wanted: Wanted, request: Request, parts: Given) -> Made:
     """Make a mailbox; with a topic or an XPath, subscribed to what passes them; with `all`, to
     everything."""
-    principal = parts.asking.principal(request)
+    principal = await parts.asking.principal(request)
     base = public_base(request.scope, parts.asking.http)
     if wanted.all and wanted.topic is not None:
         raise HTTPException(422, "all: true has no topic beside it: leave out one of the two.")
@@ -241,7 +242,7 @@ async def renew_mailbox(mailbox: Named, renewal: Renewal, request: Request, part
         raise HTTPException(409, "No subscription was made with this mailbox.")
     text = _expiry(renewal.expires)
     asked = parse_expiry(text) if text is not None else UNSPECIFIED
-    principal = parts.asking.principal(request)
+    principal = await parts.asking.principal(request)
     await parts.renewal.renew(entry, asked, principal, now=datetime.now(UTC))
     return await show_mailbox_by_key(mailbox, parts)
 

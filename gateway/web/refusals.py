@@ -5,6 +5,7 @@ from math import ceil
 from typing import Any
 
 from filters import Reason, Refused
+from gateway.security.identify import CHALLENGE
 
 _STATUS = {
     Reason.INTERNAL: 500,
@@ -16,6 +17,7 @@ _STATUS = {
     Reason.ENCODING: 415,
     Reason.RATE: 429,
     Reason.QUOTA: 403,
+    Reason.NOT_IDENTIFIED: 401,
     Reason.NOT_ALLOWED: 403,
     Reason.MAILBOX_UNKNOWN: 404,
     Reason.MAILBOX_FULL: 503,
@@ -31,7 +33,10 @@ def status_of(refused: Refused) -> int:
 
 
 def headers_of(refused: Refused) -> dict[str, str]:
-    """``Retry-After``, where it may be tried again."""
+    """``Retry-After``, where it may be tried again; ``WWW-Authenticate``, where it takes
+    credentials."""
+    if status_of(refused) == 401:
+        return {"WWW-Authenticate": CHALLENGE}
     retry_after = refused.retry_after
     if retry_after is None and status_of(refused) == 503:
         retry_after = 2.0

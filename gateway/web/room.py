@@ -12,8 +12,8 @@ from gateway.publishing.room import PublishingRoom
 from gateway.rooms import Room, Work
 from gateway.routes import BoundRouter, Routes
 from gateway.security.intake import Intake
-from gateway.security.principals import Right
 from gateway.security.quotas import PrincipalRate
+from gateway.security.rights import Right
 from gateway.sequences.room import SequenceRoom
 from gateway.soap.service import SoapService
 from gateway.sources.room import SourceRoom

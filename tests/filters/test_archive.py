@@ -1,7 +1,7 @@
 import gzip
-import hashlib
 import importlib.util
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filters import DEFAULT_TOPIC, parse_clark
+from filters import DEFAULT_TOPIC, Topic, parse_clark
 from filters.archive import (
     GROUP,
     JSON_LINES,
@@ -143,23 +143,42 @@ def test_parquet_has_the_schema(archive: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "time", "day", "root"),
+    ("topic", "time", "day", "hour", "root"),
     [
-        (None, NOON, "2026-11-21", "wseTopic"),
-        (DEFAULT_TOPIC, NOON, "2026-11-21", "wseTopic"),
-        (parse_clark("{urn:x}Plant/Line"), NOON, "2026-11-21", "{urn:x}Plant"),
-        (parse_clark("{urn:x}Plant/Other"), NOON, "2026-11-21", "{urn:x}Plant"),
+        (None, NOON, "2026-11-21", "12", "wseTopic"),
+        (DEFAULT_TOPIC, NOON, "2026-11-21", "12", "wseTopic"),
+        (parse_clark("{urn:x}Plant/Line"), NOON, "2026-11-21", "12", "%7Burn%3Ax}Plant"),
+        (parse_clark("{urn:x}Plant/Other"), NOON, "2026-11-21", "12", "%7Burn%3Ax}Plant"),
+        (parse_clark("a, ø b=1/x"), NOON, "2026-11-21", "12", "a, ø b%3D1"),
         (
             None,
             datetime(2026, 11, 22, 0, 30, tzinfo=timezone(timedelta(hours=1))),
             "2026-11-21",
+            "23",
             "wseTopic",
         ),
     ],
 )
-def test_directory(topic: None, time: datetime, day: str, root: str) -> None:
-    digest = hashlib.sha256(root.encode()).hexdigest()[:8]
-    assert directory(topic, time) == PurePath(f"day={day}") / f"root={digest}"
+def test_directory(topic: Topic | None, time: datetime, day: str, hour: str, root: str) -> None:
+    expected = PurePath(f"day={day}", f"hour={hour}", f"root={root}")
+    assert directory(topic, time) == expected
+
+
+def test_a_root_that_is_too_long_for_a_folder(archive: Path) -> None:
+    long, other = (parse_clark(f"{{urn:{'x' * 300}}}{name}/child") for name in "ab")
+    folder = directory(long, NOON)
+    assert re.fullmatch("root=%23[0-9a-f]{32}", folder.name)
+    assert folder != directory(other, NOON)
+
+
+def test_a_comma_in_a_folder_survives_a_crash(archive: Path) -> None:
+    target = directory(parse_clark("{urn:a,b}c, d%2C"), NOON) / "w-1-1.jsonl.gz"
+    file = FileWriter(archive, target, archive / "_unfinished")
+    for number in range(GROUP_ROWS):
+        file.append(replace(BIG, id=f"urn:{number}"))
+    (path,) = files(archive)
+    assert recover(archive, path)
+    assert files(archive) == [archive / target]
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -60,6 +60,7 @@ EVERYTHING: dict[str, Any] = {
     **SEVERAL,
     **INGRESS,
     "tls": {"existingSecret": "pods-tls", "clientCaKey": "ca.crt"},
+    "identities": {"existingSecret": "identities"},
     "soapTcp": {"enabled": True, "port": 9081, "tlsPort": 9082, "host": "tcp.example.org"},
     "egress": {"ca": {"configMap": "authorities"}, "proxy": {"url": PROXY}},
     "mailboxes": {**MAILBOXES["mailboxes"], "only": False},

@@ -50,6 +50,7 @@ OF_THE_CHART = {
     "egress_proxy",
     "host",
     "hosts",
+    "identities",
     "mailbox_age",
     "mailbox_idle",
     "mailbox_messages",
@@ -414,6 +415,15 @@ def test_tls_is_spoken_with_the_secret(tmp_path: Path, monkeypatch: pytest.Monke
     assert mounted(release, settings.tls_key) == ("tls", "tls.key")
     settings = settings_of(Rendered(EVERYTHING), tmp_path, monkeypatch)
     assert mounted(Rendered(EVERYTHING), settings.tls_client_ca) == ("tls", "ca.crt")
+
+
+def test_identities_are_those_of_the_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = Rendered(EVERYTHING)
+    settings = settings_of(release, tmp_path, monkeypatch)
+    assert mounted(release, settings.identities) == ("identities", "identities.toml")
+    assert settings_of(Rendered(), tmp_path, monkeypatch).identities is None
 
 
 def test_soap_tcp_is_listened_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

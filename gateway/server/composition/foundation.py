@@ -23,6 +23,7 @@ from gateway.replicas.join import join
 from gateway.replicas.membership import StoreInUse
 from gateway.security.networks import networks
 from gateway.server.data_folder import DataInUse
+from gateway.server.identity import IdentityRoom
 from gateway.server.messaging import MessagingRoom, open_adapter
 from gateway.server.peers import Listening, peers_of
 from gateway.server.state import RunState
@@ -61,7 +62,10 @@ class Foundation:
             settings.messenger_prefixes,
             (settings.client_certificate_header or "").lower(),
         )
-        self.asking = Asking(http, self.peers.identification, self.state.is_draining)
+        identities, identification = self.peers.identities, self.peers.identification
+        self.identity = IdentityRoom(identities, identification) if identities else None
+        draining = self.state.is_draining
+        self.asking = Asking(http, identification, draining, self.peers.sessions)
 
     async def make(self, undo: contextlib.AsyncExitStack) -> None:
         """Open the store and make the messaging system; what is opened *undo* closes.

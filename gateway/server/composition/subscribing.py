@@ -47,7 +47,12 @@ class Subscribing:
             node = self.discovery.service
             inside = dict.fromkeys(node.node.topics, node)
         self.matching = MatchingRoom(
-            self.subscriptions, base.filtering, sending.delivery, inside, base.rights
+            self.subscriptions,
+            base.filtering,
+            sending.delivery,
+            inside,
+            base.rights,
+            peers.identification.may_receive if peers.identification.required else None,
         )
         self.dead_letters = DeadLetterRoom(
             base.settings,

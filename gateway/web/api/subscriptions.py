@@ -173,7 +173,7 @@ async def list_subscriptions(parts: Given, listing: Annotated[Listing, Query()])
 async def create_subscription(wanted: Create, request: Request, parts: Given) -> SubscriptionView:
     """Subscribe a consumer of CloudEvents, in the words of `POST /events/subscriptions`. Its
     `manager` is the public address at which it is shown, extended and ended; who has it, may."""
-    principal = parts.asking.principal(request)
+    principal = await parts.asking.principal(request)
     # Who may ask here may make any number.
     shown = client_certificate(request.scope, parts.asking.http)
     principal, content = without_limits(principal), await request.body()
@@ -231,7 +231,7 @@ async def renew_subscription(
 ) -> SubscriptionView:
     """Move the end of a subscription's lease. Its specification says what it may be; a stranger's
     bounds do not count."""
-    principal = without_limits(parts.asking.principal(request))
+    principal = without_limits(await parts.asking.principal(request))
     await parts.management.renew(entry, expiry_of(asked.expires), principal)
     return await _view(entry, parts)
 

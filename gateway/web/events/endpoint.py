@@ -85,11 +85,12 @@ class EventEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         facts = transport_facts(scope, self._settings)
-        principal = self._identification.identify(facts)
+        principal = self._identification.of_connection(facts)  # Until its headers are read.
         if scope["method"] == "OPTIONS":
             await _respond(send, 200, _permission(scope["headers"], principal))
             return
         try:
+            principal = await self._identification.identify(facts)
             if scope["method"] != "POST":
                 raise HttpRefusal(405, "Events are sent with POST.", {"Allow": _METHODS})
             admit = partial(self._admit_body, principal)

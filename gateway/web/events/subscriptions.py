@@ -198,9 +198,8 @@ async def create_event_subscription(
     """Subscribe. The sink is asked whether it agrees (OPTIONS, `WebHook-Request-Origin`)."""
     base = public_base(request.scope, parts.asking.http)
     shown = client_certificate(request.scope, parts.asking.http)
-    subscription = await make(
-        parts.service, wanted, parts.asking.principal(request), base, shown, await request.body()
-    )
+    principal = await parts.asking.principal(request)
+    subscription = await make(parts.service, wanted, principal, base, shown, await request.body())
     response.headers["Location"] = manager_address(subscription)
     return _view(subscription)
 
@@ -272,7 +271,8 @@ async def extend_event_subscription(
 async def delete_event_subscription(key: str, request: Request, parts: Given) -> None:
     """Unsubscribe."""
     await _check(parts, key)
-    await parts.service.execute(*_asked(parts, request, Unsubscribe(), Operation.UNSUBSCRIBE))
+    inbound, incoming = await _asked(parts, request, Unsubscribe(), Operation.UNSUBSCRIBE)
+    await parts.service.execute(inbound, incoming)
 
 
 _METHODS = {"": "POST, OPTIONS", "/{key}": "GET, PUT, DELETE, OPTIONS"}
@@ -333,7 +333,8 @@ async def _check(parts: EventSubscriptionParts, key: str) -> None:
 async def _execute(
     parts: EventSubscriptionParts, request: Request, asked: Asked, operation: Operation
 ) -> Subscription:
-    return _subscribed(await parts.service.execute(*_asked(parts, request, asked, operation)))
+    inbound, incoming = await _asked(parts, request, asked, operation)
+    return _subscribed(await parts.service.execute(inbound, incoming))
 
 
 def _subscribed(result: Result) -> Subscription:
@@ -342,12 +343,12 @@ def _subscribed(result: Result) -> Subscription:
     return result.subscription
 
 
-def _asked(
+async def _asked(
     parts: EventSubscriptionParts, request: Request, asked: Asked, operation: Operation
 ) -> tuple[Inbound, Incoming]:
     inbound = Inbound(
         octets=b"",
-        principal=parts.asking.principal(request),
+        principal=await parts.asking.principal(request),
         base=public_base(request.scope, parts.asking.http),
         path=request.url.path,
     )

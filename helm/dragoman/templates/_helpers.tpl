@@ -122,6 +122,9 @@ httpGet: {path: {{ .path }}, port: http}
 {{- $_ := set $settings "tls_key" "/etc/dragoman-tls/tls.key" }}
 {{- with .Values.tls.clientCaKey }}{{ $_ := set $settings "tls_client_ca" (printf "/etc/dragoman-tls/%s" .) }}{{ end }}
 {{- end }}
+{{- if .Values.identities.existingSecret }}
+{{- $_ := set $settings "identities" "/etc/dragoman-identities/identities.toml" }}
+{{- end }}
 {{- if or .Values.egress.ca.secret .Values.egress.ca.configMap }}
 {{- $_ := set $settings "egress_ca" (printf "/etc/dragoman-egress/%s" .Values.egress.ca.key) }}
 {{- end }}

@@ -139,7 +139,7 @@ class _Hanging(Transport):
         pass
 
 
-def allowed(_: Scope) -> None:
+async def allowed(_: Scope) -> None:
     """Everybody may publish."""
 
 

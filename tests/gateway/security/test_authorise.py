@@ -12,7 +12,7 @@ import pytest_asyncio
 from filters import Reason, Refused
 from gateway.security.authorise import RIGHTS, authorise, right_for
 from gateway.security.identify import Identification, anonymous
-from gateway.security.principals import Right
+from gateway.security.rights import Right
 from gateway.sequences.operations import PublishInSequence
 from gateway.soap.room import SoapRoom
 from mediation.model.requests import Publish

@@ -6,7 +6,8 @@ import pytest
 
 from gateway.security.identify import Identification, TransportFacts, anonymous
 from gateway.security.networks import networks
-from gateway.security.principals import OF_STRANGERS, OF_TRUSTED, Right, address_of, side_of
+from gateway.security.principals import OF_STRANGERS, OF_TRUSTED, address_of, side_of
+from gateway.security.rights import Right
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
 
@@ -39,13 +40,14 @@ def test_side(address: str, side: str) -> None:
 def test_identify() -> None:
     identification = Identification(networks(["192.0.2.0/24"]))
     stranger, trusted = (
-        identification.identify(TransportFacts(address)) for address in ("2001:db8::1", "192.0.2.1")
+        identification.of_connection(TransportFacts(address))
+        for address in ("2001:db8::1", "192.0.2.1")
     )
     assert (stranger.limits, trusted.limits) == (OF_STRANGERS, OF_TRUSTED)
     assert stranger.rights == trusted.rights == frozenset(Right)
     assert stranger == anonymous("2001:db8::1", trusted=False)
-    assert identification.identify(TransportFacts("192.0.2.1")) is trusted
-    behind_a_proxy = identification.identify(TransportFacts("192.0.2.1", proxied=True))
+    assert identification.of_connection(TransportFacts("192.0.2.1")) is trusted
+    behind_a_proxy = identification.of_connection(TransportFacts("192.0.2.1", proxied=True))
     assert behind_a_proxy == anonymous("192.0.2.1", trusted=False)
     assert not identification.trusts_owner(stranger.owner)
     assert identification.trusts_owner(trusted.owner)

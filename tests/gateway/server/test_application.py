@@ -19,7 +19,7 @@ from gateway.rooms import Room, Work
 from gateway.routes import BoundRouter, Dependency, Routes
 from gateway.security.identify import Identification
 from gateway.security.networks import networks
-from gateway.security.principals import Right
+from gateway.security.rights import Right
 from gateway.server.application import Application, Serving
 from gateway.server.peers import Listening
 from gateway.server.state import RunState

@@ -1,0 +1,226 @@
+"""Authentication: what credentials of HTTP prove, by the file of identities.
+
+Authorization: Bearer drg_...      an API key
+Authorization: Bearer eyJ...       a token of an issuer
+Authorization: Basic ...           a user and a password (RFC 7617)
+X-API-Key: drg_...                 an API key, for programs that cannot set the other
+"""
+
+import base64
+import hashlib
+import time
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from cryptography import x509
+
+from filters import Reason, Refused
+from gateway.security.api_keys import PREFIX, hash_api_key
+from gateway.security.identities import Identities, Issuer, Key, is_expired
+from gateway.security.issuer_keys import IssuerKeys
+from gateway.security.passwords import Failures, Passwords
+from gateway.security.principals import Identity
+from gateway.security.tokens import (
+    MAX_LENGTH,
+    TokenClaims,
+    TokenRefused,
+    UnknownKey,
+    is_token,
+    issuer_of,
+    verify_token,
+)
+
+REMEMBERED = 300.0
+"""Seconds for which credentials that were verified are not verified again: a password takes 25 ms,
+the signature of a token 0.1 ms."""
+_MOST_REMEMBERED = 4096
+
+
+class NotIdentified(Refused):
+    """Credentials are wrong, or missing where they are needed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(Reason.NOT_IDENTIFIED, text)
+
+
+class Authentication:
+    """Verifies credentials against *identities*.
+
+    Args:
+        folder: Of the file of identities.
+    """
+
+    def __init__(self, identities: Identities, folder: Path) -> None:
+        self._folder = folder
+        self._passwords = Passwords()
+        self._failures = Failures()
+        self._verified: dict[bytes, Identity] = {}
+        self.failed: dict[str, int] = {}
+        """How many credentials proved nothing, by their kind."""
+        self.use(identities)
+
+    def use(self, identities: Identities) -> None:
+        """Verify against *identities* from now on; what was verified before is verified again."""
+        self.identities = identities
+        self._issuers = {row.issuer: row for row in identities.issuers}
+        self._keys = {row.issuer: IssuerKeys(row, self._folder) for row in identities.issuers}
+        self._verified.clear()
+
+    async def of_headers(
+        self, headers: Iterable[tuple[bytes, bytes]], address: str
+    ) -> Identity | None:
+        """Return whom the credentials in *headers* prove, which came from *address*; None where
+        there are none.
+
+        Raises:
+            NotIdentified: They prove nothing.
+            Refused: ``RATE``: there were too many passwords that prove nothing. ``UNAVAILABLE``.
+        """
+        found = [value for name, value in headers if name in (b"authorization", b"x-api-key")]
+        if not found:
+            return None
+        if len(found) > 1:
+            raise NotIdentified("The request has credentials twice.")
+        digest = hashlib.sha256(found[0]).digest()
+        known = self._verified.get(digest)
+        if known is not None and known.until > time.time():
+            return known
+        identity = await self._verify(str(found[0], "latin-1").strip(), address)
+        if len(self._verified) >= _MOST_REMEMBERED:
+            self._verified.clear()
+        self._verified[digest] = identity
+        return identity
+
+    async def of_password(self, name: str, password: str, address: str) -> Identity:
+        """Return the user *name*, who says *password* at *address*.
+
+        Raises:
+            NotIdentified: There is no such user, or it is another password.
+            QuotaExceeded: There were too many such failures.
+        """
+        who = (f"user:{name}", address)
+        self._failures.check(*who)
+        user = self.identities.user_of_name.get(name)
+        hashed = self.password_of(name)
+        if not await self._passwords.verify(password, hashed) or user is None:
+            self._failures.count(*who)
+            self._count("password")
+            raise NotIdentified("The user or the password is wrong.")
+        roles = frozenset(user.roles)
+        return Identity(who[0], roles, until=time.time() + REMEMBERED)
+
+    def of_certificate(self, certificate: bytes) -> Identity | None:
+        """Return whom a *certificate* (DER) proves, which TLS has verified; None where it has no
+        subject that can be read."""
+        subject = subject_of(certificate)
+        if subject is None:
+            return None
+        name = self.identities.user_of_subject.get(subject)
+        if name is None:
+            return Identity(f"cert:{subject}")
+        return self._user(name)
+
+    def password_of(self, name: str) -> str | None:
+        """Return the hash of the password of the user *name*; None where there is none."""
+        user = self.identities.user_of_name.get(name)
+        return user.password if user is not None else None
+
+    def still_proves(self, owner: str, proof: str) -> bool:
+        """Return True if *proof*, the hash of a key or of a password, is still one of *owner*."""
+        name = owner.removeprefix("user:")
+        key = self.identities.key_of_hash.get(proof)
+        if key is not None:
+            return key.user == name and not is_expired(key.expires)
+        return bool(proof) and self.password_of(name) == proof
+
+    def roles_of(self, owner: str) -> frozenset[str]:
+        """Return the roles that the file gives to *owner*."""
+        user = self.identities.user_of_name.get(owner.removeprefix("user:"))
+        return frozenset(user.roles) if user is not None else frozenset()
+
+    def knows(self, owner: str) -> bool:
+        """Return True if *owner* is a user of the file."""
+        return owner.removeprefix("user:") in self.identities.user_of_name
+
+    async def _verify(self, text: str, address: str) -> Identity:
+        scheme, _, value = text.partition(" ")
+        if text.startswith(PREFIX):
+            return self.of_key(text)
+        if scheme.lower() == "bearer":
+            value = value.strip()
+            if value.startswith(PREFIX):
+                return self.of_key(value)
+            return await self._of_token(value)
+        if scheme.lower() == "basic":
+            name, password = _basic(value)
+            return await self.of_password(name, password, address)
+        raise NotIdentified("The credentials are of no kind that is taken: Bearer, Basic.")
+
+    def of_key(self, text: str) -> Identity:
+        """Return whose API key *text* is.
+
+        Raises:
+            NotIdentified: There is no such key, or it has expired.
+        """
+        key: Key | None = self.identities.key_of_hash.get(hash_api_key(text))
+        if key is None or is_expired(key.expires):
+            self._count("key")
+            raise NotIdentified("There is no such key, or it has expired.")
+        until = time.time() + REMEMBERED
+        if key.expires is not None:
+            until = min(until, key.expires.timestamp())
+        user = self._user(key.user)
+        return Identity(user.owner, user.roles, key.rights, until)
+
+    async def _of_token(self, text: str) -> Identity:
+        try:
+            if not is_token(text):
+                raise TokenRefused("it is no signed JWT")
+            issuer = self._issuers.get(issuer_of(text))
+            if issuer is None:
+                raise TokenRefused("its issuer is not known here")
+            claims = await self._claims(text, issuer)
+        except TokenRefused as refused:
+            self._count("token")
+            raise NotIdentified(refused.text) from refused
+        owner = f"user:{claims.name}"
+        roles = claims.roles | self.roles_of(owner)
+        return Identity(owner, roles, until=min(claims.until, time.time() + REMEMBERED))
+
+    async def _claims(self, text: str, issuer: Issuer) -> TokenClaims:
+        keys = self._keys[issuer.issuer]
+        try:
+            return verify_token(text, issuer, await keys.get())
+        except UnknownKey:
+            return verify_token(text, issuer, await keys.get(newer=True))
+
+    def _user(self, name: str) -> Identity:
+        return Identity(f"user:{name}", self.roles_of(name))
+
+    def _count(self, kind: str) -> None:
+        self.failed[kind] = self.failed.get(kind, 0) + 1
+
+
+def _basic(value: str) -> tuple[str, str]:
+    """The user and the password of RFC 7617."""
+    if len(value) > MAX_LENGTH:
+        raise NotIdentified("The credentials are too long.")
+    try:
+        text = base64.b64decode(value.strip(), validate=True).decode()
+    except ValueError as error:
+        raise NotIdentified("The credentials cannot be read.") from error
+    name, colon, password = text.partition(":")
+    if not colon:
+        raise NotIdentified("The credentials cannot be read.")
+    return name, password
+
+
+@lru_cache(maxsize=1024)
+def subject_of(certificate: bytes) -> str | None:
+    """The subject of a *certificate* (DER) in the form of RFC 4514; None where it has none, or
+    cannot be read."""
+    try:
+        return x509.load_der_x509_certificate(certificate).subject.rfc4514_string() or None
+    except ValueError:
+        return None

@@ -1,0 +1,253 @@
+"""The file of identities: users, their API keys and certificates, issuers of tokens, and rights.
+
+It is TOML, for people and for the commands ``dragoman users`` and ``dragoman keys``; gateways that
+share a store share the file, too. No secret is in it: passwords are hashes of Argon2id, keys are
+hashes of SHA-256.
+
+    [[users]]
+    name = "north-mole"
+    password = "$argon2id$..."
+    roles = ["harbour"]
+
+    [[keys]]
+    user = "north-mole"
+    hash = "sha256:..."
+    may = ["publish"]                  # less than the user may; without it, all that
+    expires = 2027-06-01T00:00:00Z
+
+    [[certificates]]
+    subject = "CN=North mole,O=Harbour"
+    user = "north-mole"
+
+    [[issuers]]
+    issuer = "https://id.example.org/realms/plant"
+    audience = "dragoman"
+    keys = "https://id.example.org/realms/plant/certs"  # or a file; without it, OIDC discovery
+    name = "preferred_username"        # the claim with the user's name; else "sub"
+    roles = "realm_access.roles"       # the claim with roles
+
+    [[rights]]
+    who = ["role:harbour"]
+    may = ["publish"]
+    topics = ["w:weather//."]
+    namespaces = { w = "http://example.org/weather" }
+"""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from filters import FilterError, Reason, Refused
+from gateway.security.passwords import is_hash
+from gateway.security.rights import (
+    ALL_RIGHTS,
+    EVERYBODY,
+    NOBODY_IN_PARTICULAR,
+    Policy,
+    Right,
+    Rule,
+    read_topics,
+)
+
+EVERYTHING = "everything"
+MAX_FILE = 64 * 2**20
+"""Bytes of the file."""
+
+Name = Annotated[
+    str, Field(min_length=1, max_length=256, pattern=r"^[^\s\x00-\x1f]+( [^\s\x00-\x1f]+)*$")
+]
+
+
+def _are_names(values: list[str]) -> list[str]:
+    for value in values:
+        scheme, colon, rest = value.partition(":")
+        whole = value in (EVERYBODY, NOBODY_IN_PARTICULAR)
+        if not whole and not (colon and rest and scheme in ("user", "role", "cert")):
+            raise ValueError(
+                f"{value!r} is nobody: write user:NAME, role:NAME, cert:SUBJECT, "
+                f"{NOBODY_IN_PARTICULAR} or {EVERYBODY}"
+            )
+    return values
+
+
+def _is_password(text: str) -> str:
+    if not is_hash(text):
+        raise ValueError("this is no hash of Argon2id: `dragoman users add` writes one")
+    return text
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+RightName = Literal["publish", "subscribe", "manage", "operate", "read", "everything"]
+
+
+def _rights(names: Sequence[str]) -> frozenset[Right]:
+    return ALL_RIGHTS if EVERYTHING in names else frozenset(map(Right, names))
+
+
+class User(_Row):
+    """A user: a person, a program or a device."""
+
+    name: Name
+    password: Annotated[str, AfterValidator(_is_password)] | None = None
+    roles: list[Name] = []
+
+
+class Key(_Row):
+    """An API key of a user."""
+
+    user: Name
+    hash: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    may: Annotated[list[RightName], Field(min_length=1)] | None = None
+    expires: AwareDatetime | None = None
+    note: str = ""
+
+    @property
+    def rights(self) -> frozenset[Right]:
+        return ALL_RIGHTS if self.may is None else _rights(self.may)
+
+
+class Certificate(_Row):
+    """The certificate of a user, by its subject in the form of RFC 4514."""
+
+    subject: Annotated[str, Field(min_length=1)]
+    user: Name
+
+
+class Issuer(_Row):
+    """Who issues tokens that count."""
+
+    issuer: Annotated[str, Field(min_length=1)]
+    audience: Annotated[str, Field(min_length=1)]
+    keys: str | None = None
+    name: str = "sub"
+    roles: str | None = None
+
+
+class RightsRow(_Row):
+    """A rule, as the file has it."""
+
+    who: Annotated[list[str], Field(min_length=1), AfterValidator(_are_names)]
+    may: Annotated[list[RightName], Field(min_length=1)]
+    topics: list[str] = []
+    namespaces: Mapping[str, str] = {}
+
+    def rule(self, number: int) -> Rule:
+        """The rule.
+
+        Raises:
+            FilterError: A topic expression cannot be read.
+        """
+        topics = read_topics(self.topics, self.namespaces)
+        return Rule(number, frozenset(self.who), _rights(self.may), topics)
+
+
+class Identities(_Row):
+    """What the file says."""
+
+    users: list[User] = []
+    keys: list[Key] = []
+    certificates: list[Certificate] = []
+    issuers: list[Issuer] = []
+    rights: list[RightsRow] = []
+
+    @cached_property
+    def policy(self) -> Policy:
+        return Policy([row.rule(number) for number, row in enumerate(self.rights, start=1)])
+
+    @cached_property
+    def user_of_name(self) -> Mapping[str, User]:
+        return {user.name: user for user in self.users}
+
+    @cached_property
+    def key_of_hash(self) -> Mapping[str, Key]:
+        return {key.hash: key for key in self.keys}
+
+    @cached_property
+    def user_of_subject(self) -> Mapping[str, str]:
+        return {row.subject: row.user for row in self.certificates}
+
+    def problems(self) -> Iterator[str]:
+        """What fits the form and cannot be meant."""
+        names = [user.name for user in self.users]
+        yield from (f"users: there are two called {name}" for name in _twice(names))
+        known = set(names)
+        owners = {
+            "keys": [key.user for key in self.keys],
+            "certificates": [row.user for row in self.certificates],
+        }
+        for table, users in owners.items():
+            for number, name in enumerate(users, start=1):
+                if name not in known:
+                    yield f"{table}: row {number} is of {name}, who is no user"
+        for number, rights in enumerate(self.rights, start=1):
+            try:
+                rights.rule(number)
+            except FilterError as error:
+                yield f"rights: row {number}: topics: {error.text}"
+
+
+class IdentitiesUnusable(Refused):
+    """The file of identities cannot be used; the text names it and what is wrong."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(Reason.MESSAGE_INVALID, f"{path}: {why}")
+
+
+def load_identities(path: Path) -> Identities:
+    """Read the file at *path*.
+
+    Raises:
+        IdentitiesUnusable: It cannot be read, or says what cannot be.
+    """
+    try:
+        if path.stat().st_size > MAX_FILE:
+            raise IdentitiesUnusable(path, f"it has more than {MAX_FILE // 2**20} MiB")
+        text = path.read_bytes()
+    except OSError as error:
+        raise IdentitiesUnusable(path, str(error.strerror or error)) from error
+    return parse_identities(text, path)
+
+
+def parse_identities(text: bytes, path: Path) -> Identities:
+    """Read *text*, which is in the file at *path*.
+
+    Raises:
+        IdentitiesUnusable: It says what cannot be.
+    """
+    try:
+        found = Identities.model_validate(tomllib.loads(text.decode()))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise IdentitiesUnusable(path, f"it is no TOML: {error}") from error
+    except ValidationError as error:
+        raise IdentitiesUnusable(path, "; ".join(_problems_of(error))) from error
+    if problems := list(found.problems()):
+        raise IdentitiesUnusable(path, "; ".join(problems))
+    return found
+
+
+def _problems_of(error: ValidationError) -> Iterator[str]:
+    # Never the input: somebody may have written a password where a hash belongs.
+    for one in error.errors(include_url=False, include_input=False):
+        table, *rest = one["loc"]
+        row = f" row {int(rest.pop(0)) + 1}:" if rest and isinstance(rest[0], int) else ""
+        place = ".".join(map(str, rest))
+        text = one["msg"].removeprefix("Value error, ")
+        yield f"{table}:{row} {place + ': ' if place else ''}{text}"
+
+
+def _twice(names: Sequence[str]) -> list[str]:
+    return sorted(name for name, number in Counter(names).items() if number > 1)
+
+
+def is_expired(moment: datetime | None) -> bool:
+    """Return True if *moment* has passed; None never does."""
+    return moment is not None and moment <= datetime.now(UTC)

@@ -1,0 +1,134 @@
+"""Messages of files, and archives of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filters.spark import functions as X
+from filters.spark.backtest import BacktestError
+from filters.spark.message_files import import_messages, messages_in
+from filters.spark.xml_rows import xml_rows
+from tests.filters.spark.conftest import START
+
+ROOT_ELEMENT = '<?xml version="1.0"?>\n<events xmlns:w="urn:w">\n{}\n</events>'
+ELEMENTS = [
+    '<event id="1" w:k="a&amp;b > c"><!-- no <event> --><w:speed>1</w:speed> mixed <b/></event>',
+    "<event/>",
+    "<event at='/>' />",
+    "<event\n id='4'><![CDATA[<q>]]>$1 \\ ø</event>",
+    "<event><a></event>",
+    "<events2/>",
+    "<event></event>",
+]
+ROWS = [one for one in ELEMENTS if one != "<events2/>"]
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    path = tmp_path / "events [1].xml"
+    path.write_text(ROOT_ELEMENT.format("\n".join(ELEMENTS)), encoding="utf-8")
+    return path
+
+
+def test_elements_are_rows_as_they_are_written(spark: Any, events: Path) -> None:
+    rows = xml_rows(spark.read, str(events), "event")
+    assert [row.payload for row in rows.collect()] == ROWS
+    declared = xml_rows(spark.read, str(events), "event", {"w": "urn:w&$1", "": "urn:x"})
+    payloads = [row.payload for row in declared.collect()]
+    assert payloads[1] == '<event xmlns="urn:x" xmlns:w="urn:w&amp;$1"/>'
+    read = [row[0] for row in declared.select(X.is_xml("payload")).collect()]
+    assert read == [True, True, True, True, False, True]
+
+
+def test_many_files_of_many_splits(spark: Any, tmp_path: Path) -> None:
+    """Wherever Spark cuts them: each element is there once, whole."""
+    folder = tmp_path / "a=b ø"
+    folder.mkdir()
+    for number in range(3):
+        rows = "".join(f"<w:row n='{number}-{n}'>{'x' * (n % 50)}</w:row>" for n in range(400))
+        (folder / f"{number}.xml").write_text(f"<rows xmlns:w='urn:w'>{rows}</rows>")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "1000")
+    try:
+        rows = xml_rows(spark.read, str(folder), "w:row", {"w": "urn:w"})
+        assert rows.rdd.getNumPartitions() > 20
+        found = [row[0] for row in rows.select(X.xpath_value("payload", "/*/@n")).collect()]
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")
+    assert sorted(found) == sorted(f"{number}-{n}" for number in range(3) for n in range(400))
+
+
+def test_beside_columns_that_spark_makes(spark: Any, events: Path) -> None:
+    """``from_xml`` and our functions over the same text; and the rows are those of Spark's format."""
+    from pyspark.sql import functions as F
+
+    rows = xml_rows(spark.read, str(events), "event", {"w": "urn:w"})
+    both = rows.select(
+        F.from_xml("payload", "_id int, b string").alias("parsed"),
+        X.xpath_matches("payload", "/event/w:speed = 1", {"w": "urn:w"}).alias("slow"),
+    )
+    assert (both.first().parsed._id, both.first().slow) == (1, True)
+    ids = (
+        spark.read.format("xml")
+        .option("rowTag", "event")
+        .schema("_id int")
+        .load(str(events.parent))
+    )
+    assert [row[0] for row in ids.where("_id is not null").collect()] == [1, 4]
+
+
+def test_a_name_that_is_none(spark: Any) -> None:
+    with pytest.raises(ValueError, match="'<a' is not the name"):
+        xml_rows(spark.read, "/nowhere", "<a")
+
+
+def test_files_of_every_kind_become_an_archive(spark: Any, events: Path, tmp_path: Path) -> None:
+    folder, target = tmp_path / "given", str(tmp_path / "archive")
+    folder.mkdir()
+    lines = [
+        {
+            "id": "j-1",
+            "time": "2026-11-20T22:30:00Z",
+            "topic": "storms/coast",
+            "payload": "<a>ø</a>",
+        },
+        {
+            "xml": "<?xml version='1.0' encoding='UTF-16'?><b/>",
+            "topic": "a b//",
+            "properties": {"x": "1"},
+        },
+        {"xml": "<b"},
+        {"other": 1},
+    ]
+    (folder / "a.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\nno JSON\n")
+    (folder / "b.xml").write_bytes(
+        "<?xml version='1.0' encoding='ISO-8859-1'?><c>ø</c>".encode("latin-1")
+    )
+    spark.createDataFrame([("<d/>", "p-1")], "xml string, id string").coalesce(1).write.parquet(
+        str(folder / "c")
+    )
+    done = import_messages(spark, str(folder), target, topic="{urn:t}tides")
+    assert (done.rows, done.left_out) == (4, 3)
+    rows = {row["payload"]: row for row in spark.read.parquet(target).collect()}
+    assert rows.keys() == {"<a>ø</a>", "<b/>", "<c>ø</c>", "<d/>"}
+    first = rows["<a>ø</a>"]
+    assert (first["id"], first["topic"], first["root"]) == ("j-1", "storms/coast", "storms")
+    assert first["time"].timestamp() == START.timestamp()
+    other = rows["<b/>"]
+    assert (other["topic"], other["properties"]) == ("{urn:t}tides", {"x": "1"})
+    assert other["id"].startswith("urn:uuid:") and rows["<d/>"]["id"] == "p-1"
+
+    done = import_messages(spark, str(events), target, row_tag="event", namespaces={"w": "urn:w"})
+    assert (done.rows, done.left_out) == (5, 1)
+    # An archive is files of messages, too.
+    assert messages_in(spark, target).where("payload is not null").count() == 9
+
+
+def test_what_has_no_messages(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    spark.createDataFrame([(1,)], "x int").write.parquet(str(tmp_path / "p"))
+    with pytest.raises(BacktestError, match="no messages"):
+        messages_in(spark, str(tmp_path))
+    with pytest.raises(ValueError, match="topic"):
+        import_messages(spark, str(tmp_path), "x", topic="a b//")

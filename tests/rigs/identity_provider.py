@@ -1,0 +1,109 @@
+"""A small true identity provider: OpenID Connect Discovery, keys that rotate, signed tokens."""
+
+import json
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from joserfc import jwt
+from joserfc.errors import SecurityWarning
+from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
+
+ALGORITHMS = {"RS256": RSAKey, "ES256": ECKey, "EdDSA": OKPKey}
+
+
+class IdentityProvider:
+    """Issues tokens for *audience*.
+
+    Attributes:
+        reads: How often its keys were read.
+        down: It answers nothing but 503.
+    """
+
+    def __init__(self, issuer: str, audience: str = "dragoman") -> None:
+        self.issuer = issuer
+        self.audience = audience
+        self.reads = 0
+        self.down = False
+        self._keys = {name: self._new_key(name, 0) for name in ALGORITHMS}
+        self._generation = 0
+
+    @staticmethod
+    def _new_key(algorithm: str, generation: int) -> Any:
+        parameters: Any = {"kid": f"{algorithm}-{generation}", "use": "sig"}
+        match algorithm:
+            case "RS256":
+                return RSAKey.generate_key(2048, parameters)
+            case "ES256":
+                return ECKey.generate_key("P-256", parameters)
+            case _:
+                return OKPKey.generate_key("Ed25519", parameters)
+
+    def rotate(self) -> None:
+        """Sign with new keys from now on; the former ones are not published any more."""
+        self._generation += 1
+        self._keys = {name: self._new_key(name, self._generation) for name in ALGORITHMS}
+
+    def token(self, algorithm: str = "ES256", *, header: Any = None, **claims: Any) -> str:
+        """A token of ``mole``; a claim that is None is left out."""
+        said = {
+            "iss": self.issuer,
+            "aud": self.audience,
+            "sub": "mole",
+            "exp": int(time.time()) + 600,
+            **claims,
+        }
+        key = self._keys[algorithm]
+        head = {"alg": algorithm, "kid": key.kid, **(header or {})}
+        kept = {name: value for name, value in said.items() if value is not None}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SecurityWarning)  # Of the name "EdDSA".
+            return jwt.encode(head, kept, key, algorithms=[algorithm])
+
+    @property
+    def key_set(self) -> dict[str, Any]:
+        """What it publishes: its keys."""
+        return dict(KeySet(list(self._keys.values())).as_dict(private=False))
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        """The answer to a GET of *path*."""
+        if self.down:
+            return 503, b""
+        if path == "/.well-known/openid-configuration":
+            said: Any = {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/keys"}
+        elif path == "/keys":
+            self.reads += 1
+            said = self.key_set
+        else:
+            return 404, b""
+        return 200, json.dumps(said).encode()
+
+
+@contextmanager
+def identity_provider() -> Iterator[IdentityProvider]:
+    """An identity provider on a port of its own."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = provider.answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        provider = IdentityProvider(f"http://127.0.0.1:{server.server_port}")
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield provider
+        finally:
+            server.shutdown()
+            thread.join()
