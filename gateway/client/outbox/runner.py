@@ -66,7 +66,10 @@ class Runner:
         failure, self._failure = self._failure, None
         if failure is not None:
             self._thread = None
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure
 
     def create_tables(self) -> None:
         """Make the tables where they are missing.
@@ -138,7 +141,7 @@ class Runner:
         except BaseException as error:
             if ready.is_set():
                 log.exception("it has stopped")
-            self._failure = error
+            self._failure = error.with_traceback(None)
         finally:
             self._loop = None
             ready.set()
