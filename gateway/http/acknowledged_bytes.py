@@ -3,15 +3,13 @@ acknowledged it; and when the peer has gone."""
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import socket
-import struct
-import sys
-import termios
 from typing import Protocol
 
 from starlette.types import Receive, Scope
+
+from gateway.unacknowledged_bytes import unacknowledged
 
 CONNECTION = "dragoman.connection"
 """The extension of the ASGI scope that is the connection."""
@@ -55,18 +53,6 @@ async def until_gone(receive: Receive) -> None:
     """Return when the peer has gone. Its request was read to the end, so nothing else can come."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def unacknowledged(descriptor: int) -> int:
-    """Octets on their way that the peer's system has not acknowledged (Linux: SIOCOUTQ); 0 where
-    the system does not say."""
-    if sys.platform != "linux":
-        return 0
-    try:
-        answer = fcntl.ioctl(descriptor, termios.TIOCOUTQ, b"\0\0\0\0")
-    except OSError:
-        return 0
-    return int(struct.unpack("i", answer)[0])
 
 
 async def was_delivered(scope: Scope, seconds: float) -> bool:

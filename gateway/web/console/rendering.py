@@ -67,10 +67,12 @@ class Rendering:
     Args:
         acts: Whether buttons are shown.
         headers: Those of every page.
+        logs_in: Whether people log in, so that they can log out.
     """
 
-    def __init__(self, *, acts: bool, headers: Mapping[str, str]) -> None:
+    def __init__(self, *, acts: bool, headers: Mapping[str, str], logs_in: bool = False) -> None:
         self.acts = acts
+        self._logs_in = logs_in
         self._headers = headers
 
     async def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
@@ -80,7 +82,11 @@ class Rendering:
         return HTMLResponse(text, status, headers=dict(self._headers))
 
     def _render(self, template: str, values: Mapping[str, Any]) -> str:
-        return _environment().get_template(template).render(acts=self.acts, **values)
+        return (
+            _environment()
+            .get_template(template)
+            .render(acts=self.acts, logs_in=self._logs_in, **values)
+        )
 
 
 def time_of(text: str | None) -> Markup | str:
