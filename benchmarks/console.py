@@ -1,8 +1,9 @@
-"""What operators cost who look: watching what passes, the overview, and a long list.
+"""What operators cost who look: watching what passes, a viewer, the overview, and a long list.
 
 Question: how much more processor time does the gateway take for a delivery while somebody watches
-500 messages a second, with and without an XPath, than while nobody does; and how long do the
-overview and a list of all take with 10,000 subscriptions?
+500 messages a second, with and without an XPath, than while nobody does; does a viewer in the
+console get 500 a second over HTTP and over SOAP.TCP, at what cost; and how long do the overview
+and a list of all take with 10,000 subscriptions?
 
     .venv/bin/python -m benchmarks.console [--rounds 5] [--seconds 6] [--subscriptions 10000]
 """
@@ -10,11 +11,13 @@ overview and a list of all take with 10,000 subscriptions?
 import argparse
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from statistics import median
 from urllib.parse import quote
 
+import aiohttp
 import uvloop
 
 from benchmarks.fanout import check_law, connect, subscribe
@@ -29,6 +32,8 @@ RATE = 500
 CONSUMERS = 4
 """Subscriptions that get each message."""
 POSTERS = 4
+BEHIND = 30.0
+"""Seconds that a viewer may be behind."""
 LOOKS = 10
 """Requests of which the median is said."""
 AIM_WATCHED = 1.05
@@ -82,14 +87,23 @@ async def watching(running: Running, query: str) -> AsyncIterator[Callable[[], i
         writer.close()
 
 
-async def one_round(running: Running, sinks: Sinks, query: str, seconds: float) -> float:
-    """Microseconds of the gateway's processor time for each delivery, while *query* is watched."""
+async def one_round(
+    running: Running,
+    sinks: Sinks,
+    query: str,
+    seconds: float,
+    viewed: Callable[[], Awaitable[int]] | None = None,
+) -> float:
+    """Microseconds of the gateway's processor time for each delivery, while *query* is watched, or
+    a viewer gets all, too, of which *viewed* tells how much it has."""
     posters = [await connect(running) for _ in range(POSTERS)]
     async with watching(running, query) as told:
         sinks.expect(int(RATE * seconds) * CONSUMERS)
         before = running.cpu()
         count = await publish(posters, seconds)
         await sinks.all_received()
+        if viewed is not None:
+            await _all_viewed(viewed, count)
         used = running.cpu() - before
         if query:
             await asyncio.sleep(1.0)  # What passed is told half a second later.
@@ -98,6 +112,17 @@ async def one_round(running: Running, sinks: Sinks, query: str, seconds: float) 
     for poster in posters:
         poster.close()
     return used / (count * CONSUMERS) * 1e6
+
+
+async def _all_viewed(viewed: Callable[[], Awaitable[int]], count: int) -> None:
+    """Return once a viewer has so many messages, and print how far behind it was."""
+    began = time.perf_counter()
+    while (got := await viewed()) < count:
+        behind = time.perf_counter() - began
+        if behind > BEHIND:
+            raise SystemExit(f"of {count} messages a viewer has {got} after {BEHIND:g} s")
+        await asyncio.sleep(0.2)
+    print(f"the viewer had all {time.perf_counter() - began:.1f} s after the consumers")
 
 
 async def watched(rounds: int, seconds: float) -> None:
@@ -119,6 +144,67 @@ async def watched(rounds: int, seconds: float) -> None:
         ratios = [one / other for one, other in zip(values, found["nobody"], strict=True)]
         spread = f"{median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
         print(f"| {name} | {spread} | {median(ratios):.2f} |")
+
+
+VIEWERS = {"nobody": "", "a viewer, HTTP": "push", "a viewer, SOAP.TCP": "tcp"}
+"""The ways in which messages come to a viewer."""
+
+
+@contextlib.asynccontextmanager
+async def viewing(running: Running, way: str) -> AsyncIterator[Callable[[], Awaitable[int]]]:
+    """A viewer in the console to which messages come in a *way*, where that is any; what is yielded
+    tells how many it has received."""
+    if not way:
+        yield _none
+        return
+    async with aiohttp.ClientSession(running.url, headers={"sec-fetch-site": "none"}) as session:
+        form = {"url": running.url, "spec": "wsn-1.3", "topic": "storms", "way": way}
+        async with session.post("/console/viewer", data=form) as begun:
+            path = begun.url.path
+
+        async def page(path: str) -> str:
+            async with session.get(path) as shown:
+                return await shown.text()
+
+        async def received() -> int:
+            """Asked of the list, for the page of a viewer indents messages."""
+            row = (await page("/console/viewer")).partition(path)[2].partition("</tr>")[0]
+            found = re.search(r'"number">([0-9,]+)<', row)
+            return int(found[1].replace(",", "")) if found else 0
+
+        while "subscription: accepted" not in await page(path):  # noqa: ASYNC110  (Another process.)
+            await asyncio.sleep(0.1)
+        yield received
+        async with session.post(path, data={"action": "stop"}):
+            pass
+
+
+async def _none() -> int:
+    return 0
+
+
+async def viewed(rounds: int, seconds: float) -> None:
+    """Print what a viewer costs, by the way in which messages come to it; all in turn."""
+    found: dict[str, list[float]] = {name: [] for name in VIEWERS}
+    with Sinks(CONSUMERS) as sinks, gateway(folder=off_disk()) as running:
+        poster = await connect(running)
+        await subscribe(poster, Version.WSN_1_3, sinks.ports)
+        await one_round(running, sinks, "", 2.0)
+        for _ in range(rounds):
+            for name, way in VIEWERS.items():
+                async with viewing(running, way) as received:
+                    used = await one_round(running, sinks, "", seconds, received if way else None)
+                    found[name].append(used)
+        poster.close()
+    print(f"\n{RATE} messages a second to {CONSUMERS} consumers, and to a viewer; it got all")
+    print("| viewer | microseconds of processor time a message | more than without |")
+    print("|---|---|---|")
+    for name, values in found.items():
+        each = [one * CONSUMERS for one in values]
+        without = [one * CONSUMERS for one in found["nobody"]]
+        more = [one - other for one, other in zip(each, without, strict=True)]
+        spread = f"{median(each):.0f} ({min(each):.0f} to {max(each):.0f})"
+        print(f"| {name} | {spread} | {median(more):.0f} |")
 
 
 async def looked_at(subscriptions: int) -> None:
@@ -156,13 +242,15 @@ async def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--subscriptions", type=int, default=10_000)
-    parser.add_argument("--only", choices=("watched", "looked-at"))
+    parser.add_argument("--only", choices=("watched", "viewed", "looked-at"))
     options = parser.parse_args()
     pin(1)
     print(describe())
-    if options.only != "looked-at":
+    if options.only in (None, "watched"):
         await watched(options.rounds, options.seconds)
-    if options.only != "watched":
+    if options.only in (None, "viewed"):
+        await viewed(options.rounds, options.seconds)
+    if options.only in (None, "looked-at"):
         await looked_at(options.subscriptions)
 
 

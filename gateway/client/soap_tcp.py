@@ -4,17 +4,16 @@ import asyncio
 import logging
 import secrets
 import ssl
-from collections.abc import AsyncIterator
-from typing import Self
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Self, TypeAlias
 from urllib.parse import urlsplit
 
 from filters import Refused
 from gateway.client.calling import MAX_ANSWER, TIMEOUT, Answer, shown
-from gateway.client.consumer import WAITING, ReceivedMessage
+from gateway.client.consumer import WAITING, Read, ReceivedMessage, read_here
 from gateway.client.errors import GatewayError
 from gateway.model.hosts import host_and_port, host_in_url
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
-from mediation.client import read_received
 from mediation.mailboxes.kept import message_id, relates_to
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeLimits, DimeMessage, Encoder
@@ -22,6 +21,9 @@ from mediation.soap.answers import fault_in
 
 PORT = 8081
 """The port of a URL that names none."""
+Connect: TypeAlias = Callable[[str, Callable[[], asyncio.BaseProtocol]], Awaitable[None]]
+"""Connects to a URL of SOAP.TCP, and gives the connection the protocol that a factory makes; raises
+`GatewayError` or OSError."""
 _log = logging.getLogger("dragoman.client")
 
 
@@ -32,6 +34,7 @@ class SoapTcpCaller:
         timeout: Seconds for a whole exchange.
         max_answer: Octets; a longer answer ends the connection.
         tls: For ``soap.tcps``; what the system trusts, when None.
+        connect: Makes the connections, instead of the system with *tls*.
     """
 
     def __init__(
@@ -40,10 +43,12 @@ class SoapTcpCaller:
         timeout: float = TIMEOUT,
         max_answer: int = MAX_ANSWER,
         tls: ssl.SSLContext | None = None,
+        connect: Connect | None = None,
     ) -> None:
         self._timeout = timeout
         self._limits = TcpLimits(dime=DimeLimits(message=max_answer, envelope=max_answer))
         self._tls = tls
+        self._connect = connect or self._connect_by_system
         self._encoder = Encoder()
         self._sessions: dict[tuple[str, str, int], _Session] = {}
         self._connecting = asyncio.Lock()
@@ -121,14 +126,20 @@ class SoapTcpCaller:
             session = self._sessions.get(key)
             if session is None or not session.usable:
                 loop = asyncio.get_running_loop()
-                tls = None
-                if parts.scheme == "soap.tcps":
-                    tls = self._tls or ssl.create_default_context()
-                _, session = await loop.create_connection(
-                    lambda: _Session(self._limits, loop), key[1], port, ssl=tls
-                )
+                session = _Session(self._limits, loop)
+                await self._connect(url, lambda: session)
                 self._sessions[key] = session
             return session
+
+    async def _connect_by_system(
+        self, url: str, factory: Callable[[], asyncio.BaseProtocol]
+    ) -> None:
+        parts, tls = urlsplit(url), None
+        if parts.scheme == "soap.tcps":
+            tls = self._tls or ssl.create_default_context()
+        port = PORT if parts.port is None else parts.port
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(factory, parts.hostname or "", port, ssl=tls)
 
 
 class _Session(SoapTcpConnection):
@@ -220,6 +231,7 @@ class SoapTcpConsumer:
         shown: The host in its address, where senders reach it under another one.
         waiting: Messages that may wait to be read.
         tls: Listens on TLS, with this context.
+        read: Reads messages where that must not be done on the event loop.
     """
 
     def __init__(
@@ -231,12 +243,14 @@ class SoapTcpConsumer:
         waiting: int = WAITING,
         tls: ssl.SSLContext | None = None,
         limits: TcpLimits | None = None,
+        read: Read = read_here,
     ) -> None:
         self._host = host
         self._port = port
         self._shown = shown or host
         self._tls = tls
         self._limits = limits or TcpLimits()
+        self._read = read
         self._queue: asyncio.Queue[ReceivedMessage] = asyncio.Queue(waiting)
         self._path = f"/{secrets.token_urlsafe(12)}"
         self._server: asyncio.Server | None = None
@@ -301,7 +315,7 @@ class SoapTcpConsumer:
         if self._path.encode() not in octets:
             return
         try:
-            received = read_received(octets)
+            received = await self._read((), octets)
         except Refused as refused:
             _log.info("refused a message: %s", refused.text)
             return

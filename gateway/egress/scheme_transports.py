@@ -1,7 +1,9 @@
 """The transport that has others under it, one for each scheme of addresses."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from gateway.egress.addresses import Target
 from gateway.egress.dialing import Dialer
@@ -16,6 +18,8 @@ from gateway.egress.transport import (
     Transport,
 )
 from mediation.model.messages import Packaging
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
 class TransportByScheme:
@@ -61,6 +65,14 @@ class TransportByScheme:
         if posting is None or self._dialer.options.of(target) is not PLAIN:
             return None
         return posting.lane(target)
+
+    async def connect(self, target: Target, deadline: float, factory: Callable[[], P]) -> P:
+        """A connection for *target* by itself, as `Dialer.connect` makes it.
+
+        Raises:
+            SendFailed: There is none.
+        """
+        return await self._dialer.connect(target, deadline, factory)
 
     async def close(self) -> None:
         for transport in {id(one): one for one in self._by_scheme.values()}.values():

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from gateway.security.api_keys import PREFIX, hash_api_key
 from gateway.security.identities import Identities, Issuer, Key, is_expired
 from gateway.security.issuer_keys import IssuerKeys
 from gateway.security.passwords import Failures, Passwords
-from gateway.security.rights import ALL_RIGHTS, Right
+from gateway.security.principals import Identity
 from gateway.security.tokens import (
     MAX_LENGTH,
     TokenClaims,
@@ -32,8 +31,6 @@ from gateway.security.tokens import (
     verify_token,
 )
 
-CHALLENGE = 'Bearer realm="dragoman", Basic realm="dragoman", charset="UTF-8"'
-"""The value of ``WWW-Authenticate``: how a sender may say who it is (RFC 9110, section 11.6.1)."""
 REMEMBERED = 300.0
 """Seconds for which credentials that were verified are not verified again: a password takes 25 ms,
 the signature of a token 0.1 ms."""
@@ -45,28 +42,6 @@ class NotIdentified(Refused):
 
     def __init__(self, text: str) -> None:
         super().__init__(Reason.NOT_IDENTIFIED, text)
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Whom credentials prove, and how far they go.
-
-    Attributes:
-        owner: ``user:NAME`` or ``cert:SUBJECT``.
-        roles: What the file and the token say.
-        rights: The most that these credentials allow; the rules say what is left of that.
-        until: When they must be verified again at the latest, in seconds since 1970.
-    """
-
-    owner: str
-    roles: frozenset[str] = frozenset()
-    rights: frozenset[Right] = ALL_RIGHTS
-    until: float = float("inf")
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names by which rules speak of it."""
-        return frozenset({self.owner, *(f"role:{role}" for role in self.roles)})
 
 
 class Authentication:
@@ -87,7 +62,7 @@ class Authentication:
 
     def use(self, identities: Identities) -> None:
         """Verify against *identities* from now on; what was verified before is verified again."""
-        self._identities = identities
+        self.identities = identities
         self._issuers = {row.issuer: row for row in identities.issuers}
         self._keys = {row.issuer: IssuerKeys(row, self._folder) for row in identities.issuers}
         self._verified.clear()
@@ -126,8 +101,8 @@ class Authentication:
         """
         who = (f"user:{name}", address)
         self._failures.check(*who)
-        user = self._identities.user_of_name.get(name)
-        hashed = user.password if user is not None else None
+        user = self.identities.user_of_name.get(name)
+        hashed = self.password_of(name)
         if not await self._passwords.verify(password, hashed) or user is None:
             self._failures.count(*who)
             self._count("password")
@@ -141,36 +116,54 @@ class Authentication:
         subject = subject_of(certificate)
         if subject is None:
             return None
-        name = self._identities.user_of_subject.get(subject)
+        name = self.identities.user_of_subject.get(subject)
         if name is None:
             return Identity(f"cert:{subject}")
         return self._user(name)
 
+    def password_of(self, name: str) -> str | None:
+        """Return the hash of the password of the user *name*; None where there is none."""
+        user = self.identities.user_of_name.get(name)
+        return user.password if user is not None else None
+
+    def still_proves(self, owner: str, proof: str) -> bool:
+        """Return True if *proof*, the hash of a key or of a password, is still one of *owner*."""
+        name = owner.removeprefix("user:")
+        key = self.identities.key_of_hash.get(proof)
+        if key is not None:
+            return key.user == name and not is_expired(key.expires)
+        return bool(proof) and self.password_of(name) == proof
+
     def roles_of(self, owner: str) -> frozenset[str]:
         """Return the roles that the file gives to *owner*."""
-        user = self._identities.user_of_name.get(owner.removeprefix("user:"))
+        user = self.identities.user_of_name.get(owner.removeprefix("user:"))
         return frozenset(user.roles) if user is not None else frozenset()
 
     def knows(self, owner: str) -> bool:
         """Return True if *owner* is a user of the file."""
-        return owner.removeprefix("user:") in self._identities.user_of_name
+        return owner.removeprefix("user:") in self.identities.user_of_name
 
     async def _verify(self, text: str, address: str) -> Identity:
         scheme, _, value = text.partition(" ")
         if text.startswith(PREFIX):
-            return self._of_key(text)
+            return self.of_key(text)
         if scheme.lower() == "bearer":
             value = value.strip()
             if value.startswith(PREFIX):
-                return self._of_key(value)
+                return self.of_key(value)
             return await self._of_token(value)
         if scheme.lower() == "basic":
             name, password = _basic(value)
             return await self.of_password(name, password, address)
         raise NotIdentified("The credentials are of no kind that is taken: Bearer, Basic.")
 
-    def _of_key(self, text: str) -> Identity:
-        key: Key | None = self._identities.key_of_hash.get(hash_api_key(text))
+    def of_key(self, text: str) -> Identity:
+        """Return whose API key *text* is.
+
+        Raises:
+            NotIdentified: There is no such key, or it has expired.
+        """
+        key: Key | None = self.identities.key_of_hash.get(hash_api_key(text))
         if key is None or is_expired(key.expires):
             self._count("key")
             raise NotIdentified("There is no such key, or it has expired.")

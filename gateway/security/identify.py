@@ -11,23 +11,36 @@ may be parsed, and who pays for it.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from filters import Topic
-from gateway.security.authentication import Authentication, Identity
-from gateway.security.identities import Identities
 from gateway.security.networks import Networks
 from gateway.security.principals import (
     ANONYMOUS,
     OF_NAMED,
     OF_STRANGERS,
     OF_TRUSTED,
+    Identity,
     Principal,
     address_of,
     side_of,
 )
-from gateway.security.rights import ALL_GRANTS, ALL_RIGHTS, NOBODY_IN_PARTICULAR, Grants, Right
+from gateway.security.rights import (
+    ALL_GRANTS,
+    ALL_RIGHTS,
+    NOBODY_IN_PARTICULAR,
+    Grants,
+    Policy,
+    Right,
+)
 from mediation.names import PUBLISHER
 
+if TYPE_CHECKING:  # Its libraries take 0.1 s to import, which a gateway without identities saves.
+    from gateway.security.authentication import Authentication
+    from gateway.security.identities import Identities
+
+CHALLENGE = 'Bearer realm="dragoman", Basic realm="dragoman", charset="UTF-8"'
+"""The value of ``WWW-Authenticate``: how a sender may say who it is (RFC 9110, section 11.6.1)."""
 _REMEMBERED = 4096
 """Addresses whose principals are kept: each event of a publisher has the same."""
 
@@ -64,13 +77,11 @@ class Identification:
         self,
         trusted: Networks | None = None,
         rights: frozenset[Right] = ALL_RIGHTS,
-        authentication: Authentication | None = None,
-        identities: Identities | None = None,
+        authentication: "Authentication | None" = None,
     ) -> None:
         self._trusted = trusted or Networks()
         self._rights = rights
         self._authentication = authentication
-        self._identities = identities or Identities()
         self._known: dict[tuple[str, Identity | None], Principal] = {}
         self._roles: dict[str, frozenset[str]] = {}
         """The roles that users showed last: what they subscribed to is delivered by them."""
@@ -87,11 +98,10 @@ class Identification:
         """How many credentials proved nothing, by their kind."""
         return self._authentication.failed if self._authentication is not None else {}
 
-    def use(self, identities: Identities) -> None:
+    def use(self, identities: "Identities") -> None:
         """Go by *identities* from now on."""
         if self._authentication is not None:
             self._authentication.use(identities)
-        self._identities = identities
         self._known.clear()
         self._grants.clear()
 
@@ -127,22 +137,25 @@ class Identification:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             trusted = facts.address in self._trusted
-            if identity is None:
+            if identity is None or self._authentication is None:
                 principal = self._anonymous(facts.address, trusted=trusted)
             else:
-                principal = self._named(facts.address, identity, trusted=trusted)
+                policy = self._authentication.identities.policy
+                principal = self._named(facts.address, identity, policy, trusted=trusted)
             self._known[key] = principal
         return principal
 
     def _anonymous(self, address: str, *, trusted: bool) -> Principal:
         if self._authentication is None:
             return anonymous(address, trusted=trusted, rights=self._rights)
-        grants = self._identities.policy.grants([NOBODY_IN_PARTICULAR])
+        grants = self._authentication.identities.policy.grants([NOBODY_IN_PARTICULAR])
         found = anonymous(address, trusted=trusted, rights=grants.rights)
         guarded = Right.OPERATE not in grants.rights
         return replace(found, grants=grants, limits=replace(found.limits, guarded=guarded))
 
-    def _named(self, address: str, identity: Identity, *, trusted: bool) -> Principal:
+    def _named(
+        self, address: str, identity: Identity, policy: Policy, *, trusted: bool
+    ) -> Principal:
         """A principal with a name. Who may operate speaks for the gateway's operator; for others
         the network decides whether quotas bind them, as it does for strangers."""
         if self._roles.get(identity.owner) != identity.roles:
@@ -150,7 +163,7 @@ class Identification:
                 self._roles.clear()
             self._roles[identity.owner] = identity.roles
             self._grants.pop(identity.owner, None)
-        grants = self._identities.policy.grants(identity.names)
+        grants = policy.grants(identity.names)
         rights = grants.rights & identity.rights
         operates = Right.OPERATE in rights
         limits = OF_TRUSTED if trusted or operates else OF_NAMED
@@ -173,7 +186,8 @@ class Identification:
         if found is None:
             if len(self._grants) >= _REMEMBERED:
                 self._grants.clear()
-            found = self._identities.policy.grants(self._names_of(owner, self._authentication))
+            policy = self._authentication.identities.policy
+            found = policy.grants(self._names_of(owner, self._authentication))
             self._grants[owner] = found
         return found
 
@@ -181,7 +195,7 @@ class Identification:
         """Return whether *owner*, of a subscription, may get what is published on *topic*."""
         return self.grants_of(owner).allows(Right.SUBSCRIBE, topic)
 
-    def _names_of(self, owner: str, authentication: Authentication) -> frozenset[str]:
+    def _names_of(self, owner: str, authentication: "Authentication") -> frozenset[str]:
         if owner.startswith(ANONYMOUS):
             return frozenset({NOBODY_IN_PARTICULAR})
         roles = authentication.roles_of(owner) | self._roles.get(owner, frozenset())

@@ -58,6 +58,28 @@ OF_NAMED = Limits(quotas=True, leases=True, reply_addresses=False, guarded=True)
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom credentials prove, and how far they go.
+
+    Attributes:
+        owner: ``user:NAME`` or ``cert:SUBJECT``.
+        roles: What the file and the token say.
+        rights: The most that these credentials allow; the rules say what is left of that.
+        until: When they must be verified again at the latest, in seconds since 1970.
+    """
+
+    owner: str
+    roles: frozenset[str] = frozenset()
+    rights: frozenset[Right] = ALL_RIGHTS
+    until: float = float("inf")
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names by which rules speak of it."""
+        return frozenset({self.owner, *(f"role:{role}" for role in self.roles)})
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
     """The sender of a request; `gateway.security.identify` makes it.
 

@@ -1,17 +1,20 @@
 """The room that keeps identities up to date."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from gateway.observing.samples import Sample, counters
 from gateway.rooms import Room, Work
 from gateway.security.identify import Identification
-from gateway.security.identities_file import IdentitiesFile
+
+if TYPE_CHECKING:
+    from gateway.security.identities_file import IdentitiesFile
 
 
 class IdentityRoom(Room):
     """Reads the file of identities again when it changes."""
 
-    def __init__(self, file: IdentitiesFile, identification: Identification) -> None:
+    def __init__(self, file: "IdentitiesFile", identification: Identification) -> None:
         self._file = file
         self._identification = identification
 

@@ -3,16 +3,20 @@ reached and listens."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.egress import AddressPolicy
 from gateway.model.hosts import host_and_port
-from gateway.security.authentication import Authentication
 from gateway.security.identify import Identification
-from gateway.security.identities_file import IdentitiesFile
 from gateway.security.networks import Networks, networks
 from gateway.server.addresses import own_addresses, own_bases
 from gateway.settings.settings import Settings
 from gateway.settings.values import port_ranges
+
+if TYPE_CHECKING:  # Imported where there is such a file.
+    from gateway.security.identities_file import IdentitiesFile
+    from gateway.security.sessions import Sessions
 
 LOOPBACK = ("127.0.0.0/8", "::1")
 
@@ -39,7 +43,8 @@ class Peers:
 
     trusted: Networks
     identification: Identification
-    identities: IdentitiesFile | None
+    identities: "IdentitiesFile | None"
+    sessions: "Sessions | None"
     base: str
     policy: AddressPolicy
     bases: frozenset[str]
@@ -79,13 +84,20 @@ def peers_of(settings: Settings, listening: Listening) -> Peers:
     base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
     known = networks(trusted)
     bases = own_bases(settings, own, listening.tcp_ports)
-    identities = IdentitiesFile(settings.identities) if settings.identities is not None else None
-    identification = _identification(known, identities)
-    return Peers(known, identification, identities, base.rstrip("/"), policy, bases)
+    identification, file, sessions = _identification(known, settings.identities)
+    return Peers(known, identification, file, sessions, base.rstrip("/"), policy, bases)
 
 
-def _identification(trusted: Networks, file: IdentitiesFile | None) -> Identification:
-    if file is None:
-        return Identification(trusted)
-    authentication = Authentication(file.identities, file.path.parent)
-    return Identification(trusted, authentication=authentication, identities=file.identities)
+def _identification(
+    trusted: Networks, path: Path | None
+) -> tuple[Identification, "IdentitiesFile | None", "Sessions | None"]:
+    if path is None:
+        return Identification(trusted), None, None
+    from gateway.security.authentication import Authentication
+    from gateway.security.identities_file import IdentitiesFile
+    from gateway.security.sessions import Sessions
+
+    file = IdentitiesFile(path)
+    authentication = Authentication(file.identities, path.parent)
+    identification = Identification(trusted, authentication=authentication)
+    return identification, file, Sessions(authentication)

@@ -25,8 +25,7 @@ from gateway.http import (
     was_delivered,
 )
 from gateway.http.media import SOAP_MEDIA_TYPES
-from gateway.security.authentication import CHALLENGE
-from gateway.security.identify import Identification
+from gateway.security.identify import CHALLENGE, Identification
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import (
     ENDPOINTS,

@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
+from starlette.types import Scope
 
 from adapters import AdapterUnavailable
 from gateway.http import HttpSettings, transport_facts
@@ -15,6 +16,15 @@ from gateway.security.identify import Identification
 from gateway.security.principals import Principal
 from gateway.security.rights import Right
 
+if TYPE_CHECKING:  # Imported where there is a file of identities.
+    from gateway.security.sessions import Sessions
+
+COOKIE = "__Host-dragoman"
+"""The cookie of a session: for this host alone, over HTTPS or on loopback, out of reach of scripts
+(RFC 6265bis, section 4.1.3.2)."""
+IN_CONSOLE = "dragoman.console"
+"""A member of the scope of requests that the console itself makes of the administration."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asking:
@@ -22,11 +32,13 @@ class Asking:
 
     Attributes:
         draining: Whether the gateway stops.
+        sessions: Of those who logged in to the console; None where nobody can.
     """
 
     http: HttpSettings
     identification: Identification
     draining: Callable[[], bool]
+    sessions: "Sessions | None" = None
 
     async def principal(self, request: Request) -> Principal:
         """Who sends *request*.
@@ -34,7 +46,28 @@ class Asking:
         Raises:
             NotIdentified: Its credentials prove nothing.
         """
-        return await self.identification.identify(transport_facts(request.scope, self.http))
+        facts = transport_facts(request.scope, self.http)
+        session = session_token(request.scope) if self.sessions is not None else None
+        if session is not None and self.sessions is not None:
+            identity = self.sessions.find(session)
+            if identity is not None:
+                return self.identification.principal_of(identity, facts)
+        return await self.identification.identify(facts)
+
+
+def session_token(scope: Scope) -> str | None:
+    """The token of the session that a request of the console has; None where it has none, or is of
+    another kind: a cookie proves nothing to the JSON administration itself, where a page of another
+    site could have a browser send it."""
+    if not (scope["path"].startswith("/console") or scope.get(IN_CONSOLE)):
+        return None
+    for name, value in scope["headers"]:
+        if name == b"cookie":
+            for pair in value.split(b";"):
+                key, _, token = pair.strip().partition(b"=")
+                if key == COOKIE.encode():
+                    return str(token, "latin-1")
+    return None
 
 
 ASKING = Dependency[Asking]()

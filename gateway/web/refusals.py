@@ -5,7 +5,7 @@ from math import ceil
 from typing import Any
 
 from filters import Reason, Refused
-from gateway.security.authentication import CHALLENGE
+from gateway.security.identify import CHALLENGE
 
 _STATUS = {
     Reason.INTERNAL: 500,

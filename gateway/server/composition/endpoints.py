@@ -154,6 +154,7 @@ class Endpoints:
                 ),
                 base=base.peers.base_here,
                 pulls=not settings.on_loopback,
+                asking=base.asking,
             )
 
     def _overviews(self, base: Foundation, sending: Sending) -> Overviews:

@@ -64,7 +64,8 @@ class Foundation:
         )
         identities, identification = self.peers.identities, self.peers.identification
         self.identity = IdentityRoom(identities, identification) if identities else None
-        self.asking = Asking(http, self.peers.identification, self.state.is_draining)
+        draining = self.state.is_draining
+        self.asking = Asking(http, identification, draining, self.peers.sessions)
 
     async def make(self, undo: contextlib.AsyncExitStack) -> None:
         """Open the store and make the messaging system; what is opened *undo* closes.

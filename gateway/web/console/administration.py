@@ -13,6 +13,8 @@ from urllib.parse import quote, urlencode
 from fastapi import HTTPException, Request
 from starlette.types import Message, Scope
 
+from gateway.web.dependencies import IN_CONSOLE
+
 ROOT = "/api/v1"
 _OF_THE_FORM = frozenset({b"content-length", b"content-type", b"transfer-encoding"})
 
@@ -100,6 +102,7 @@ def _scope(
     }
     return {
         **kept,
+        IN_CONSOLE: True,
         "method": method,
         "path": ROOT + path,
         "raw_path": quote(ROOT + path).encode(),

@@ -3,14 +3,17 @@
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import Depends, HTTPException, Request
 from fastapi.routing import APIRoute
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
+from filters import Reason, Refused
 from gateway.routes import Dependency
 from gateway.web.console.administration import Answer
 from gateway.web.console.rendering import Rendering
+from gateway.web.refusals import status_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Console:
 
 
 CONSOLE = Dependency[Console]()
+LOGIN = "/console/login"
 
 
 class PageRoute(APIRoute):
@@ -39,10 +43,22 @@ class PageRoute(APIRoute):
                 return await handle(request)
             except HTTPException as refused:
                 status, said = refused.status_code, str(refused.detail)
+            except Refused as refused:
+                if refused.reason is Reason.NOT_IDENTIFIED:
+                    return RedirectResponse(login_address(request), 303)
+                status, said = status_of(refused), refused.text
             console = await CONSOLE(request)
             return await console.rendering.page("refused.html", status, refusal=said, here="")
 
         return handle_or_say
+
+
+def login_address(request: Request) -> str:
+    """The page to log in at, which leads back to a page that was asked for."""
+    if request.method != "GET":
+        return LOGIN
+    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return f"{LOGIN}?{urlencode({'to': asked})}"
 
 
 Given = Annotated[Console, Depends(CONSOLE)]

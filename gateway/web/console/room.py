@@ -1,7 +1,7 @@
 """The room of the console."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -11,7 +11,7 @@ from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
 from gateway.security.rights import Right
 from gateway.web.console import pages, table_pages
-from gateway.web.console.page_routes import CONSOLE, Console
+from gateway.web.console.page_routes import CONSOLE, LOGIN, Console
 from gateway.web.console.rendering import FOLDER, Rendering
 from gateway.web.console.trial.pages import TRIALS, Trials
 from gateway.web.console.trial.pages import router as trial_router
@@ -24,6 +24,10 @@ from gateway.web.console.viewer.pages import VIEWERS, ViewerPages
 from gateway.web.console.viewer.pages import router as viewer_router
 from gateway.web.console.viewer.references import HeldReferences
 from gateway.web.console.viewer.viewers import Viewers
+from gateway.web.dependencies import Asking
+
+if TYPE_CHECKING:
+    from gateway.security.sessions import Sessions
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -37,6 +41,7 @@ class ConsoleRoom(Room):
         transports: Of the Message Viewer and of what is tried, which a console without buttons
             does not have.
         base: A URL at which this gateway reaches itself.
+        asking: Has the sessions of those who log in, where there is a file of identities.
         pulls: Whether a viewer usually fetches: the gateway sends to no address of its own network
             where it listens to others.
     """
@@ -49,10 +54,14 @@ class ConsoleRoom(Room):
         transports: TransportChoice,
         base: str,
         pulls: bool,
+        asking: Asking,
     ) -> None:
         acts = mode == "full"
         headers = headers_of_pages(frame_ancestors)
-        self._given = CONSOLE.of(Console(Rendering(acts=acts, headers=headers), acts))
+        logs_in = asking.sessions is not None
+        rendering = Rendering(acts=acts, headers=headers, logs_in=logs_in)
+        self._given = CONSOLE.of(Console(rendering, acts))
+        self._asking, self._rendering = asking, rendering
         self._acts, self._base, self._pulls = acts, base, pulls
         references = HeldReferences()
         self._viewers = Viewers(transports, references)
@@ -62,6 +71,8 @@ class ConsoleRoom(Room):
 
     def administration_routes(self) -> Routes:
         yield Route("/console/static/{name}", _static_file, include_in_schema=False)
+        if self._asking.sessions is not None:
+            yield from self._login_routes(self._asking.sessions)
         if self._acts:  # Before the tables, whose routes take any name.
             given = VIEWERS.of(ViewerPages(self._viewers, self._base, self._pulls))
             yield BoundRouter(viewer_router, {**self._given, **given}, Right.OPERATE)
@@ -73,6 +84,14 @@ class ConsoleRoom(Room):
             yield BoundRouter(broker_router, {**self._given, **brokers}, Right.OPERATE)
         for router in (pages.router, table_pages.router):
             yield BoundRouter(router, self._given, Right.OPERATE, reading=Right.READ)
+
+    def _login_routes(self, sessions: "Sessions") -> Routes:
+        from gateway.web.console.login import Login
+
+        login = Login(sessions, self._rendering, self._asking.http)
+        methods, hidden = ["GET", "POST"], False
+        yield Route(LOGIN, login.log_in, methods=methods, include_in_schema=hidden)
+        yield Route("/console/logout", login.log_out, methods=["POST"], include_in_schema=hidden)
 
     async def linger(self) -> None:
         await self._viewers.stop()

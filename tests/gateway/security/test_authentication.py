@@ -16,9 +16,10 @@ from joserfc.jwk import OctKey
 from filters import Reason, Refused
 from gateway.security import issuer_keys
 from gateway.security.api_keys import PREFIX, hash_api_key
-from gateway.security.authentication import Authentication, Identity
+from gateway.security.authentication import Authentication
 from gateway.security.identities import Identities, parse_identities
 from gateway.security.passwords import hash_password
+from gateway.security.principals import Identity
 from gateway.security.rights import ALL_RIGHTS, Right
 from tests.rigs.certificates import Authority
 from tests.rigs.identity_provider import ALGORITHMS, IdentityProvider, identity_provider

@@ -12,14 +12,16 @@ from starlette.responses import Response
 from filters import Expression, FilterError, Refused
 from filters.xpath import parse
 from gateway.client import base_url
+from gateway.client.calling import SCHEMES
 from gateway.client.errors import GatewayError
 from gateway.routes import Dependency
 from gateway.web.console.csrf import refuse_other_origins
 from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import Given, PageRoute
 from gateway.web.console.viewer.versions import SPOKEN, read_version
-from gateway.web.console.viewer.viewer import KeptMessage, Viewer, Wanted
+from gateway.web.console.viewer.viewer import SOAP_TCP_URLS, KeptMessage, Viewer, Wanted, Way
 from gateway.web.console.viewer.viewers import Viewers
+from mediation.client import SPECS
 from mediation.model.versions import Version
 
 LATEST = 50
@@ -173,7 +175,7 @@ def read_wanted(form: Mapping[str, Sequence[str]]) -> Wanted:
         GatewayError: Its URL is none, or its specification, XPath or prefixes are not.
     """
     url, xpath = first(form, "url").strip(), first(form, "xpath").strip()
-    base_url(url.partition("?")[0])
+    base_url(url.partition("?")[0], SCHEMES)
     version = read_version(first(form, "spec"))
     namespaces = read_namespaces(first(form, "ns"))
     if xpath:
@@ -184,8 +186,26 @@ def read_wanted(form: Mapping[str, Sequence[str]]) -> Wanted:
         first(form, "topic").strip() or None,
         xpath or None,
         namespaces,
-        first(form, "way") == "pull",
+        _way(first(form, "way"), url, version),
     )
+
+
+def _way(text: str, url: str, version: Version) -> Way:
+    """The way that *text* names, at a broker at *url*.
+
+    Raises:
+        GatewayError: It is none, or cannot be gone.
+    """
+    try:
+        way = Way(text or Way.PUSH.value)
+    except ValueError:
+        raise GatewayError(f"{text!r} is no way in which messages come") from None
+    over_tcp = url.lower().startswith(SOAP_TCP_URLS)
+    if over_tcp and way is Way.PULL:
+        raise GatewayError("messages are fetched over HTTP: name the URL of the broker's HTTP")
+    if (over_tcp or way is Way.SOAP_TCP) and version not in SPECS:
+        raise GatewayError(f"{version.value} is not spoken over SOAP.TCP")
+    return way
 
 
 def check_xpath(xpath: str, namespaces: Mapping[str, str]) -> None:

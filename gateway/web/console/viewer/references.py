@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from filters import Refused, parse_document
-from gateway.client import Client, speaking
-from gateway.client.calling import endpoint_url
+from gateway.client import Client
+from gateway.client.calling import SCHEMES, endpoint_url
 from gateway.client.errors import GatewayError
 from gateway.client.messaging import LEASE, Subscription
 from gateway.security.keys import public_id
 from gateway.security.resource_addresses import key_in
-from gateway.web.console.viewer.calls import PolicedCaller, TransportChoice
+from gateway.web.console.viewer.calls import TransportChoice, client_at
 from mediation.client import SPECS
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Version, Wsa
@@ -133,8 +133,7 @@ async def manage(
     Raises:
         GatewayError: The broker refuses or does not answer, or the dialect has no such operation.
     """
-    caller = PolicedCaller(transports, patient=True)
-    async with speaking(held.url, held.version, caller=caller) as client:
+    async with client_at(held.url, held.version, transports, patient=True) as client:
         try:
             if action == "renew":
                 held.subscription = await client.renew(held.subscription, lease)
@@ -151,4 +150,4 @@ async def manage(
 
 def given_subscription(url: str, reference: EndpointReference) -> Subscription:
     """The subscription of a *reference* that an operator gave, at the broker at *url*."""
-    return Subscription(reference, None, endpoint_url(url))
+    return Subscription(reference, None, endpoint_url(url, SCHEMES))

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TypeAlias
 
 import structlog
@@ -19,16 +20,18 @@ from gateway.client import (
     ReceivedMessage,
     RenewedSubscription,
     shown,
-    speaking,
     subscribed,
 )
-from gateway.client.calling import address_towards
+from gateway.client.calling import SOAP_TCP, address_towards
 from gateway.client.consumer import Read
 from gateway.client.delivery_checks import Check, DeliveryChecks
 from gateway.client.push_pull_comparison import QUIET, Comparison
-from gateway.web.console.viewer.calls import PolicedCaller, TransportChoice
+from gateway.client.soap_tcp import SoapTcpConsumer
+from gateway.tcp import TcpLimits
+from gateway.web.console.viewer.calls import PolicedCaller, TransportChoice, client_at
 from gateway.web.console.viewer.references import HeldReferences
 from mediation.model.versions import Version
+from mediation.packaging.dime import DimeLimits
 from mediation.specifications import SPECIFICATIONS
 
 MESSAGES = 200
@@ -40,8 +43,20 @@ IDLE = 60.0
 """Seconds after which a viewer that nobody looks at ends."""
 WAITING = 8
 _log = structlog.get_logger("dragoman.console")
+SOAP_TCP_URLS = tuple(f"{scheme}://" for scheme in SOAP_TCP)
 Indent: TypeAlias = Callable[[bytes], Awaitable[str]]
 """Indents XML, not on the event loop."""
+
+
+class Way(Enum):
+    """The ways in which messages come to a viewer."""
+
+    PUSH = "push"
+    """Sent to a listener of HTTP here."""
+    SOAP_TCP = "tcp"
+    """Sent to a listener of SOAP.TCP here."""
+    PULL = "pull"
+    """Fetched from a mailbox at the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +65,7 @@ class Wanted:
 
     Attributes:
         url: The broker's, as people write it.
-        pull: Messages are fetched from a mailbox there; else they are sent to a listener.
+        way: How messages come.
     """
 
     url: str
@@ -58,7 +73,17 @@ class Wanted:
     topic: str | None = None
     xpath: str | None = None
     namespaces: Mapping[str, str] = field(default_factory=dict)
-    pull: bool = False
+    way: Way = Way.PUSH
+
+    @property
+    def pull(self) -> bool:
+        """Whether messages are fetched."""
+        return self.way is Way.PULL
+
+    @property
+    def asks_over_tcp(self) -> bool:
+        """Whether the broker is asked over SOAP.TCP."""
+        return self.url.lower().startswith(SOAP_TCP_URLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +249,8 @@ class Viewer:
 
     @contextlib.asynccontextmanager
     async def _comparing(self) -> AsyncIterator[None]:
-        """Compare push with pull meanwhile."""
-        if self.wanted.pull:
+        """Compare push with pull meanwhile; mailboxes are made over HTTP alone."""
+        if self.wanted.pull or self.wanted.asks_over_tcp:
             yield
             return
         self._comparison = Comparison(
@@ -238,10 +263,13 @@ class Viewer:
             comparing.cancel()
             await asyncio.gather(comparing, return_exceptions=True)
 
-    async def _receiver(self) -> Consumer | PulledMailbox:
+    async def _receiver(self) -> Consumer | SoapTcpConsumer | PulledMailbox:
         if self.wanted.pull:
             return self._mailbox()
         host = await asyncio.to_thread(address_towards, self.wanted.url)
+        if self.wanted.way is Way.SOAP_TCP:
+            limits = TcpLimits(dime=DimeLimits(message=LARGEST, envelope=LARGEST))
+            return SoapTcpConsumer(host, waiting=WAITING, limits=limits, read=self._parts.read)
         return Consumer(host, waiting=WAITING, max_octets=LARGEST, read=self._parts.read)
 
     def _mailbox(self) -> PulledMailbox:
@@ -249,7 +277,7 @@ class Viewer:
         return PulledMailbox(self.wanted.url, at_a_time=1, read=self._parts.read, caller=caller)
 
     def _client(self, version: Version) -> AnyClient:
-        return speaking(self.wanted.url, version, caller=PolicedCaller(self._parts.transports))
+        return client_at(self.wanted.url, version, self._parts.transports)
 
     def _subscribed(
         self, client: AnyClient, address: str

@@ -12,7 +12,7 @@ from gateway.client import Client
 from gateway.client.delivery_checks import CheckState
 from gateway.web.console.viewer.calls import TransportChoice
 from gateway.web.console.viewer.versions import SPOKEN
-from gateway.web.console.viewer.viewer import MESSAGES, OCTETS, Viewer, Wanted
+from gateway.web.console.viewer.viewer import MESSAGES, OCTETS, Viewer, Wanted, Way
 from gateway.web.console.viewer.viewers import AT_A_TIME, Viewers
 from mediation.client import SPECS
 from mediation.model.versions import Version
@@ -89,13 +89,38 @@ async def test_messages_are_fetched(two: tuple[Running, Running]) -> None:
     async with viewing(here) as viewers:
         for version in SPECS:
             topic = f"storms/{version.name}"
-            viewer = viewers.begin(Wanted(there.url, version, topic=topic, pull=True))
+            viewer = viewers.begin(Wanted(there.url, version, topic=topic, way=Way.PULL))
             await accepted(viewer)
             await publish(there, 3, topic=topic)
             await until(lambda: viewer.received == 3)  # noqa: B023  (It is awaited here.)
             assert [one.number for one in viewer.messages] == [1, 2, 3], version
             await viewer.close()
             assert subscriptions(there) == 0, version
+
+
+async def test_over_soap_tcp(tmp_path: Path) -> None:
+    """The broker is asked over it, or the messages come over it, or both."""
+    async with (
+        running(tmp_path / "here") as here,
+        running(tmp_path / "there", soap_tcp_port=0) as there,
+        viewing(here) as viewers,
+    ):
+        both = (there.soap_tcp, Way.SOAP_TCP)
+        for url, way in ((there.url, Way.SOAP_TCP), (there.soap_tcp, Way.PUSH), both):
+            for version in SPECS:
+                topic = f"storms/{version.name}"
+                viewer = viewers.begin(Wanted(url, version, topic=topic, way=way))
+                await accepted(viewer)
+                [entry] = there.gateway.subscriptions.entries
+                scheme = "soap.tcp" if way is Way.SOAP_TCP else "http"
+                assert entry.target.scheme == scheme
+                await publish(there, 3, topic=topic)
+                await until(lambda: viewer.received == 3)  # noqa: B023  (It is awaited here.)
+                assert states(viewer)[:3] == [CheckState.PASSED] * 3, (url, version)
+                [payload] = await viewer.payloads_of(viewer.messages[0])
+                assert "<b" in payload
+                await viewer.close()
+                assert subscriptions(there) == 0, (url, version)
 
 
 async def test_something_is_in_the_way(tmp_path: Path) -> None:
@@ -123,7 +148,9 @@ async def test_something_is_in_the_way(tmp_path: Path) -> None:
         ({"url": "http://169.254.169.254/"}, 0, "The setting egress_allow can allow it"),
         ({"url": "http://user:word@127.0.0.1:8080/"}, 0, "a user or a password"),
         ({"topic": "a|"}, 1, "refused: "),
-        ({"pull": True, "url": "http://127.0.0.1:1"}, 0, "cannot reach"),
+        ({"way": Way.PULL, "url": "http://127.0.0.1:1"}, 0, "cannot reach"),
+        ({"url": "soap.tcp://127.0.0.1:1"}, 0, "cannot reach soap.tcp://127.0.0.1:1: connection"),
+        ({"url": "soap.tcp://169.254.169.254/"}, 0, "The setting egress_allow can allow it"),
         ({"version": Version.GRID_EVENTS, "xpath": "//a"}, 0, "there is no XPath"),
     ],
 )

@@ -1,0 +1,77 @@
+"""Sessions of people who logged in to the console: in memory, for thirty minutes without a request.
+
+A session ends with what proved it, too: a key that is removed or expired, a password that is
+another one now.
+"""
+
+import secrets
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+
+from gateway.security.api_keys import PREFIX, hash_api_key
+from gateway.security.authentication import Authentication
+from gateway.security.principals import Identity
+
+IDLE = 1800.0
+"""Seconds without a request after which a session is over."""
+MOST = 1000
+"""Sessions; the one unused for longest makes room."""
+
+
+@dataclass(slots=True)
+class _Session:
+    identity: Identity
+    proof: str
+    """The hash of the key, or of the password."""
+    used: float
+
+
+class Sessions:
+    """Opens and finds sessions."""
+
+    def __init__(self, authentication: Authentication) -> None:
+        self._authentication = authentication
+        self._open: dict[bytes, _Session] = {}
+        """By the hash of their tokens: what is in memory opens nothing."""
+
+    async def log_in(self, user: str, secret: str, address: str) -> str:
+        """Open a session of *user*, who says a password, or of whose key *secret* is; return its
+        token.
+
+        Raises:
+            NotIdentified: *secret* proves nothing.
+            QuotaExceeded: There were too many wrong passwords.
+        """
+        if secret.startswith(PREFIX):
+            identity, proof = self._authentication.of_key(secret), hash_api_key(secret)
+        else:
+            identity = await self._authentication.of_password(user, secret, address)
+            proof = self._authentication.password_of(user) or ""
+        if len(self._open) >= MOST:
+            del self._open[min(self._open, key=lambda one: self._open[one].used)]
+        token = secrets.token_urlsafe(32)
+        self._open[_hashed(token)] = _Session(identity, proof, time.monotonic())
+        return token
+
+    def find(self, token: str) -> Identity | None:
+        """Return whose session has *token*, and note that it is used; None where there is none."""
+        session = self._open.get(key := _hashed(token))
+        if session is None:
+            return None
+        now = time.monotonic()
+        if now - session.used > IDLE or not self._authentication.still_proves(
+            session.identity.owner, session.proof
+        ):
+            del self._open[key]
+            return None
+        session.used = now
+        return session.identity
+
+    def log_out(self, token: str) -> None:
+        """End the session with *token*."""
+        self._open.pop(_hashed(token), None)
+
+
+def _hashed(token: str) -> bytes:
+    return sha256(token.encode()).digest()

@@ -1,0 +1,92 @@
+"""The page to log in at, where a file of identities says who there is."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from filters import Refused
+from gateway.http import HttpSettings, client_address, public_base
+from gateway.security.sessions import Sessions
+from gateway.settings.values import is_loopback
+from gateway.web.console.csrf import refuse_other_origins
+from gateway.web.console.forms import first, read_form, redirect
+from gateway.web.console.page_routes import LOGIN
+from gateway.web.console.rendering import Rendering
+from gateway.web.dependencies import COOKIE, session_token
+from gateway.web.refusals import headers_of, status_of
+
+HOME = "/console"
+
+
+class Login:
+    """Logs people in and out.
+
+    Args:
+        http: Says where a request came from.
+    """
+
+    def __init__(self, sessions: Sessions, rendering: Rendering, http: HttpSettings) -> None:
+        self._sessions = sessions
+        self._rendering = rendering
+        self._http = http
+
+    async def log_in(self, request: Request) -> Response:
+        """``/console/login``: the form, and what it sends.
+
+        Raises:
+            HTTPException: 403: the form is of another site. 400: it cannot be read.
+        """
+        if request.method != "POST":
+            return await self._page(request, first_of(request.query_params.get("to")))
+        await refuse_other_origins(request)
+        form = await read_form(request)
+        user, secret, to = first(form, "user"), first(form, "secret"), first_of(first(form, "to"))
+        try:
+            address = client_address(request.scope, self._http)
+            token = await self._sessions.log_in(user.strip(), secret.strip(), address)
+        except Refused as refused:
+            page = await self._page(request, to, refused.text, status_of(refused))
+            if "Retry-After" in (headers := headers_of(refused)):
+                page.headers["Retry-After"] = headers["Retry-After"]
+            return page
+        self._end(request)  # One that there was before: nobody goes on with what another began.
+        answer = redirect(to)
+        answer.set_cookie(COOKIE, token, secure=True, httponly=True, samesite="strict", path="/")
+        return answer
+
+    async def log_out(self, request: Request) -> Response:
+        """``/console/logout``.
+
+        Raises:
+            HTTPException: 403: the form is of another site.
+        """
+        await refuse_other_origins(request)
+        self._end(request)
+        answer = redirect(LOGIN)
+        answer.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _end(self, request: Request) -> None:
+        token = session_token(request.scope)
+        if token is not None:
+            self._sessions.log_out(token)
+
+    async def _page(
+        self, request: Request, to: str, refusal: str = "", status: int = 200
+    ) -> Response:
+        return await self._rendering.page(
+            "login.html", status, to=to, refusal=refusal, here="", secure=self._is_secure(request)
+        )
+
+    def _is_secure(self, request: Request) -> bool:
+        """Whether a browser keeps the cookie: over HTTPS, and on loopback."""
+        if public_base(request.scope, self._http).startswith("https:"):
+            return True
+        host = request.url.hostname or ""
+        return host == "localhost" or is_loopback(host)
+
+
+def first_of(to: str | None) -> str:
+    """The page of the console to go on to: an address of another place is none."""
+    if to is not None and (to == HOME or to.startswith((f"{HOME}/", f"{HOME}?"))):
+        return to if "\\" not in to and to.isprintable() else HOME
+    return HOME
