@@ -17,7 +17,13 @@ _SOONEST, _LATEST = 0.001, 0.05
 
 
 class Connection(Protocol):
-    """The connection of a request."""
+    """The connection of a request.
+
+    Attributes:
+        endless: The answer has no end of its own: a peer that closes its side has gone.
+    """
+
+    endless: bool
 
     @property
     def lost(self) -> bool | None:
@@ -33,6 +39,14 @@ class Connection(Protocol):
     @property
     def certificate(self) -> bytes | None:
         """The client's own of TLS, in DER, which was verified; None where it showed none."""
+
+
+def answer_without_end(scope: Scope) -> None:
+    """Say that the answer to the request of *scope* has no end of its own, so that its peer counts
+    as gone as soon as it closes its side; else it might still read what is left."""
+    connection: Connection | None = scope.get("extensions", {}).get(CONNECTION)
+    if connection is not None:
+        connection.endless = True
 
 
 async def until_gone(receive: Receive) -> None:
