@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -18,7 +19,7 @@ from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.cloudevents import STRUCTURED, event
 from tests.rigs.consumers import consumers
-from tests.rigs.envelopes import Speaker, fresh_id
+from tests.rigs.envelopes import Speaker, fresh_id, notification_message, notify
 from tests.rigs.gateways import Running, running
 from tests.rigs.soap_tcp import RawPeer
 from tests.rigs.waiting import until
@@ -101,7 +102,9 @@ async def test_every_route(guarded: Guarded) -> None:
     )["paths"]
     wrong = []
     for path, methods in described.items():
-        if path in OPEN or path.startswith(("/soap", "/schemas", "/events")):
+        if path in (*OPEN, "/events") or path.startswith(
+            ("/soap", "/schemas", "/events/topic", "/events/consents")
+        ):
             continue
         concrete = re.sub(r"\{[^}]*\}", "x", path)
         for method in methods:
@@ -212,6 +215,24 @@ async def test_a_subscriber_gets_what_it_may_and_nothing_after_that(guarded: Gua
 
 async def may_subscribe(guarded: Guarded, status: int) -> bool:
     return await status_of(guarded.run, "POST", "/mailboxes", guarded.mole, b"{}") == status
+
+
+@at_the_gateway
+async def test_addresses_that_were_given_out(guarded: Guarded) -> None:
+    """What is sent to a mailbox, or by a producer to the address of a source, needs no credentials:
+    the key is in the address, and one that nobody has is unknown."""
+    headers = {"authorization": f"Bearer {guarded.mole}"}
+    made = await guarded.run.request(
+        "POST", "/mailboxes", b"{}", content_type="application/json", **headers
+    )
+    address = urlsplit(json.loads(made.body)["address"]).path
+    envelope = SPEAKER.envelope(
+        notify(notification_message("<storm/>")), message_id=fresh_id(), to=address
+    )
+    assert (await guarded.run.post(envelope, address, type=SPEAKER.type)).status == 202
+    for path in ("/sources/unknown", "/mailboxes/unknown"):
+        answer = await guarded.run.post(envelope, path, type=SPEAKER.type)
+        assert answer.status not in (202, 401, 403), path
 
 
 @at_the_gateway
