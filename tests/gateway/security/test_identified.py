@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
+from gateway.security.audit import read_records, verify
 from gateway.security.identities_editing import add_key, add_user, create_identities
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
@@ -245,7 +246,25 @@ async def test_a_file_that_cannot_be_used_changes_nothing(guarded: Guarded) -> N
 
 
 @at_the_gateway
+async def test_what_was_done_and_refused_is_in_the_audit_log(guarded: Guarded) -> None:
+    log = guarded.file.parent / "data/audit.jsonl"
+
+    def noted(who: str, did: str, result: str) -> bool:
+        return any(
+            (one["who"], one["did"]) == (who, did) and one["result"].startswith(result)
+            for one in read_records(log)
+        )
+
+    await until(lambda: noted("user:mole", "Subscribe", "done"))
+    await until(lambda: noted("user:reader", "Subscribe", "refused: You have no right"))
+    await until(lambda: noted("anonymous:127.0.0.1", "GET /api/v1/subscriptions", "refused: Say"))
+    await until(lambda: noted("operator", "read the file of identities", "done"))
+    verify(log)
+
+
+@at_the_gateway
 async def test_no_secret_is_logged(guarded: Guarded) -> None:
-    logged = repr(guarded.run.logs)
+    log = guarded.file.parent / "data/audit.jsonl"
+    logged = repr(guarded.run.logs) + log.read_text()
     for secret in (guarded.administrator, guarded.mole, guarded.expired, "secret"):
         assert secret not in logged
