@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from filters import Filter, FilterSet, compile
-from gateway.http import until_gone
+from gateway.http import answer_without_end, until_gone
 from gateway.observing.masking import HIDDEN, Mask
 from gateway.observing.taps import PassingMessage, Taps, Watcher
 from gateway.observing.traces import MessageTraces
@@ -73,6 +73,7 @@ class TapStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         writer = EventWriter(send)
+        answer_without_end(scope)
         leaving = asyncio.ensure_future(until_gone(receive))
         try:
             with self._taps.watching(self._watcher):

@@ -1,7 +1,13 @@
 """The other side of the specifications: requests as subscribers and publishers write them, and what
 they read. Sans-I/O, like all of this floor."""
 
-from mediation.client.fetching import read_made, read_pulled, write_fetching, write_pull
+from mediation.client.fetching import (
+    read_fetched,
+    read_made,
+    read_pulled,
+    write_fetching,
+    write_pull,
+)
 from mediation.client.management import (
     MANAGEMENT_SOAP,
     ListedSubscription,
@@ -59,6 +65,7 @@ __all__ = [
     "manager_at",
     "read_answer",
     "read_events",
+    "read_fetched",
     "read_granted",
     "read_made",
     "read_managed",

@@ -1,19 +1,19 @@
 """Read what producers send to subscribers and consumers: answers, notifications,
 SubscriptionEnd."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from filters import Reason, Refused, Topic, parse_document
 from mediation import names, profiles
-from mediation.cloudevents import read_message, topic_of
+from mediation.cloudevents import properties_of, read_message, topic_of
 from mediation.eventing.common import read_subscription_end
 from mediation.eventing.management import context_in
 from mediation.grid_events.rpc import HANDLE_EVENT, carried_by, read_call
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NO_TIME, parse_duration
-from mediation.model.messages import EndpointReference, Notification
+from mediation.model.messages import NO_PROPERTIES, EndpointReference, Notification
 from mediation.model.requests import Operation
 from mediation.notification.topics import received_topic
 from mediation.soap.actions import payload_action
@@ -80,6 +80,7 @@ class Received:
     action: str | None
     message_id: str | None
     subscription: str | None = None
+    properties: Mapping[str, str] = field(default_factory=lambda: NO_PROPERTIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +235,7 @@ def read_events(headers: Iterable[tuple[bytes, bytes]], octets: bytes) -> tuple[
             event.data or b"",
             str(event.attributes["type"]),
             str(event.attributes["id"]),
+            properties=properties_of(event),
         )
         for event in read_message(headers, octets)
     )

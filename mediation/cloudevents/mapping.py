@@ -116,9 +116,7 @@ def notification_of(
     attributes = event.attributes
     named = topic_of(event)
     type_, source = str(attributes["type"]), str(attributes["source"])
-    properties = {
-        name: text_of(attributes[name]) for name in extensions_of(attributes) if name != TOPIC
-    }
+    properties = properties_of(event)
     properties[TYPE] = type_
     came = dict(attributes)
     came.pop(TOPIC, None)
@@ -157,6 +155,12 @@ def topic_of(event: CloudEvent) -> Topic | None:
         return None
     text = text_of(named)
     return _kept_topic(text) if len(text) <= _SHORT else _read_topic(text)
+
+
+def properties_of(event: CloudEvent) -> dict[str, str]:
+    """The extension attributes of *event* as text, by name, but for the topic."""
+    attributes = event.attributes
+    return {name: text_of(attributes[name]) for name in extensions_of(attributes) if name != TOPIC}
 
 
 def event_of(notification: Notification, data: DataForm = DataForm.AS_PUBLISHED) -> CloudEvent:
