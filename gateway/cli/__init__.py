@@ -79,6 +79,10 @@ COMMANDS = {
         "gateway.cli.benchmark:benchmark",
         "Measure parts of Dragoman on this machine, or on a cluster.",
     ),
+    "outbox": Deferred(
+        "gateway.cli.outbox:outbox",
+        "List, show, retry and drop messages of a program's outbox and inbox.",
+    ),
     "reliable": Deferred(
         "gateway.cli.reliable:reliable", "Try reliable messaging without a network."
     ),
