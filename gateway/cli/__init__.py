@@ -97,6 +97,7 @@ COMMANDS = {
     "rights": Deferred(
         "gateway.cli.identities:rights", "Say who may do what, by the file of identities."
     ),
+    "audit": Deferred("gateway.cli.audit:audit", "Show, verify and export the audit log."),
     "config": Deferred(
         "gateway.cli.config:config", "Check and show the settings that a gateway would have."
     ),
