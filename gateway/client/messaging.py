@@ -52,6 +52,7 @@ from mediation.model.versions import Spec, Version, Wsa
 from mediation.reliable_messaging import Rm
 from mediation.soap.body_elements import BodyContent, body_element
 from mediation.soap.envelopes import http_headers
+from mediation.soap.properties import properties_block
 from mediation.specifications import SPECIFICATIONS
 
 if TYPE_CHECKING:
@@ -230,9 +231,12 @@ class Client(Speaker):
             action=action,
             producer=None if producer is None else self._reference(producer),
         )
-        message = written()
+        blocks = properties_block(properties).decode() if properties else ""
+        message = written(blocks=blocks)
         if authorize is not None:
-            message = written(blocks=authorize(message_id, to, _digest_of_event(message[1])))
+            message = written(
+                blocks=blocks + authorize(message_id, to, _digest_of_event(message[1]))
+            )
         await self._send("Publish", to, message, one_way=True)
         return message_id
 

@@ -229,6 +229,9 @@ class Settings(BaseSettings):
     the gateway listens on loopback."""
     identities: Path | None = None
     """The file that says who there is, and who may do what; without it everybody may everything."""
+    audit: Path | None = None
+    """The file of the audit log; by default ``audit.jsonl`` in the data folder, where there are
+    identities."""
     trusted_proxies: NetworkWords = ()
     client_certificate_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] | None = None
     """The header in which they hand on the certificate that a client showed them in TLS."""

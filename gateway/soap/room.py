@@ -11,6 +11,7 @@ from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.rooms import Room
 from gateway.routes import Routes
+from gateway.security.audit import Audit
 from gateway.security.identify import Identification
 from gateway.security.intake import Intake
 from gateway.security.resource_addresses import ResourceKind
@@ -56,6 +57,7 @@ class SoapRoom(Room):
         limits: HttpLimits,
         gate: ConnectionGate,
         base: str,
+        audit: Audit,
     ) -> None:
         self._drain = settings.drain
         rules = endpoint_rules(settings)
@@ -73,6 +75,7 @@ class SoapRoom(Room):
             rules=rules,
             limits=settings.documents,
             topics=topics,
+            audit=audit,
         )
         self.listeners = SoapTcpListeners(
             settings,

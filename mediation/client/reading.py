@@ -29,7 +29,8 @@ from mediation.soap.envelopes import (
     text_of,
     whole_text,
 )
-from mediation.soap.payloads import is_ours
+from mediation.soap.payloads import is_ours, payload_of
+from mediation.soap.properties import PROPERTIES, properties_in
 from mediation.specifications import SPECIFICATIONS
 
 _ENDINGS = frozenset(
@@ -178,8 +179,11 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
     if first.tag in _ENDINGS:
         return Ended(*read_subscription_end(first))
     ours = is_ours(octets)
-    topic = None
+    topic, properties = None, NO_PROPERTIES
     for block in envelope.headers:
+        if block.tag == PROPERTIES:
+            with suppress(Refused):  # They are no reason to lose an event.
+                properties = properties_in([payload_of(block)])
         if local_name(block) == "Topic" and namespace_of(block) in profiles.TOPIC_HEADERS:
             topic = received_topic(block)
     client = _WRAPPING.get(first.tag)
@@ -194,6 +198,7 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
                     event.action or action,
                     message_id,
                     event.subscription,
+                    properties,
                 )
                 for event in events
             ),
@@ -201,7 +206,8 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
     if action is None and local_name(first) == HANDLE_EVENT:
         event = read_call(first)
         return (Received(*carried_by(first, event), None, None),)
-    return (Received(topic, body_content(envelope, in_ours=ours), action, message_id),)
+    payload = body_content(envelope, in_ours=ours)
+    return (Received(topic, payload, action, message_id, properties=properties),)
 
 
 def ending_in(notification: Notification) -> str | None:

@@ -155,5 +155,13 @@ for module in pkgutil.walk_packages(dragoman.__path__, "dragoman."):
 print(sorted(lacking))
 """
     lacking = ast.literal_eval(client_wheel.run(site, installed, script))
-    extras = {"cryptography", "django", "signxml", "sqlalchemy", "psycopg", "pytest"}
+    extras = {
+        "cryptography",
+        "django",
+        "prometheus_client",
+        "signxml",
+        "sqlalchemy",
+        "psycopg",
+        "pytest",
+    }
     assert set(lacking) <= extras | {"dragoman._vendor.filters.matching"}  # The compiled engine.

@@ -68,6 +68,7 @@ class Endpoints:
             limits=base.limits,
             gate=ConnectionGate(base.limits, base.peers.trusted),
             base=base.peers.base,
+            audit=base.audit,
         )
         service, subscriptions = self.soap.service, subscribing.subscriptions
         self.events = EventRoom(

@@ -88,7 +88,7 @@ class ConsoleRoom(Room):
     def _login_routes(self, sessions: "Sessions") -> Routes:
         from gateway.web.console.login import Login
 
-        login = Login(sessions, self._rendering, self._asking.http)
+        login = Login(sessions, self._rendering, self._asking)
         methods, hidden = ["GET", "POST"], False
         yield Route(LOGIN, login.log_in, methods=methods, include_in_schema=hidden)
         yield Route("/console/logout", login.log_out, methods=["POST"], include_in_schema=hidden)

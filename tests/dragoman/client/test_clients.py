@@ -23,7 +23,7 @@ from dragoman.client import (
 )
 from dragoman.client.base import Credentials
 from dragoman.events import event_type
-from gateway.client import Consumer
+from gateway.client import Consumer, EventClient
 from tests.rigs.gateways import Running, running
 from tests.rigs.waiting import DEADLINE
 
@@ -185,6 +185,34 @@ async def test_a_producer_is_named(make: Callable[..., Client]) -> None:
     async with Consumer() as consumer, make(consumer.address) as client:
         await client.publish("<a/>", topic="storms", producer="http://buoy.example/7")
         assert b"http://buoy.example/7" in (await soon(consumer.receive())).octets
+
+
+@pytest.mark.parametrize("publish", [WseClient, WsnClient, CloudEventsClient])
+@pytest.mark.parametrize("listen", [WseClient, WsnClient, CloudEventsClient])
+async def test_properties_reach_who_listens(
+    gateway: Running, publish: Callable[..., Client], listen: Callable[..., Client]
+) -> None:
+    async with (
+        publish(gateway.url) as publisher,
+        listen(gateway.url) as listener,
+        listener.listen(topic="storms") as events,
+    ):
+        await publisher.publish("<a/>", topic="storms", properties={"region": "north"})
+        event = await soon(anext(events))
+    if publish is CloudEventsClient and listen is not CloudEventsClient:
+        assert event.properties == {}  # SOAP has attributes of CloudEvents nowhere.
+    else:
+        assert event.properties["region"] == "north"
+
+
+async def test_filters_of_others_see_properties(gateway: Running) -> None:
+    async with EventClient(gateway.url) as client, Consumer() as consumer:
+        await client.subscribe(consumer.address, exact={"region": "north"})
+        async with WsnClient(gateway.url) as publisher:
+            for region in ("south", "north"):
+                await publisher.publish(f"<{region}/>", properties={"region": region})
+        [notification] = (await soon(consumer.receive())).notifications
+        assert notification.payload == b"<north/>"
 
 
 async def test_credentials_are_said_to_the_url_alone(tmp_path: Path) -> None:
