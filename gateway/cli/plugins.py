@@ -28,8 +28,8 @@ def plugins(output: OutputOption = Form.TEXT) -> None:
     r"""List the adapters, transports, filter dialects and engines that are installed.
 
     NAME is the scheme of an adapter or a transport, the URI of a filter dialect, or the name of an
-    engine. STATE says what keeps one from being used. The version of the adapter protocol is checked when an adapter is
-    used.
+    engine. STATE says what keeps one from being used. The version of the adapter protocol is
+    checked when an adapter is used.
 
     \b
     Examples:

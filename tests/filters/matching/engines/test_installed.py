@@ -53,7 +53,9 @@ def raises(*_: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "answer", [raises, lambda _: [], lambda _: None, lambda _: [["x"]]], ids=repr
+    "answer",
+    [raises, lambda _: [], lambda _: None, lambda _: [["x"]]],
+    ids=("an error", "too few", "nothing", "no numbers"),
 )
 def test_an_engine_that_fails_leaves_all_to_libxml2(answer: Any, caplog: Any) -> None:
     made, _ = index(answer)
