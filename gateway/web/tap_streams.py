@@ -10,7 +10,6 @@ dropped, and counted.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from gateway.observing.masking import HIDDEN, Mask
 from gateway.observing.taps import PassingMessage, Taps, Watcher
 from gateway.observing.traces import MessageTraces
 from gateway.web.server_sent_events import HEARTBEAT, EventWriter, write_event
-from gateway.web.views.tap import TapLosses, tap_message
+from gateway.web.views.tap import TapLosses, tap_message, write_tap_message
 from mediation.rendering import event
 
 TICK = 0.25
@@ -118,7 +117,7 @@ class TapStream(Response):
     def _event(self, passing: PassingMessage, payload: bytes | None) -> bytes:
         trace = self._traces.of(passing.notification.id)
         record = tap_message(passing, trace, payload=payload)
-        return write_event(json.dumps(record), event="message")
+        return write_event(write_tap_message(record), event="message")
 
     def _losses(self) -> bytes:
         """What was not told, where that has changed."""

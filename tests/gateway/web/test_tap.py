@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from gateway.client import Administration, GatewayError
 from gateway.http import protocol
 from gateway.observing import taps
-from gateway.web.views.tap import TapMessage
+from gateway.web.views.tap import TapMessage, write_tap_message
 from tests.rigs.consumers import Consumers, status
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import Running, running
@@ -115,6 +116,14 @@ async def test_what_cannot_be_watched(tmp_path: Path) -> None:
                 async for _ in administration.tap():
                     pass
             assert caught.value.status == 503
+
+
+def test_what_passes_is_written_on_one_line() -> None:
+    """Whatever a consumer said: also half a character."""
+    for error in ("no\nroom", "\u2028", "\ud800"):
+        record = {"error": error, "at": datetime(2026, 11, 27, tzinfo=UTC)}
+        written = write_tap_message(record)
+        assert "\n" not in written and json.loads(written)["error"] == error
 
 
 @pytest.mark.parametrize("way", ["half", "whole"])
