@@ -59,6 +59,7 @@ FAULTS: Mapping[Reason, Fault] = {
         instead=((dialects.ACTION_DPWS_1_0, _dpws_fault(names.DPWS_1_0, "wsdp")),),
     ),
     # WS-Security 1.1, section 12.
+    Reason.NOT_IDENTIFIED: _security_fault("FailedAuthentication"),
     Reason.TOKEN_REFUSED: _security_fault("FailedAuthentication"),
     Reason.TOKEN_INVALID: _security_fault("InvalidSecurity"),
     Reason.TOKEN_UNSUPPORTED: _security_fault("UnsupportedSecurityToken"),
