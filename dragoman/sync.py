@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Client",
     "CloudEventsClient",
+    "Consumer",
     "Event",
     "GatewayError",
     "GridEventsClient",
@@ -100,35 +101,14 @@ class LoopThread:
             raise
 
 
-def _waiting(
-    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate["Client", P], T]:
-    """The method that calls an asynchronous one, and waits for it."""
+class Waiting:
+    """What has asynchronous methods, with methods that wait for them. It need not be entered: it is
+    usable at once, until `close`."""
 
-    @wraps(method)
-    def call(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._thread.run(method(self._client, *args, **kwargs))
-
-    return call
-
-
-def _listening(
-    method: Callable[Concatenate[Any, P], asynchronous.Listening],
-) -> Callable[Concatenate["Client", P], "Listening"]:
-    @wraps(method)
-    def listen(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> "Listening":
-        return Listening(self._thread, method(self._client, *args, **kwargs))
-
-    return listen
-
-
-class Client:
-    """As `dragoman.client.Client`. It need not be entered: it is usable at once, until `close`."""
-
-    def __init__(self, client: asynchronous.Client) -> None:
+    def __init__(self, asynchronous: Any) -> None:
         self._thread = LoopThread.of_this_process()
-        self._client = client
-        self._thread.run(client.__aenter__())
+        self._asynchronous = asynchronous
+        self._thread.run(asynchronous.__aenter__())
 
     def __enter__(self) -> Self:
         return self
@@ -137,8 +117,34 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """End what it listens to, and close its connections."""
-        self._thread.run(self._client.__aexit__())
+        """End what goes on, and close all connections."""
+        self._thread.run(self._asynchronous.__aexit__())
+
+
+def _waiting(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Waiting, P], T]:
+    """The method that calls an asynchronous one, and waits for it."""
+
+    @wraps(method)
+    def call(self: Waiting, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._thread.run(method(self._asynchronous, *args, **kwargs))
+
+    return call
+
+
+def _listening(
+    method: Callable[Concatenate[Any, P], asynchronous.Listening],
+) -> Callable[Concatenate[Waiting, P], "Listening"]:
+    @wraps(method)
+    def listen(self: Waiting, /, *args: P.args, **kwargs: P.kwargs) -> "Listening":
+        return Listening(self._thread, method(self._asynchronous, *args, **kwargs))
+
+    return listen
+
+
+class Client(Waiting):
+    """As `dragoman.client.Client`."""
 
     publish = _waiting(asynchronous.Client.publish)
     subscribe = _waiting(asynchronous.Client.subscribe)
@@ -240,3 +246,31 @@ class GridEventsClient(Client):
 
     def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
         super().__init__(asynchronous.GridEventsClient(url, **calling))
+
+
+class Consumer(Waiting):
+    """As `dragoman.client.Consumer`."""
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        shown: str | None = None,
+        mailbox: str | None = None,
+        **calling: Unpack[Calling],
+    ) -> None:
+        super().__init__(asynchronous.Consumer(host, port, shown=shown, mailbox=mailbox, **calling))
+
+    @property
+    def address(self) -> str:
+        """The URL that events are sent to."""
+        return str(self._asynchronous.address)
+
+    receive = _waiting(asynchronous.Consumer.receive)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        return self.receive()

@@ -33,6 +33,10 @@ THREADS = 6
 """Transactions that run at the same time for one outbox or inbox."""
 
 
+_UNDONE = (1205, 1213, 1305)
+"""Errors of MySQL: a lock was not had in time, a deadlock, a savepoint that is gone with it."""
+
+
 class Database(Protocol):
     """A database in which an outbox or an inbox is."""
 
@@ -281,3 +285,10 @@ def database_of(given: AnyDatabase) -> Database:
     if hasattr(given, "sync_engine"):
         return AsyncEngineDatabase(cast("AsyncEngine", given))
     return given
+
+
+def has_undone_all(error: Exception) -> bool:
+    """Return whether the database may have rolled back the whole transaction, and not just the
+    savepoint, as MySQL does at a deadlock: what was done before it is not to be noted as done."""
+    told = getattr(error, "orig", None) or error
+    return bool(told.args) and told.args[0] in _UNDONE

@@ -38,8 +38,9 @@ _DIGEST = LargeBinary(16).with_variant(mysql.VARBINARY(16), "mysql", "mariadb")
 _STATE = String(12)
 
 WAITING, DONE, DEAD = "waiting", "done", "dead"
-"""States of a message. An outbox forgets what is sent; an inbox keeps what is done for a while, so
-that it knows what comes twice."""
+RUNNING, COMPENSATING, COMPENSATED = "running", "compensating", "compensated"
+"""States of messages and sagas. An outbox forgets what is sent; an inbox keeps what is done for a
+while, so that it knows what comes twice."""
 
 metadata = MetaData()
 
@@ -113,7 +114,7 @@ sagas = Table(
     Column("id", _TEXT, nullable=False),
     Column("name", _NAME, nullable=False),
     Column("state", _STATE, nullable=False),
-    Column("step", Integer, nullable=False, comment="the one that is next"),
+    Column("step", _NAME, nullable=False, comment="the name of the one that is next"),
     Column("data", _TEXT, nullable=False, comment="JSON"),
     Column("created_at", Double, nullable=False),
     Column("due_at", Double, nullable=False),

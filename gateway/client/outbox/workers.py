@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.client.application_calls import FUNCTION, Calls
 from gateway.client.outbox.backoff import Backoff
-from gateway.client.outbox.databases import AsyncEngineDatabase, run_in
+from gateway.client.outbox.databases import AsyncEngineDatabase, has_undone_all, run_in
 from gateway.client.outbox.delivery import MOST, Arrived, Outcomes, claim
 from gateway.client.outbox.functions import Function, Functions, Taker
 from gateway.client.outbox.message import Fault, Message
@@ -26,10 +26,6 @@ log = logging.getLogger("dragoman.outbox")
 POLL = 0.5
 """Seconds between two looks for messages that other processes stored, or that become due."""
 PAUSES = Backoff(0.1, 10.0)
-
-
-_UNDONE = (1205, 1213, 1305)
-"""Errors of MySQL: a lock was not had in time, a deadlock, a savepoint that is gone with it."""
 
 
 class DeliveryWorker:
@@ -109,7 +105,7 @@ class DeliveryWorker:
                     self._replies.send(message, returned, work)
                 outcomes.done(row)
             except Exception as error:
-                if _has_undone_all(error):
+                if has_undone_all(error):
                     raise
                 self._failed(work, row, taker, error, outcomes)
         outcomes.write(work)
@@ -130,7 +126,7 @@ class DeliveryWorker:
                     await self._call_async(database, connection, row, taker)
                     outcomes.done(row)
                 except Exception as error:
-                    if _has_undone_all(error):
+                    if has_undone_all(error):
                         raise
                     failed = partial(self._failed_on, row, taker, error, outcomes)
                     await connection.run_sync(failed)
@@ -187,10 +183,3 @@ class DeliveryWorker:
         outcomes = Outcomes()
         self._failed(work, row, self._functions[row.topic], error, outcomes)
         outcomes.write(work)
-
-
-def _has_undone_all(error: Exception) -> bool:
-    """Return whether the database may have rolled back the whole transaction, and not just the
-    savepoint, as MySQL does at a deadlock: what was done before it is not to be noted as done."""
-    told = getattr(error, "orig", None) or error
-    return bool(told.args) and told.args[0] in _UNDONE
