@@ -70,7 +70,7 @@ async def authentication(
     provider: IdentityProvider, tmp_path: Path
 ) -> AsyncIterator[Authentication]:
     provider.down = False
-    yield Authentication(identities(provider.issuer), tmp_path)
+    yield Authentication(identities(provider.issuer), tmp_path / "identities.toml")
 
 
 async def prove(
@@ -245,7 +245,7 @@ async def test_keys_rotate(
 
 
 async def test_an_issuer_that_is_down(provider: IdentityProvider, tmp_path: Path) -> None:
-    authentication = Authentication(identities(provider.issuer), tmp_path)
+    authentication = Authentication(identities(provider.issuer), tmp_path / "identities.toml")
     provider.down = True
     refused = await refusal(authentication, f"Bearer {provider.token()}")
     assert refused.reason is Reason.UNAVAILABLE
@@ -255,7 +255,9 @@ async def test_an_issuer_that_is_down(provider: IdentityProvider, tmp_path: Path
 async def test_keys_of_a_file(provider: IdentityProvider, tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text(json.dumps(provider.key_set))
     text = f'[[issuers]]\nissuer = "{provider.issuer}"\naudience = "dragoman"\nkeys = "keys.json"'
-    authentication = Authentication(parse_identities(text.encode(), Path("x")), tmp_path)
+    authentication = Authentication(
+        parse_identities(text.encode(), Path("x")), tmp_path / "identities.toml"
+    )
     found = await prove(authentication, f"Bearer {provider.token()}")
     assert found is not None and found.owner == "user:mole"
 
@@ -275,7 +277,7 @@ def test_keys_that_sign_nothing(document: object) -> None:
 def test_a_certificate(tmp_path: Path) -> None:
     pem, _ = Authority(tmp_path).issue("mole.example.org")
     certificate = ssl.PEM_cert_to_DER_cert(pem.read_text())
-    found = Authentication(Identities(), tmp_path).of_certificate(certificate)
+    found = Authentication(Identities(), tmp_path / "identities.toml").of_certificate(certificate)
     assert found is not None and found.owner.startswith("cert:CN=")
     rows = f"""
         [[users]]
@@ -284,7 +286,7 @@ def test_a_certificate(tmp_path: Path) -> None:
         subject = "{found.owner.removeprefix("cert:")}"
         user = "mole"
     """
-    known = Authentication(parse_identities(rows.encode(), Path("x")), tmp_path)
+    known = Authentication(parse_identities(rows.encode(), Path("x")), tmp_path / "identities.toml")
     mole = known.of_certificate(certificate)
     assert mole is not None and mole.owner == "user:mole"
     assert known.of_certificate(b"no certificate") is None
