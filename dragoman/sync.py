@@ -16,7 +16,7 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
 from typing import (
     TYPE_CHECKING,
@@ -36,16 +36,20 @@ from dragoman.client.dialects import Addressing, SoapVersion
 from dragoman.events import Event
 
 if TYPE_CHECKING:
+    from lxml import etree
+
     from dragoman.client import GatewayError, UnsupportedOperation
 
 __all__ = [
     "Client",
     "CloudEventsClient",
+    "Consumer",
     "Event",
     "GatewayError",
     "GridEventsClient",
     "Listening",
     "OnvifClient",
+    "Source",
     "UnsupportedOperation",
     "WseClient",
     "WsnClient",
@@ -100,35 +104,14 @@ class LoopThread:
             raise
 
 
-def _waiting(
-    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate["Client", P], T]:
-    """The method that calls an asynchronous one, and waits for it."""
+class Waiting:
+    """What has asynchronous methods, with methods that wait for them. It need not be entered: it is
+    usable at once, until `close`."""
 
-    @wraps(method)
-    def call(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._thread.run(method(self._client, *args, **kwargs))
-
-    return call
-
-
-def _listening(
-    method: Callable[Concatenate[Any, P], asynchronous.Listening],
-) -> Callable[Concatenate["Client", P], "Listening"]:
-    @wraps(method)
-    def listen(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> "Listening":
-        return Listening(self._thread, method(self._client, *args, **kwargs))
-
-    return listen
-
-
-class Client:
-    """As `dragoman.client.Client`. It need not be entered: it is usable at once, until `close`."""
-
-    def __init__(self, client: asynchronous.Client) -> None:
+    def __init__(self, asynchronous: Any) -> None:
         self._thread = LoopThread.of_this_process()
-        self._client = client
-        self._thread.run(client.__aenter__())
+        self._asynchronous = asynchronous
+        self._thread.run(asynchronous.__aenter__())
 
     def __enter__(self) -> Self:
         return self
@@ -137,8 +120,34 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """End what it listens to, and close its connections."""
-        self._thread.run(self._client.__aexit__())
+        """End what goes on, and close all connections."""
+        self._thread.run(self._asynchronous.__aexit__())
+
+
+def _waiting(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Waiting, P], T]:
+    """The method that calls an asynchronous one, and waits for it."""
+
+    @wraps(method)
+    def call(self: Waiting, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._thread.run(method(self._asynchronous, *args, **kwargs))
+
+    return call
+
+
+def _listening(
+    method: Callable[Concatenate[Any, P], asynchronous.Listening],
+) -> Callable[Concatenate[Waiting, P], "Listening"]:
+    @wraps(method)
+    def listen(self: Waiting, /, *args: P.args, **kwargs: P.kwargs) -> "Listening":
+        return Listening(self._thread, method(self._asynchronous, *args, **kwargs))
+
+    return listen
+
+
+class Client(Waiting):
+    """As `dragoman.client.Client`."""
 
     publish = _waiting(asynchronous.Client.publish)
     subscribe = _waiting(asynchronous.Client.subscribe)
@@ -240,3 +249,67 @@ class GridEventsClient(Client):
 
     def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
         super().__init__(asynchronous.GridEventsClient(url, **calling))
+
+
+class Consumer(Waiting):
+    """As `dragoman.client.Consumer`."""
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        shown: str | None = None,
+        mailbox: str | None = None,
+        **calling: Unpack[Calling],
+    ) -> None:
+        super().__init__(asynchronous.Consumer(host, port, shown=shown, mailbox=mailbox, **calling))
+
+    @property
+    def address(self) -> str:
+        """The URL that events are sent to."""
+        return str(self._asynchronous.address)
+
+    receive = _waiting(asynchronous.Consumer.receive)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        return self.receive()
+
+
+class Source(Waiting):
+    """As `dragoman.source.Source`."""
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0, *, shown: str | None = None) -> None:
+        # Few programs are a source, and what one needs takes its time to import.
+        from dragoman.source import Source as Asynchronous
+
+        super().__init__(Asynchronous(host, port, shown=shown))
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        return len(self._asynchronous)
+
+    @property
+    def url(self) -> str:
+        """Where subscribers find it."""
+        return str(self._asynchronous.url)
+
+    def publish(
+        self,
+        event: "bytes | str | etree._Element | object",
+        *,
+        topic: str | None = None,
+        producer: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        action: str | None = None,
+    ) -> int:
+        """As `dragoman.source.Source.publish`."""
+        given = {"topic": topic, "producer": producer, "properties": properties, "action": action}
+        return int(self._thread.run(self._asynchronous.publish(event, **given)))
+
+    def delivered(self) -> None:
+        """Wait until all that was published is delivered, or was given up."""
+        self._thread.run(self._asynchronous.delivered())

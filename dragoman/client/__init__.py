@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dragoman.client.base import Client
+from dragoman.client.consumer import Consumer
 from dragoman.client.dialects import (
     CloudEventsClient,
     GridEventsClient,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Client",
     "CloudEventsClient",
+    "Consumer",
     "Event",
     "GatewayError",
     "GridEventsClient",

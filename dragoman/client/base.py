@@ -107,7 +107,7 @@ class Client:
             ValueError: *event* is not one well-formed element.
             TypeError: *event* is something else.
         """
-        payload: Any = event if _is_xml(event) else to_xml(event)
+        payload: Any = event if is_xml(event) else to_xml(event)
         return await self._client.publish(
             payload, topic=topic, to=to, producer=producer, properties=properties, action=action
         )
@@ -214,7 +214,8 @@ class Client:
 
         ::
 
-            async for event in client.listen(topic="storms"): ...
+            async for event in client.listen(topic="storms"):
+                print(event.payload)
 
             async with client.listen(topic="storms") as events:
                 await client.publish("<speed>120</speed>", topic="storms")
@@ -290,7 +291,8 @@ def event_of(received: "Received") -> Event:
     )
 
 
-def _is_xml(event: object) -> bool:
+def is_xml(event: object) -> bool:
+    """Whether an event is bytes, text or an element of lxml, and no object of a dataclass."""
     return isinstance(event, (bytes, str)) or hasattr(event, "nsmap")
 
 

@@ -27,7 +27,7 @@ from filters.spark.benchmark_plan import (
     few_messages,
 )
 from filters.spark.charts import Block
-from filters.spark.engines import ENGINES, NAIVE, unavailable
+from filters.spark.engines import NAIVE, engines, unavailable
 from filters.spark.footprint import Footprint, measure
 from filters.spark.measuring import Case, built, compared, timed
 from filters.spark.profiling import profile
@@ -298,7 +298,7 @@ def _core_counts() -> list[int]:
 
 
 def _available(outcome: Outcome) -> Iterator[str]:
-    for engine in ENGINES:
+    for engine in engines():
         why = unavailable(engine)
         if why is None:
             yield engine

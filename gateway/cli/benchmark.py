@@ -17,6 +17,7 @@ from filters.spark.comparison import NoFigures, compared, conclusion, read_figur
 from filters.spark.corpus import Corpus, CorpusError, read_corpus
 from filters.spark.definitions import read_definitions
 from filters.spark.engines import ENGINES, unavailable
+from filters.spark.engines import engines as all_engines
 from filters.spark.footprint import MeasuringFailed
 from filters.spark.message_files import sample_rows
 from filters.spark.page import write as write_page
@@ -78,7 +79,9 @@ def filters(
     ] = None,
     engine: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help=f"{', '.join(ENGINES)}; repeatable. [all]"),
+        typer.Option(
+            metavar="NAME", help=f"{', '.join(ENGINES)}, or an installed one; repeatable. [all]"
+        ),
     ] = None,
     count: Annotated[
         list[int] | None,
@@ -232,7 +235,7 @@ def _plan(
         corpus=corpus,
         given=given,
         workloads=chosen,
-        engines=tuple(name for name in ENGINES if name in engines) if engines else (),
+        engines=tuple(name for name in all_engines() if name in engines) if engines else (),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gateway.channels.room import ChannelRoom
 from gateway.exchange import Handlers
@@ -26,6 +27,9 @@ from gateway.soap.replies import Replies
 from gateway.soap.service import SoapService
 from mediation.model.requests import EndpointRules, Sequences
 from mediation.model.requests.context import TopicRules
+
+if TYPE_CHECKING:
+    from gateway.soap.username_tokens import UsernameTokens
 
 Rules = Callable[[str], EndpointRules]
 """Tells the rules of the endpoint at a path."""
@@ -58,6 +62,7 @@ class SoapRoom(Room):
         gate: ConnectionGate,
         base: str,
         audit: Audit,
+        tokens: "UsernameTokens | None",
     ) -> None:
         self._drain = settings.drain
         rules = endpoint_rules(settings)
@@ -76,6 +81,7 @@ class SoapRoom(Room):
             limits=settings.documents,
             topics=topics,
             audit=audit,
+            tokens=tokens,
         )
         self.listeners = SoapTcpListeners(
             settings,

@@ -17,7 +17,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -44,6 +44,7 @@ from gateway.soap.registry import Registry
 from gateway.soap.reliable import PassOn, ReliableStep
 from gateway.soap.replies import Replies
 from gateway.store import StoreUnavailable, answered_in_time
+from mediation import names
 from mediation.model.requests import (
     Context,
     EndpointRules,
@@ -63,6 +64,9 @@ from mediation.model.requests import (
 _log = structlog.get_logger("dragoman.soap")
 T = TypeVar("T")
 
+
+if TYPE_CHECKING:  # Imported where there is a file of identities.
+    from gateway.soap.username_tokens import UsernameTokens
 
 _CHANGES = frozenset({Right.SUBSCRIBE, Right.MANAGE, Right.OPERATE})
 """Rights of which the audit log notes each use but fetching and asking."""
@@ -90,6 +94,7 @@ class SoapService:
         limits: DocumentLimits = DEFAULT_LIMITS,
         topics: Callable[[str], TopicRules] = lambda _: STRICT,
         audit: Audit | None = None,
+        tokens: "UsernameTokens | None" = None,
     ) -> None:
         self._registry = registry
         self._parsing = parsing
@@ -100,6 +105,7 @@ class SoapService:
         self._limits = limits
         self._topics = topics
         self._audit = audit or NO_AUDIT
+        self._tokens = tokens
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
         self.refusals = self._answers.refusals
@@ -125,6 +131,8 @@ class SoapService:
                     raise
                 return await self._keep_unread(inbound, rejected.context, resource)
             context, identifiers = incoming.context, incoming.named.identifiers
+            if self._tokens is not None and names.WSSE in context.header_namespaces:
+                inbound = await self._tokens.identify(inbound)
             answering = self._reliable(inbound, incoming, self._proceed)
             if isinstance(incoming.request, Publish) and context.reliable is None:
                 return await answering  # What of it needs the store has a deadline of its own.

@@ -21,6 +21,7 @@ from dragoman.client import (
     WseClient,
     WsnClient,
 )
+from dragoman.client import Consumer as EventConsumer
 from dragoman.client.base import Credentials
 from dragoman.events import event_type
 from gateway.client import Consumer, EventClient
@@ -231,6 +232,22 @@ async def test_credentials_are_said_to_the_url_alone(tmp_path: Path) -> None:
     for credentials in odd:
         with pytest.raises(GatewayError):
             WsnClient("http://127.0.0.1:1", credentials=credentials)
+
+
+async def test_a_consumer_is_sent_to_or_fetches(gateway: Running) -> None:
+    for consumer in (EventConsumer(), EventConsumer(mailbox=gateway.url)):
+        async with consumer, WseClient(gateway.url) as client:
+            subscription = await client.subscribe(consumer.address, topic="storms")
+            for speed in range(2):
+                await client.publish(f"<speed>{speed}</speed>", topic="storms")
+            assert (await soon(consumer.receive())).element.text == "0"
+            assert (await soon(anext(aiter(consumer)))).element.text == "1"
+            [entry] = gateway.gateway.subscriptions.entries
+            await gateway.api("DELETE", f"/subscriptions/{entry.subscription.id}")
+            await client.publish("<a/>", to=consumer.address)
+            await soon(consumer.receive())
+            assert subscription.address
+            assert len(consumer.ended) == 1
 
 
 async def test_what_is_no_event_is_refused_before_it_is_sent() -> None:
