@@ -1,6 +1,20 @@
 """The other side of the specifications: requests as subscribers and publishers write them, and what
 they read. Sans-I/O, like all of this floor."""
 
+from mediation.client.devices import (
+    DEVICE_SPEC,
+    EventService,
+    read_event_service,
+    read_pulled_messages,
+    read_time,
+    write_create_pull_point,
+    write_get_capabilities,
+    write_get_event_properties,
+    write_get_services,
+    write_get_time,
+    write_pull_messages,
+    write_synchronize,
+)
 from mediation.client.fetching import read_made, read_pulled, write_fetching, write_pull
 from mediation.client.management import (
     MANAGEMENT_SOAP,
@@ -43,11 +57,13 @@ from mediation.client.writing import (
 )
 
 __all__ = [
+    "DEVICE_SPEC",
     "LEASED",
     "MANAGEMENT_SOAP",
     "SPECS",
     "AnsweredFault",
     "Ended",
+    "EventService",
     "Granted",
     "ListedSubscription",
     "ManagedPage",
@@ -58,26 +74,36 @@ __all__ = [
     "leasing_in",
     "manager_at",
     "read_answer",
+    "read_event_service",
     "read_events",
     "read_granted",
     "read_made",
     "read_managed",
     "read_pulled",
+    "read_pulled_messages",
     "read_received",
+    "read_time",
     "text_in",
+    "write_create_pull_point",
     "write_delete_subscriptions",
     "write_destroy",
     "write_fetching",
+    "write_get_capabilities",
     "write_get_current_message",
+    "write_get_event_properties",
     "write_get_resource_property",
+    "write_get_services",
     "write_get_status",
+    "write_get_time",
     "write_list_subscriptions",
     "write_pause",
     "write_publish",
     "write_pull",
+    "write_pull_messages",
     "write_renew",
     "write_resume",
     "write_set_termination_time",
     "write_subscribe",
+    "write_synchronize",
     "write_unsubscribe",
 ]
