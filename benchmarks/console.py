@@ -25,6 +25,8 @@ from benchmarks.machine import describe, percentile, pin
 from benchmarks.rig import Poster, Running, Sinks, gateway, off_disk, publish_request
 from gateway.client import Administration
 from gateway.client.signals import end_as_by_interrupt
+from gateway.observing.attempts import AttemptLog
+from gateway.observing.taps import Taps
 from mediation.model.versions import Version
 
 RATE = 500
@@ -123,6 +125,41 @@ async def _all_viewed(viewed: Callable[[], Awaitable[int]], count: int) -> None:
             raise SystemExit(f"of {count} messages a viewer has {got} after {BEHIND:g} s")
         await asyncio.sleep(0.2)
     print(f"the viewer had all {time.perf_counter() - began:.1f} s after the consumers")
+
+
+def unwatched() -> None:
+    """Print what a message and an attempt cost for those who may look, while nobody does: counted
+    in a tight loop, for it drowns in the spread of a run."""
+    taps, log = Taps(), AttemptLog()
+    names = [f"subscription-{number}" for number in range(100)]
+
+    def look(count: int) -> None:
+        for _ in range(count):
+            if taps.watchers:
+                raise SystemExit("nobody watches")
+
+    def note(count: int) -> None:
+        for number in range(count):
+            attempt = (1.0, 0.001, "delivered", 202, None, "", "urn:m", 1, False)
+            log.note(names[number % 100], attempt)
+
+    def nothing(count: int) -> None:
+        for number in range(count):
+            names[number % 100]
+
+    loops: dict[str, Callable[[int], None]] = {"look": look, "note": note, "nothing": nothing}
+    spent = {name: min(_nanoseconds(loop) for _ in range(5)) for name, loop in loops.items()}
+    note_ = spent["note"] - spent["nothing"]
+    print("\nwhile nobody watches, in a tight loop, nanoseconds of processor time")
+    print(f"a look whether anybody does, for a message or an attempt: {spent['look']:.0f}")
+    print(f"to keep an attempt: {note_:.0f}; of a delivery of 100 microseconds")
+    print(f"  that is {(2 * spent['look'] + note_) / 1000:.2f} %; aim: at most 1")
+
+
+def _nanoseconds(loop: Callable[[int], None], count: int = 200_000) -> float:
+    before = time.process_time_ns()
+    loop(count)
+    return (time.process_time_ns() - before) / count
 
 
 async def watched(rounds: int, seconds: float) -> None:
@@ -242,10 +279,12 @@ async def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--subscriptions", type=int, default=10_000)
-    parser.add_argument("--only", choices=("watched", "viewed", "looked-at"))
+    parser.add_argument("--only", choices=("unwatched", "watched", "viewed", "looked-at"))
     options = parser.parse_args()
     pin(1)
     print(describe())
+    if options.only in (None, "unwatched"):
+        unwatched()
     if options.only in (None, "watched"):
         await watched(options.rounds, options.seconds)
     if options.only in (None, "viewed"):

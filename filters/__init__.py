@@ -22,7 +22,7 @@ from filters.documents import DocumentLimits, parse_document
 from filters.events import ATTRIBUTES, PAYLOAD, Event, View
 from filters.filter import EVERYTHING, Expression, Filter, Namespaces
 from filters.filterset import Deferred, FilterSet, Matching
-from filters.matching.engines.choice import engine, engine_note
+from filters.matching.engines.choice import check_engine, engine, engine_note, use_engine
 from filters.matching.fallback.worker import Question, Worker, evaluate_questions
 from filters.querying import evaluate_query
 from filters.reasons import FilterError, Reason, Refused, one_line, quoted
@@ -56,6 +56,7 @@ __all__ = [
     "View",
     "Worker",
     "asks_for_minimal",
+    "check_engine",
     "compile",
     "content_dialects",
     "engine",
@@ -74,4 +75,5 @@ __all__ = [
     "quoted",
     "topic_dialects",
     "topic_text",
+    "use_engine",
 ]

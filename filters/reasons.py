@@ -68,6 +68,11 @@ class Reason(Enum):
     QUOTA = "quota"
     NOT_IDENTIFIED = "not-identified"
     """It takes credentials, and the request has none, or wrong ones."""
+    TOKEN_REFUSED = "token-refused"
+    TOKEN_INVALID = "token-invalid"
+    TOKEN_UNSUPPORTED = "token-unsupported"
+    """Of WS-Security: what it proves is nothing, it is not what its profile says, or of no kind
+    that is taken."""
     NOT_ALLOWED = "not-allowed"
     """The topic is somebody's, and the request proves no right to it."""
     SUBSCRIPTION_UNKNOWN = "subscription-unknown"

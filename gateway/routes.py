@@ -40,12 +40,13 @@ Bindings: TypeAlias = Mapping[Dependency[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class BoundRouter:
-    """A router, with the values of its dependencies, and the right to its routes; with *reading*
-    another one for those that only read."""
+    """A router, with the values of its dependencies, and the right to its routes: None where their
+    addresses have keys that were given to those who are to ask there. With *reading* there is
+    another right to those that only read."""
 
     router: APIRouter
     given: Bindings
-    right: Right
+    right: Right | None
     reading: Right | None = None
 
 

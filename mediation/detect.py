@@ -78,6 +78,7 @@ from mediation.soap.envelopes import (
 from mediation.soap.expiry import take_expiry
 from mediation.soap.layout import Layout, layout_of
 from mediation.soap.payloads import payload_of
+from mediation.soap.properties import properties_in
 from mediation.soap.recurring import EventMoulds, Moulds
 from mediation.specifications import SPECIFICATIONS
 
@@ -356,9 +357,15 @@ def _headed(request: Request, envelope: Envelope, layout: Layout) -> Request:
         return request
     kept, expires = take_expiry(_kept_headers(envelope, layout))
     if kept or expires is not None:
+        said = properties_in(kept)
         request = _each(
             request,
-            lambda event: replace(event, headers=(*event.headers, *kept), expires=expires),
+            lambda event: replace(
+                event,
+                headers=(*event.headers, *kept),
+                expires=expires,
+                properties={**event.properties, **said} if said else event.properties,
+            ),
         )
     for event in (*request.notifications, *(one.notification for one in request.set_aside)):
         if event.headers and event.headers is not kept:
@@ -515,6 +522,8 @@ def _read_event(
     answered = context.version is not None and not acknowledged
     if expires is not None:
         notifications = tuple([replace(event, expires=expires) for event in notifications])
+    if said := properties_in(kept):
+        notifications = tuple([replace(event, properties=said) for event in notifications])
     notifications = attach(notifications, arrival.attachments)
     return Publish(notifications, answered=answered, acknowledged=acknowledged)
 

@@ -39,6 +39,10 @@ def _dpws_fault(namespace: str, prefix: str) -> Fault:
     )
 
 
+def _security_fault(name: str) -> Fault:
+    return Fault(subcode=f"{{{names.WSSE}}}{name}", prefix="wsse")
+
+
 SENDER = Fault()
 RECEIVER = Fault(Code.RECEIVER)
 
@@ -54,6 +58,11 @@ FAULTS: Mapping[Reason, Fault] = {
         _dpws_fault(names.DPWS_1_1, "dpws"),
         instead=((dialects.ACTION_DPWS_1_0, _dpws_fault(names.DPWS_1_0, "wsdp")),),
     ),
+    # WS-Security 1.1, section 12.
+    Reason.NOT_IDENTIFIED: _security_fault("FailedAuthentication"),
+    Reason.TOKEN_REFUSED: _security_fault("FailedAuthentication"),
+    Reason.TOKEN_INVALID: _security_fault("InvalidSecurity"),
+    Reason.TOKEN_UNSUPPORTED: _security_fault("UnsupportedSecurityToken"),
     **management.FAULTS,
 }
 """Faults of messages in any specification, and in none."""

@@ -18,25 +18,22 @@ from pathlib import Path
 from typing import Any
 
 from filters.documents import parse_own
-from filters.filter import Expression
-from filters.matching.engines.choice import REFERENCE
 from filters.spark.arrow import arrow_schema
+from filters.spark.benchmark_plan import (
+    FEWEST,
+    Cases,
+    Plan,
+    counts_of,
+    few_messages,
+)
 from filters.spark.charts import Block
-from filters.spark.engines import ENGINES, NAIVE, unavailable
+from filters.spark.engines import NAIVE, engines, unavailable
 from filters.spark.footprint import Footprint, measure
 from filters.spark.measuring import Case, built, compared, timed
 from filters.spark.profiling import profile
 from filters.spark.session import LOCAL, java_version, session
-from filters.workloads import Vocabulary, expressions, family_of, messages
+from filters.spark.unfinished import Keeper, Progress, Unfinished
 
-EVALUATIONS = {NAIVE: 500_000, REFERENCE: 20_000_000}
-"""Messages times expressions of one pass, at most: an engine that takes microseconds for each
-expression, or in Python for a hundred, sees fewer messages where there are many. A pass is then a
-second or two."""
-FEWEST = 10
-"""Messages, however many expressions there are."""
-LEARNT = 2000
-"""Generated messages from which the values in filters are drawn."""
 TASKS_A_CORE = 4
 """Tasks for each core in the scaling by cores, on all cores: so the last task to end leaves little
 idle."""
@@ -48,42 +45,6 @@ WARMED = 0.1
 
 class Disagreement(Exception):
     """Two engines differ about a verdict; the text says which, and about what."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The plan of a benchmark. *workloads* are styles of `filters.workloads`, or names in
-    *given*."""
-
-    workloads: tuple[str, ...]
-    engines: tuple[str, ...]
-    counts: tuple[int, ...]
-    partitions: tuple[int, ...]
-    messages: int
-    repetitions: int
-    seeds: tuple[int, ...] = (1,)
-    scaling: int | None = None
-    """The number of expressions of the scaling by cores; None leaves it out."""
-    scaled_seconds: float = 2.0
-    """Work of one core that the scaling by cores shares out, in each of its rounds."""
-    corpus: tuple[bytes, ...] = ()
-    """Messages of others; without any, they are generated."""
-    given: Mapping[str, tuple[Expression, ...]] = field(default_factory=dict)
-    """Expressions of others, by the name of their workload."""
-
-
-PRESETS: Mapping[str, Plan] = {
-    "smoke": Plan(("ev", "xm1"), (), (100, 1000), (1, 2), 100, 2, scaling=1000),
-    "paper": Plan(
-        ("xm0", "xm1", "xm3", "ev"), (), (1000, 10_000, 100_000), (1, 2, 4, 8), 500, 5,
-        scaling=10_000, scaled_seconds=6,
-    ),
-    "full": Plan(
-        ("xm0", "xm1", "xm3", "ev"), (), (100, 1000, 10_000, 100_000), (1, 2, 4, 8, 16), 2000, 5,
-        seeds=(1, 2), scaling=100_000, scaled_seconds=12,
-    ),
-}  # fmt: skip
-"""Without engines: all that there are."""
 
 
 @dataclass(slots=True)
@@ -119,8 +80,12 @@ def run(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     tell: Callable[[str], None],
+    unfinished: Unfinished | None = None,
 ) -> Outcome:
     """Measure all of *plan*. *tell* is told what is going on, in lines.
+
+    Args:
+        unfinished: Keeps each figure once it is there, and has those of a run that ended early.
 
     Raises:
         Disagreement: Engines differ; nothing that was measured is to be believed.
@@ -133,22 +98,27 @@ def run(
     if not plan.engines:
         plan = replace(plan, engines=tuple(_available(outcome)))
     outcome.engines = plan.engines
-    progress = _Progress(tell, _steps(plan, master))
-    cases = _Cases(plan)
+    progress = Progress(tell, _steps(plan, master))
+    keeper = Keeper(outcome, progress, unfinished)
+    cases = Cases(plan)
     with _session(master, conf, outcome) as spark:
         for case, context in cases:
             shared = spark.sparkContext.broadcast(case)
-            _compare(spark, plan, case, shared, context, outcome, progress)
+            if keeper.begins(f"verdicts of {case.name}", 1):
+                _compare(spark, plan, case, shared, context, outcome, progress)
+                keeper.ends()
             for engine in plan.engines:
-                _measure(spark, plan, case, engine, context, outcome, progress)
+                if keeper.begins(f"{engine} in {case.name}", 1 + len(plan.partitions)):
+                    _measure(spark, plan, case, engine, context, outcome, progress)
+                    keeper.ends()
             shared.unpersist()
     if plan.scaling and (master or LOCAL).startswith("local"):
-        _scale(plan, cases, conf, outcome, progress)
+        _scale(plan, cases, conf, outcome, progress, keeper)
     for workload in plan.workloads:
         for engine in plan.engines:
             case, _ = cases.case(workload, plan.seeds[0], plan.counts[-1])
             progress.step(f"{workload} {engine}: looking where the time goes")
-            few = replace(case, messages=_few(engine, case))
+            few = replace(case, messages=few_messages(engine, case))
             name = f"{engine}, {workload}, {len(case.expressions):,} filters"
             outcome.flames.append((name, profile(engine, few)))
     outcome.seconds = time.monotonic() - started
@@ -182,9 +152,9 @@ def _compare(
     shared: Any,
     context: dict[str, Any],
     outcome: Outcome,
-    progress: "_Progress",
+    progress: Progress,
 ) -> None:
-    sample = len(_few(NAIVE, case))
+    sample = len(few_messages(NAIVE, case))
     *different, counts = compared(spark, case, shared, plan.engines, sample)
     refuse(different, case, context)
     outcome.verdicts += counts["verdicts"]
@@ -220,9 +190,9 @@ def _measure(
     engine: str,
     context: dict[str, Any],
     outcome: Outcome,
-    progress: "_Progress",
+    progress: Progress,
 ) -> None:
-    few = replace(case, name=f"{case.name}/{engine}", messages=_few(engine, case))
+    few = replace(case, name=f"{case.name}/{engine}", messages=few_messages(engine, case))
     context = context | {"engine": engine}
     took = measure(engine, few.expressions, few.messages[:FEWEST], context["seed"])
     context["distinct"] = took.distinct
@@ -251,10 +221,11 @@ def _measure(
 
 def _scale(
     plan: Plan,
-    cases: "_Cases",
+    cases: Cases,
     conf: Mapping[str, str] | None,
     outcome: Outcome,
-    progress: "_Progress",
+    progress: Progress,
+    keeper: Keeper,
 ) -> None:
     """Match the same messages with 1, 2, ... cores; the best engine, first workload.
 
@@ -269,6 +240,8 @@ def _scale(
     context |= {"engine": engine, "partitions": partitions}
     match = partial(timed, engine=engine, partitions=partitions)
     for number in range(_rounds(plan)):
+        if not keeper.begins(f"round {number}", 1):
+            continue
         spent = []
         for cores in cores_of:
             with _session(f"local[{cores}]", conf, outcome, named=not number) as spark:
@@ -287,6 +260,7 @@ def _scale(
             outcome.rows += [run | context | row.asDict() for row in rows]
             spent.append(f"{job_ns / 1e9:.2f} s with local[{cores}]")
         progress.step(f"{case.name} {engine}, round {number + 1}: {', '.join(spent)}")
+        keeper.ends()
 
 
 def _build_row(context: dict[str, Any], took: Footprint) -> dict[str, Any]:
@@ -296,64 +270,6 @@ def _build_row(context: dict[str, Any], took: Footprint) -> dict[str, Any]:
         "churn_ns": int(took.churn_seconds * 1e9),
         "memory": took.memory,
     }
-
-
-# Cases.
-
-
-class _Cases:
-    """The cases of a plan; what a corpus teaches is learnt once."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._vocabularies: dict[tuple[str, int], Vocabulary] = {}
-
-    def __iter__(self) -> Iterator[tuple[Case, dict[str, Any]]]:
-        for workload in self._plan.workloads:
-            for seed in self._plan.seeds:
-                for count in _counts(self._plan, workload):
-                    yield self.case(workload, seed, count)
-
-    def case(self, workload: str, seed: int, count: int) -> tuple[Case, dict[str, Any]]:
-        """Expressions of one workload, and the columns that name them."""
-        plan = self._plan
-        octets = plan.corpus or tuple(messages(family_of(workload), plan.messages, seed))
-        if workload in plan.given:
-            wanted = plan.given[workload][:count]
-        else:
-            wanted = tuple(expressions(workload, count, seed, self._vocabulary(workload, seed)))
-        context = {"workload": workload, "seed": seed, "filters": len(wanted)}
-        name = f"{workload} N={len(wanted):,} seed {seed}"
-        return Case(name, wanted, _evenly(octets, plan.messages)), context
-
-    def _vocabulary(self, workload: str, seed: int) -> Vocabulary:
-        corpus, family = self._plan.corpus, family_of(workload)
-        key = ("corpus", 0) if corpus else (family, seed)
-        if key not in self._vocabularies:
-            self._vocabularies[key] = Vocabulary(corpus or messages(family, LEARNT, seed))
-        return self._vocabularies[key]
-
-
-def _evenly(octets: tuple[bytes, ...], count: int) -> tuple[bytes, ...]:
-    """Choose at most *count* of *octets*, evenly and in their order, because a corpus is sorted."""
-    if len(octets) <= count:
-        return octets
-    return tuple(octets[number * len(octets) // count] for number in range(count))
-
-
-def _counts(plan: Plan, workload: str) -> Sequence[int]:
-    given = plan.given.get(workload)
-    if given is None:
-        return plan.counts
-    return sorted({min(count, len(given)) for count in plan.counts})
-
-
-def _few(engine: str, case: Case) -> tuple[bytes, ...]:
-    """The messages that *engine* sees of *case* (`EVALUATIONS`)."""
-    if engine not in EVALUATIONS:
-        return case.messages
-    most = max(FEWEST, EVALUATIONS[engine] // max(1, len(case.expressions)))
-    return case.messages[:most]
 
 
 def _passes(case: Case, engine: str, seconds: float) -> int:
@@ -382,7 +298,7 @@ def _core_counts() -> list[int]:
 
 
 def _available(outcome: Outcome) -> Iterator[str]:
-    for engine in ENGINES:
+    for engine in engines():
         why = unavailable(engine)
         if why is None:
             yield engine
@@ -406,23 +322,8 @@ def _session(
 
 
 def _steps(plan: Plan, master: str | None) -> int:
-    cases = sum(len(_counts(plan, workload)) for workload in plan.workloads) * len(plan.seeds)
+    cases = sum(len(counts_of(plan, workload)) for workload in plan.workloads) * len(plan.seeds)
     steps = cases * (1 + len(plan.engines) * (1 + len(plan.partitions)))
     if plan.scaling and (master or LOCAL).startswith("local"):
         steps += _rounds(plan)
     return steps + len(plan.workloads) * len(plan.engines)
-
-
-class _Progress:
-    """Says what was done, of how much, and since when."""
-
-    def __init__(self, tell: Callable[[str], None], steps: int) -> None:
-        self._tell = tell
-        self._steps = steps
-        self._done = 0
-        self._started = time.monotonic()
-
-    def step(self, text: str) -> None:
-        self._done += 1
-        minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
-        self._tell(f"[{self._done}/{self._steps}] {minutes}:{seconds:02}  {text}")

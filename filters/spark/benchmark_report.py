@@ -7,20 +7,31 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from filters.spark.benchmark import Outcome, Plan
+from filters.spark.benchmark import Outcome
+from filters.spark.benchmark_plan import Plan
 from filters.spark.charts import Series, flame, line_chart, number_text
+from filters.spark.comparison import compared, conclusion
 from filters.spark.machine import describe
 from filters.spark.page import beside, facts, page, plural, section, table
 
 Row = Mapping[str, Any]
 
 
-def html(plan: Plan, outcome: Outcome, corpus: str) -> str:
-    """The report; *corpus* says where the messages came from."""
+def html(
+    plan: Plan, outcome: Outcome, corpus: str, baseline: tuple[str, Sequence[Row]] | None = None
+) -> str:
+    """The report.
+
+    Args:
+        corpus: Says where the messages came from.
+        baseline: The name of an earlier run, and its rows.
+    """
     rows = outcome.rows
     matched = [row for row in rows if row["kind"] == "match"]
     least = min((row["partitions"] for row in matched), default=1)
     sections = [section("What was measured", facts(_asked(plan, outcome, corpus)))]
+    if baseline is not None:
+        sections.append(_baseline(rows, *baseline))
     for workload in plan.workloads:
         of_workload = [
             row for row in matched if row["workload"] == workload and row["partitions"] == least
@@ -46,6 +57,7 @@ def html(plan: Plan, outcome: Outcome, corpus: str) -> str:
     )
     sections.append(section("The machine", facts(describe(java=outcome.java))))
     said = (
+        f"<p>{escape(conclusion(rows))}</p>"
         f'<p class="quiet">{outcome.verdicts:,} verdicts of {", ".join(outcome.engines)} were'
         " compared before anything was measured, and all agree. All of it took"
         f" {outcome.seconds // 60:.0f} min {outcome.seconds % 60:.0f} s.</p>"
@@ -106,6 +118,16 @@ def summary(rows: Iterable[Row]) -> list[tuple[str, ...]]:
         )
         for (workload, n, engine), group in groups.items()
     ]
+
+
+def _baseline(rows: Sequence[Row], name: str, earlier: Sequence[Row]) -> str:
+    names = ("workload", "filters", "engine", "µs before", "µs now", "times")
+    return section(
+        "Compared with before",
+        table(names, compared(rows, earlier)),
+        note=f"Microseconds a message there ({name}) and here, of what both measured. Below 1 is"
+        " faster now; it means something only on the same machine, as quiet as it was.",
+    )
 
 
 def _asked(plan: Plan, outcome: Outcome, corpus: str) -> list[tuple[str, str]]:

@@ -2,14 +2,15 @@
 meets."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from lxml import etree
 
 from filters.filter import Expression, Namespaces
 from filters.matching.engines.choice import NATIVE, REFERENCE, engine_note, make_index
-from filters.matching.engines.index import Index
+from filters.matching.engines.index import Found, Index
+from filters.matching.engines.installed import InstalledIndex, installed_engines, load_engine
 from filters.xpath import compile_xpath
 
 NAIVE = "naive"
@@ -27,6 +28,9 @@ class Engine(Protocol):
 
     def find(self, root: etree._Element) -> list[int]:
         """The numbers of the expressions that are true of the document of *root*."""
+
+    def find_all(self, roots: Sequence[etree._Element]) -> list[list[int]]:
+        """The same for each of *roots*: a batch."""
 
     def __len__(self) -> int:
         """Return the number of distinct expressions."""
@@ -62,6 +66,9 @@ class Naive:
     def find(self, root: etree._Element) -> list[int]:
         return [number for number, xpath in self._compiled.items() if _holds(xpath, root)]
 
+    def find_all(self, roots: Sequence[etree._Element]) -> list[list[int]]:
+        return [self.find(root) for root in roots]
+
     def __len__(self) -> int:
         return len(self._compiled)
 
@@ -80,7 +87,13 @@ class Indexed:
         self._index.remove(number)
 
     def find(self, root: etree._Element) -> list[int]:
-        true, doubtful = self._index.find(root)
+        return self._decided(self._index.find(root), root)
+
+    def find_all(self, roots: Sequence[etree._Element]) -> list[list[int]]:
+        return [self.find(root) for root in roots]
+
+    def _decided(self, found: Found, root: etree._Element) -> list[int]:
+        true, doubtful = found
         return [*true, *self._verified(doubtful, root)] if doubtful else list(true)
 
     def _verified(self, doubtful: list[int], root: etree._Element) -> list[int]:
@@ -100,10 +113,32 @@ class Indexed:
         return len(self._index)
 
 
+class Installed(Indexed):
+    """An engine of another package, which sees a batch at once."""
+
+    def __init__(self, name: str) -> None:
+        self._batches = InstalledIndex(load_engine(name))
+        super().__init__(self._batches)
+
+    def find_all(self, roots: Sequence[etree._Element]) -> list[list[int]]:
+        found = self._batches.find_all(roots)
+        return [self._decided(one, root) for one, root in zip(found, roots, strict=True)]
+
+
+def engines() -> tuple[str, ...]:
+    """Return the names of all engines, ours first."""
+    return (*ENGINES, *(name for name in installed_engines() if name not in ENGINES))
+
+
 def unavailable(name: str) -> str | None:
     """Say why there is no engine of that *name* here; None where there is one."""
+    if name not in engines():
+        return f"{name!r} is not an engine; the engines are {', '.join(engines())}"
     if name not in ENGINES:
-        return f"{name!r} is not an engine; the engines are {', '.join(ENGINES)}"
+        try:
+            load_engine(name)
+        except ValueError as error:
+            return str(error)
     return engine_note() if name == NATIVE else None
 
 
@@ -115,7 +150,7 @@ def make_engine(name: str) -> Engine:
     """
     if (why := unavailable(name)) is not None:
         raise ValueError(why)
-    return _MAKERS[name]()
+    return _MAKERS[name]() if name in _MAKERS else Installed(name)
 
 
 _MAKERS: Mapping[str, Callable[[], Engine]] = {

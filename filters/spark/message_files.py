@@ -1,12 +1,14 @@
 """Messages in files of others, and an archive made of them: JSON lines, Parquet, XML."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from filters.archive import SCHEMA
 from filters.spark.archive_writing import element_text, topic_text, write_archive
 from filters.spark.backtest import BacktestError, translated
+from filters.spark.corpus import Corpus, CorpusError
 from filters.spark.paths import absolute, escape_pattern
 from filters.spark.xml_rows import xml_rows
 from filters.topics.topics import parse_clark
@@ -142,3 +144,32 @@ def _file_time() -> Any:
     from pyspark.sql import functions as F
 
     return F.col("_metadata.file_modification_time").alias("file_time")
+
+
+def sample_rows(
+    spark: Any,
+    places: Sequence[str],
+    row_tag: str,
+    most: int,
+    namespaces: Mapping[str, str] | None = None,
+) -> Corpus:
+    """Read at most *most* elements called *row_tag*, evenly from all of the XML files at *places*.
+
+    Raises:
+        BacktestError: Spark fails.
+        CorpusError: There is no element that a gateway takes.
+        ValueError: *row_tag* is no name of an element.
+    """
+    from pyspark.sql import functions as F
+
+    with translated():
+        found = [xml_rows(spark.read, place, row_tag, namespaces) for place in places]
+        rows = reduce(lambda one, other: one.union(other), found)
+        every = max(1, -(-rows.count() // most))
+        number = F.monotonically_increasing_id()
+        chosen = rows.where(number % every == 0).select(element_text("payload").alias("text"))
+        texts = [row["text"] for row in chosen.toLocalIterator()]
+    kept = tuple(text.encode() for text in texts if text is not None)
+    if not kept:
+        raise CorpusError(f"{', '.join(places)}: none of {len(texts):,} {row_tag} can be used")
+    return Corpus(kept, len(texts) - len(kept))

@@ -79,6 +79,10 @@ COMMANDS = {
         "gateway.cli.benchmark:benchmark",
         "Measure parts of Dragoman on this machine, or on a cluster.",
     ),
+    "outbox": Deferred(
+        "gateway.cli.outbox:outbox",
+        "List, show, retry and drop messages of a program's outbox and inbox.",
+    ),
     "reliable": Deferred(
         "gateway.cli.reliable:reliable", "Try reliable messaging without a network."
     ),
@@ -93,6 +97,7 @@ COMMANDS = {
     "rights": Deferred(
         "gateway.cli.identities:rights", "Say who may do what, by the file of identities."
     ),
+    "audit": Deferred("gateway.cli.audit:audit", "Show, verify and export the audit log."),
     "config": Deferred(
         "gateway.cli.config:config", "Check and show the settings that a gateway would have."
     ),

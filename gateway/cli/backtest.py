@@ -4,13 +4,14 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from filters import check_engine
 from filters.spark.backtest import Result, require_files, translated
 from filters.spark.backtest import backtest as run_backtest
 from filters.spark.backtest_report import MAX_SAMPLE, busiest, html, over_time
@@ -23,7 +24,7 @@ from filters.spark.session import require_spark, session
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, OutputOption, read_namespaces
 from gateway.cli.output import counted, json_line, line, note, payload_text, table
-from gateway.cli.spark import ConfOption, MasterOption, failures, read_conf
+from gateway.cli.spark import ConfOption, EngineOption, MasterOption, failures, read_conf
 
 BAR = 40
 SHOWN_FILTERS = 20
@@ -66,6 +67,7 @@ def backtest(
         bool,
         typer.Option("--follow", help="Match the archive as it grows, into --out; Ctrl-C ends."),
     ] = False,
+    engine: EngineOption = None,
     master: MasterOption = None,
     conf: ConfOption = None,
     output: OutputOption = Form.TEXT,
@@ -87,6 +89,8 @@ def backtest(
     settings = read_conf(conf)
     with failures():
         definitions = _definitions(filters, xpath, topic, ns)
+        if engine is not None:
+            definitions = replace(definitions, engine=_engine(engine))
         if not follow:
             require_files(archive)
         elif not is_remote(archive) and not Path(local_path(archive)).is_dir():
@@ -143,6 +147,14 @@ def _write_report(spark: Any, report: str, folder: str) -> None:
             write_text(spark, report, child(folder, "report.html"))
     else:
         write_page(report, Path(local_path(folder)) / "report.html")
+
+
+def _engine(name: str) -> str:
+    try:
+        check_engine(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--engine") from error
+    return name
 
 
 def _asked(

@@ -1,6 +1,6 @@
 """``dragoman benchmark``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
@@ -10,17 +10,23 @@ from typing import Annotated, Any
 import typer
 
 from filters.spark.backtest import translated
-from filters.spark.benchmark import PRESETS, Disagreement, Outcome, Plan, run, write_figures
+from filters.spark.benchmark import Disagreement, Outcome, run, write_figures
+from filters.spark.benchmark_plan import PRESETS, Plan, draw_one_of_each
 from filters.spark.benchmark_report import html, scaling, summary, times_as_fast
-from filters.spark.corpus import CorpusError, read_corpus
+from filters.spark.comparison import NoFigures, compared, conclusion, read_figures
+from filters.spark.corpus import Corpus, CorpusError, read_corpus
 from filters.spark.definitions import read_definitions
 from filters.spark.engines import ENGINES, unavailable
+from filters.spark.engines import engines as all_engines
 from filters.spark.footprint import MeasuringFailed
+from filters.spark.message_files import sample_rows
 from filters.spark.page import write as write_page
-from filters.spark.session import require_spark
+from filters.spark.session import require_spark, session
+from filters.spark.unfinished import OtherPlan, Unfinished
 from filters.workloads import STYLES, Unfit, Vocabulary, expressions
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
+from gateway.cli.options import read_namespaces
 from gateway.cli.output import line, note, table
 from gateway.cli.spark import ConfOption, MasterOption, failures, read_conf
 
@@ -43,11 +49,25 @@ def filters(
         typer.Option(help="How much: about a minute, a quarter of an hour, an hour on two cores."),
     ] = Preset.SMOKE,
     corpus: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
             metavar="PATH",
             help="Messages: JSON lines (xml or payload), XML files, Parquet, or folders of them;"
             " repeatable. Without one they are generated.",
+        ),
+    ] = None,
+    row_tag: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Each element of this name in the XML files of --corpus is a message: w:event."
+            " Spark reads them, so they may be of any size, and URLs.",
+        ),
+    ] = None,
+    ns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PREFIX=URI", help="A prefix that is declared above --row-tag; repeatable."
         ),
     ] = None,
     workload: Annotated[
@@ -59,7 +79,9 @@ def filters(
     ] = None,
     engine: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help=f"{', '.join(ENGINES)}; repeatable. [all]"),
+        typer.Option(
+            metavar="NAME", help=f"{', '.join(ENGINES)}, or an installed one; repeatable. [all]"
+        ),
     ] = None,
     count: Annotated[
         list[int] | None,
@@ -76,25 +98,35 @@ def filters(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where figures.parquet and report.html go.")
     ] = Path("dragoman-benchmark"),
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with a run that ended early, with the same options."),
+    ] = False,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Compare with an earlier run: its --out."),
+    ] = None,
     master: MasterOption = None,
     conf: ConfOption = None,
 ) -> None:
     r"""Measure what matching costs: messages x filters x engines x N x partitions, on Spark.
 
     First every verdict of a sample is compared between the engines; one that differs ends the run
-    with nothing measured. Writes raw figures as Parquet and one HTML report. Needs the extra
-    spark, and Java.
+    with nothing measured. Writes raw figures as Parquet and one HTML report. A run that ends early
+    keeps what it has measured, and --resume goes on. Needs the extra spark, and Java.
 
     \b
     Examples:
       dragoman benchmark filters
       dragoman benchmark filters --preset paper --out results
       dragoman benchmark filters --corpus events.jsonl.gz --workload ev --filters 100000
+      dragoman benchmark filters --corpus export.xml --row-tag event --out new --baseline old
       dragoman benchmark filters --workload subscriptions.jsonl --corpus samples/ --master local[2]
     """
     settings = read_conf(conf)
     with failures(), _refusals():
-        octets = _messages(corpus) if corpus else ()
+        earlier = None if baseline is None else (str(baseline), read_figures(baseline))
+        octets = _messages(corpus, row_tag, ns, master, settings) if corpus else ()
         plan = _plan(PRESETS[preset.value], octets, workload, engine)
         counts = tuple(sorted(set(count))) if count else plan.counts
         plan = replace(
@@ -107,20 +139,49 @@ def filters(
             scaling=plan.scaling and min(plan.scaling, counts[-1]),
         )
         require_spark()
+        draw_one_of_each(plan)
         out.mkdir(parents=True, exist_ok=True)
+        unfinished = Unfinished(out, plan, resume=resume)
         note("Starting Spark ...")
-        outcome = run(plan, master=master, conf=settings, tell=note)
+        with _kept(unfinished):
+            outcome = run(plan, master=master, conf=settings, tell=note, unfinished=unfinished)
     # What was measured is shown even where the disk does not take it.
-    _print(outcome)
+    _print(outcome, earlier)
     write_figures(outcome.rows, out / "figures.parquet")
     said = ", ".join(map(str, corpus)) if corpus else "generated"
-    report = html(plan, outcome, f"{said}; {plan.messages:,} of them are matched")
+    report = html(plan, outcome, f"{said}; {plan.messages:,} of them are matched", earlier)
     write_page(report, out / "report.html")
+    unfinished.remove()
     note(f"Wrote {out / 'figures.parquet'} and {out / 'report.html'}")
 
 
-def _messages(paths: list[Path]) -> tuple[bytes, ...]:
-    read = read_corpus(paths, MAX_CORPUS)
+@contextmanager
+def _kept(unfinished: Unfinished) -> Iterator[None]:
+    """Say where what was measured is when a run ends early; when engines differ, it goes."""
+    try:
+        yield
+    except Disagreement:
+        unfinished.remove()
+        raise
+    except BaseException:
+        if len(unfinished):
+            note(f"What was measured is in {unfinished.path}; --resume goes on with it")
+        else:
+            unfinished.remove()
+        raise
+
+
+def _messages(
+    places: list[str],
+    row_tag: str | None,
+    ns: list[str] | None,
+    master: str | None,
+    settings: dict[str, str],
+) -> tuple[bytes, ...]:
+    if row_tag is None:
+        read = read_corpus([Path(place) for place in places], MAX_CORPUS)
+    else:
+        read = _elements(places, row_tag, ns, master, settings)
     for path in read.passed_over:
         note(f"left out: {path}, which has no messages")
     if read.left_out:
@@ -129,6 +190,23 @@ def _messages(paths: list[Path]) -> tuple[bytes, ...]:
             f"left out: {read.left_out:,} of {total:,} messages, which are not XML or are too large"
         )
     return read.messages
+
+
+def _elements(
+    places: list[str],
+    row_tag: str,
+    ns: list[str] | None,
+    master: str | None,
+    settings: dict[str, str],
+) -> Corpus:
+    namespaces = read_namespaces(ns)
+    require_spark()
+    note("Starting Spark to read the messages ...")
+    with session(master, app="dragoman benchmark", conf=settings) as spark:
+        try:
+            return sample_rows(spark, places, row_tag, MAX_CORPUS, namespaces)
+        except ValueError as error:
+            raise CommandFailed(f"--row-tag: {error}") from error
 
 
 def _plan(
@@ -157,7 +235,7 @@ def _plan(
         corpus=corpus,
         given=given,
         workloads=chosen,
-        engines=tuple(name for name in ENGINES if name in engines) if engines else (),
+        engines=tuple(name for name in all_engines() if name in engines) if engines else (),
     )
 
 
@@ -182,14 +260,22 @@ def _refusals() -> Iterator[None]:
     try:
         with translated():
             yield
-    except (Disagreement, CorpusError, Unfit, MeasuringFailed) as error:
+    except (Disagreement, CorpusError, NoFigures, OtherPlan, Unfit, MeasuringFailed) as error:
         raise CommandFailed(str(error)) from error
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: Outcome, earlier: tuple[str, Sequence[Mapping[str, Any]]] | None) -> None:
+    line(conclusion(outcome.rows))
+    line()
     names = ("workload", "filters", "engine", "us/message", "messages/s", "true")
     for text in table(names, summary(outcome.rows)):
         line(text)
+    if earlier is not None:
+        line()
+        line(f"Compared with {earlier[0]}, in us/message:")
+        names = ("workload", "filters", "engine", "before", "now", "times")
+        for text in table(names, compared(outcome.rows, earlier[1])):
+            line(text)
     found = scaling(outcome.rows)
     if len(found) > 1:
         line()

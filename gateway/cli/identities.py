@@ -136,6 +136,14 @@ def add_one_user(
     role: Annotated[
         list[str] | None, typer.Option("--role", metavar="NAME", help="A role; may be repeated.")
     ] = None,
+    digest: Annotated[
+        bool,
+        typer.Option(
+            "--digest",
+            help="It may prove the password by a digest of WS-Security, as devices do: it is kept, "
+            "encrypted.",
+        ),
+    ] = False,
     file: FileOption = None,
 ) -> None:
     r"""Add a user, or give one that there is another password, or other roles.
@@ -149,9 +157,11 @@ def add_one_user(
       pwgen 24 1 | tee /dev/tty | dragoman users add camera-7 --password-file -
     """
     password = _password(password_file) if password_file is not None else None
+    if digest and password is None:
+        raise CommandFailed("--digest is of a password: give --password-file, too")
     path = _changed(file)
     with _said():
-        add_user(path, name, password, role or ())
+        add_user(path, name, password, role or (), digest=digest)
     line(f"added {name}")
 
 

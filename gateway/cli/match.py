@@ -1,13 +1,23 @@
 """``dragoman match``."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import typer
 from lxml import etree
 
-from filters import Event, Expression, Filter, FilterError, Refused, compile, parse_document
+from filters import (
+    Event,
+    Expression,
+    Filter,
+    FilterError,
+    FilterSet,
+    Refused,
+    check_engine,
+    compile,
+    parse_document,
+)
 from filters.explaining import explain as explain_filter
 from filters.xpath import UndeclaredPrefix
 from gateway.cli.documents import read_document
@@ -30,6 +40,12 @@ def match(
         list[str] | None,
         typer.Option(metavar="PREFIX=URI", help="A prefix for --xpath; repeatable."),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The engine that matches: native, reference, or an installed one."
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say of each document why it matches, or why not.")
     ] = False,
@@ -50,11 +66,14 @@ def match(
     filter = Filter(contents=(Expression(xpath, namespaces=namespaces),))
     try:
         compiled = compile(filter)
+        matches_event = compiled.matches if engine is None else _matching(filter, engine)
     except UndeclaredPrefix as error:
         declared = _declarations(error.value, files)
         raise CommandFailed(undeclared(error.value, declared), FAILED) from error
     except FilterError as error:
         raise CommandFailed(f"--xpath: {error.text}", FAILED) from error
+    except ValueError as error:
+        raise CommandFailed(f"--engine: {error}", FAILED) from error
     # Libxml2 cannot be interrupted: Ctrl-C must not wait for it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     code = NOTHING_MATCHED
@@ -66,7 +85,7 @@ def match(
             note(f"dragoman: {error}")
             failed = True
             continue
-        matches = compiled.matches(event)
+        matches = matches_event(event)
         if matches:
             code = MATCHED
         if explain:
@@ -76,6 +95,18 @@ def match(
         elif matches:
             line(_shown(name))
     raise typer.Exit(FAILED if failed else code)
+
+
+def _matching(filter: Filter, engine: str) -> Callable[[Event], bool]:
+    """What says by *engine* whether *filter* matches an event.
+
+    Raises:
+        ValueError: There is no such engine.
+    """
+    check_engine(engine)
+    filters: FilterSet[str] = FilterSet(engine=engine)
+    filters.add("", filter)
+    return lambda event: bool(filters.match(event))
 
 
 def _shown(name: str) -> str:

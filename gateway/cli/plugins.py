@@ -11,7 +11,7 @@ import typer
 from adapters import API_VERSION
 from adapters.loading import ENTRY_POINT_GROUP as ADAPTERS
 from adapters.loading import adapter_class, bundled_schemes
-from filters import Refused
+from filters import Refused, check_engine
 from filters.compiling import ENTRY_POINT_GROUP as FILTERS
 from gateway.cli.options import Form, OutputOption
 from gateway.cli.output import json_line, line, table
@@ -20,22 +20,23 @@ from gateway.egress.plugins import OURS as OUR_TRANSPORTS
 from gateway.egress.plugins import transport_class
 
 OURS = "dragoman"
+ENGINES = "dragoman.engines"
 _COLUMNS = ("kind", "name", "package", "version", "state")
 
 
 def plugins(output: OutputOption = Form.TEXT) -> None:
-    r"""List the adapters, transports and filter dialects that are installed.
+    r"""List the adapters, transports, filter dialects and engines that are installed.
 
-    NAME is the scheme of an adapter or a transport, or the URI of a filter dialect. STATE says what
-    keeps one from being used. The version of the adapter protocol is checked when an adapter is
-    used.
+    NAME is the scheme of an adapter or a transport, the URI of a filter dialect, or the name of an
+    engine. STATE says what keeps one from being used. The version of the adapter protocol is
+    checked when an adapter is used.
 
     \b
     Examples:
       dragoman plugins
       dragoman plugins --output json | jq '.plugins[] | select(.state != "ok")'
     """
-    found = [*_adapters(), *_transports(), *_dialects()]
+    found = [*_adapters(), *_transports(), *_dialects(), *_engines()]
     if output is Form.JSON:
         json_line({"adapter_api_version": API_VERSION, "plugins": found})
     else:
@@ -86,6 +87,16 @@ def _dialects() -> Iterator[Mapping[str, str]]:
         else:
             for name in names:
                 yield _record("filter", name, point, "ok")
+
+
+def _engines() -> Iterator[Mapping[str, str]]:
+    for point in sorted(entry_points(group=ENGINES), key=lambda each: each.name):
+        try:
+            check_engine(point.name)
+        except ValueError as error:
+            yield _record("engine", point.name, point, str(error))
+        else:
+            yield _record("engine", point.name, point, "ok")
 
 
 def _record(kind: str, name: str, point: EntryPoint | None, state: str) -> Mapping[str, str]:

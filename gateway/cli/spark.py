@@ -20,6 +20,12 @@ MasterOption = Annotated[
         help="Where Spark runs: local[2], spark://HOST:7077, k8s://https://HOST:443. [local[*]]",
     ),
 ]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="The engine that matches: native, reference, or an installed one."
+    ),
+]
 ConfOption = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; repeatable."),

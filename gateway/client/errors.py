@@ -34,3 +34,8 @@ class GatewayError(Exception):
         if self.status == 500:
             return self.code is not None and self.code not in _RECEIVER
         return 400 <= self.status < 500 and self.status not in _LATER
+
+
+class UnsupportedOperation(GatewayError):
+    """The specification that a client speaks does not have what it was asked to do; nothing was
+    sent."""

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from gateway.client.calling import Answer, Caller, Speaker, shown, stranger
+from gateway.client.calling import TIMEOUT, Answer, Caller, Speaker, shown, stranger
 from gateway.client.credentials import Credentials
-from gateway.client.errors import GatewayError
+from gateway.client.errors import GatewayError, UnsupportedOperation
 from gateway.client.grid_events import GridClient
 from gateway.client.messaging import (
     LEASE,
@@ -25,7 +25,7 @@ from mediation.cloudevents import STRUCTURED, event_of, read_attributes, write_e
 from mediation.model.delivery_modes import DeliveryAssurance
 from mediation.model.expiry import format_duration
 from mediation.model.messages import EndpointReference, Notification
-from mediation.model.versions import Version, Wsa
+from mediation.model.versions import Spec, Version, Wsa
 from mediation.packaging.data import xml_payload
 from mediation.soap.body_elements import BodyContent, body_element
 from mediation.specifications import SPECIFICATIONS
@@ -45,7 +45,9 @@ class EventClient(Speaker):
         *,
         topic: str | None = None,
         action: str | None = None,
-        attributes: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        to: str | None = None,
+        producer: str | None = None,
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. Its id.
 
@@ -53,7 +55,9 @@ class EventClient(Speaker):
             payload: One XML element: bytes or text of a document, or an element of lxml.
             topic: A name, a path, or Clark notation.
             action: The type; without one it is made from the payload's name.
-            attributes: Extension attributes, by name.
+            properties: Extension attributes, by name.
+            to: The address of another endpoint than that of the client, a consumer's for one.
+            producer: The address of the event's producer: its source.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
@@ -68,13 +72,14 @@ class EventClient(Speaker):
             time=datetime.now(UTC),
             topic=read_topic(topic),
             action=action,
+            producer=None if producer is None else EndpointReference(producer, Wsa.V2005_08),
         )
         event = event_of(notification)
-        if attributes:
-            every = read_attributes([*event.attributes.items(), *attributes.items()])
+        if properties:
+            every = read_attributes([*event.attributes.items(), *properties.items()])
             event = replace(event, attributes=every)
         body = write_event(event)
-        await self._call("POST", self._address, body, STRUCTURED)
+        await self._call("POST", to or self._address, body, STRUCTURED)
         return notification.id
 
     async def subscribe(
@@ -99,7 +104,7 @@ class EventClient(Speaker):
             assurance: As in `Client.subscribe`.
         """
         if reliable:
-            raise GatewayError("CloudEvents are sent in no sequence")
+            raise UnsupportedOperation("CloudEvents are sent in no sequence")
         config: dict[str, Any] = {"expires": format_duration(lease)}
         if assurance is not None:
             config["assurance"] = assurance.value
@@ -128,6 +133,19 @@ class EventClient(Speaker):
         url = subscription.manager.address
         wanted = {"config": {"expires": format_duration(lease)}}
         return self._read(await self._call_json("PUT", url, wanted), url)
+
+    async def status(self, subscription: Subscription) -> Subscription:
+        """Ask for a subscription as it is now; it is an error where there is none any more."""
+        url = subscription.manager.address
+        return self._read(await self._call("GET", url), url)
+
+    async def pause(self, subscription: Subscription) -> None:
+        """Raise `UnsupportedOperation`: CloudEvents have no such request."""
+        raise UnsupportedOperation("subscriptions to CloudEvents are not paused")
+
+    async def resume(self, subscription: Subscription) -> None:
+        """Raise `UnsupportedOperation`, as `pause` does."""
+        raise UnsupportedOperation("subscriptions to CloudEvents are not resumed")
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription."""
@@ -167,17 +185,23 @@ AnyClient: TypeAlias = Client | EventClient | GridClient
 
 def speaking(
     url: str,
-    version: Version,
+    version: Version | Spec,
     *,
+    timeout: float = TIMEOUT,
     tls: ssl.SSLContext | None = None,
     proxy: str | None = None,
     caller: Caller | None = None,
     credentials: Credentials | None = None,
 ) -> AnyClient:
     """The client that speaks *version* to the gateway, or to the endpoint, at *url*; *caller* sends
-    its requests, instead of one with *tls*, *proxy* and *credentials*."""
-    if SPECIFICATIONS[version].calls:
-        return GridClient(url, tls=tls, proxy=proxy, caller=caller, credentials=credentials)
-    if SPECIFICATIONS[version].bodies is not None:
-        return EventClient(url, tls=tls, proxy=proxy, caller=caller, credentials=credentials)
-    return Client(url, version, tls=tls, proxy=proxy, caller=caller, credentials=credentials)
+    its requests, instead of one with the other arguments, which are as `Client` takes them."""
+    specification = SPECIFICATIONS[version.version if isinstance(version, Spec) else version]
+    calling: dict[str, Any] = {
+        "timeout": timeout, "tls": tls, "proxy": proxy, "credentials": credentials,
+        "caller": caller,
+    }  # fmt: skip
+    if specification.calls:
+        return GridClient(url, **calling)
+    if specification.bodies is not None:
+        return EventClient(url, **calling)
+    return Client(url, version, **calling)

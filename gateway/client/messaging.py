@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from filters import Refused, Topic, parse_clark
+from filters import Reason, Refused, Topic, parse_clark
 from gateway.client.calling import (
     HTTP,
     SCHEMES,
@@ -22,15 +22,20 @@ from gateway.client.calling import (
     stranger,
 )
 from gateway.client.credentials import Credentials
-from gateway.client.errors import GatewayError
+from gateway.client.errors import GatewayError, UnsupportedOperation
 from mediation.client import (
     SPECS,
     AnsweredFault,
     Granted,
+    Received,
     expiry_text,
     manager_at,
     read_answer,
+    read_fetched,
     read_granted,
+    read_made,
+    write_fetching,
+    write_get_status,
     write_pause,
     write_publish,
     write_renew,
@@ -40,13 +45,14 @@ from mediation.client import (
 )
 from mediation.detect import read
 from mediation.model.delivery_modes import DeliveryAssurance
-from mediation.model.expiry import parse_date_time, parse_expiry
+from mediation.model.expiry import format_duration, parse_date_time, parse_expiry
 from mediation.model.messages import EndpointReference
-from mediation.model.requests import Arrival, Publish
+from mediation.model.requests import Arrival, Operation, Publish
 from mediation.model.versions import Spec, Version, Wsa
 from mediation.reliable_messaging import Rm
 from mediation.soap.body_elements import BodyContent, body_element
 from mediation.soap.envelopes import http_headers
+from mediation.soap.properties import properties_block
 from mediation.specifications import SPECIFICATIONS
 
 if TYPE_CHECKING:
@@ -111,7 +117,8 @@ class Client(Speaker):
         url: Of the gateway, ``http://host:8080`` or ``soap.tcp://host:8081``, or the same with
             TLS (``https``, ``soap.tcps``); one with a path is the address of any endpoint, a
             broker's or a producer's, and used as it is.
-        version: What to speak, in SOAP; `speaking` makes the client for the others.
+        version: What to speak, in SOAP, or that with another SOAP or WS-Addressing than usual;
+            `speaking` makes the client for the others.
         timeout: Seconds for one exchange.
         watch: Told of each exchange.
         tls: For a gateway with TLS; what the system trusts, when None.
@@ -127,7 +134,7 @@ class Client(Speaker):
     def __init__(
         self,
         url: str,
-        version: Version = Version.WSN_1_3,
+        version: Version | Spec = Version.WSN_1_3,
         *,
         timeout: float = TIMEOUT,
         watch: Callable[[Exchange], None] | None = None,
@@ -149,7 +156,7 @@ class Client(Speaker):
         )
         if proxy is not None and urlsplit(self._url).scheme in SOAP_TCP:
             raise GatewayError("SOAP.TCP goes through no HTTP proxy: leave out one of the two")
-        self._spec: Spec = spec_of(version)
+        self._spec: Spec = version if isinstance(version, Spec) else spec_of(version)
         self._seconds, self._trusted = timeout, tls
         self._soap_tcp = soap_tcp
         self._watch = watch
@@ -192,6 +199,9 @@ class Client(Speaker):
         topic: str | None = None,
         action: str | None = None,
         authorize: Authorize | None = None,
+        to: str | None = None,
+        producer: str | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. Its message id.
 
@@ -201,13 +211,16 @@ class Client(Speaker):
             payload: One XML element: bytes or text of a document, or an element of lxml.
             topic: A name, a path, or Clark notation.
             authorize: For a protected topic.
+            to: The address of another endpoint than that of the client, a consumer's for one.
+            producer: The address of the event's producer.
+            properties: By name; filters over properties see them.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
             Refused: *payload* is not one acceptable XML element (a `ValueError` with line and
                 column where it is not well-formed).
         """
-        message_id, to = fresh_id(), self._address
+        message_id, to = fresh_id(), to or self._address
         written = partial(
             write_publish,
             self._spec,
@@ -216,10 +229,14 @@ class Client(Speaker):
             message_id=message_id,
             topic=topic,
             action=action,
+            producer=None if producer is None else self._reference(producer),
         )
-        message = written()
+        blocks = properties_block(properties).decode() if properties else ""
+        message = written(blocks=blocks)
         if authorize is not None:
-            message = written(blocks=authorize(message_id, to, _digest_of_event(message[1])))
+            message = written(
+                blocks=blocks + authorize(message_id, to, _digest_of_event(message[1]))
+            )
         await self._send("Publish", to, message, one_way=True)
         return message_id
 
@@ -253,7 +270,7 @@ class Client(Speaker):
         Raises:
             GatewayError: here as in the other methods.
         """
-        reference = EndpointReference(consumer, self._spec.wsa or Wsa.V2005_08)
+        reference = self._reference(consumer)
         now = datetime.now(UTC)
         message_id, to = fresh_id(), self._address
         written = partial(
@@ -298,31 +315,100 @@ class Client(Speaker):
         granted = _granted(await self._send("Renew", address, message), address)
         return replace(subscription, expires=_until(granted))
 
-    async def pause(self, subscription: Subscription) -> None:
-        """Have nothing sent until `resume`; WS-Notification alone has it.
-
-        Raises:
-            MediationError: The specification does not.
-        """
-        manager, address = subscription.manager_at
-        message = write_pause(self._spec, manager, message_id=fresh_id())
-        await self._send("PauseSubscription", address, message)
-
-    async def resume(self, subscription: Subscription) -> None:
-        """Have messages sent again.
-
-        Raises:
-            MediationError: As in `pause`.
-        """
-        manager, address = subscription.manager_at
-        message = write_resume(self._spec, manager, message_id=fresh_id())
-        await self._send("ResumeSubscription", address, message)
-
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription."""
+        await self._manage("Unsubscribe", write_unsubscribe, subscription)
+
+    async def status(self, subscription: Subscription) -> Subscription:
+        """Ask for a subscription as it is now; it is an error where there is none any more."""
+        answer, address = await self._manage("GetStatus", write_get_status, subscription)
+        return replace(subscription, expires=_until(_granted(answer, address)))
+
+    async def pause(self, subscription: Subscription) -> None:
+        """Have a subscription get nothing until it is resumed.
+
+        Raises:
+            UnsupportedOperation: The specification has no such request: WS-Notification alone has.
+        """
+        await self._manage("PauseSubscription", write_pause, subscription)
+
+    async def resume(self, subscription: Subscription) -> None:
+        """End what `pause` began."""
+        await self._manage("ResumeSubscription", write_resume, subscription)
+
+    async def create_pull_point(self) -> str:
+        """Make a pull point, from which `pull` takes what was sent there; its address.
+
+        Raises:
+            UnsupportedOperation: The specification has none: WS-Notification 1.3 alone has.
+        """
+        made = await self._fetch(Operation.CREATE_PULL_POINT, self._address)
+        return read_made(made.body)
+
+    async def subscribe_to_pull(
+        self, *, topic: str | None = None, lease: timedelta = LEASE
+    ) -> Subscription:
+        """Subscribe with a pull point that is the subscription's manager, too, as ONVIF has it;
+        *topic* is in ONVIF's dialect.
+
+        Raises:
+            UnsupportedOperation: As `create_pull_point`.
+        """
+        operation, now = Operation.CREATE_PULL_POINT_SUBSCRIPTION, datetime.now(UTC)
+        expires = expiry_text(self._spec, lease, now)
+        answer = await self._fetch(operation, self._address, topic=topic, expires=expires)
+        granted = _granted(answer, self._address)
+        if granted.manager is None:
+            raise GatewayError(f"{shown(self._url)} answered no subscription")
+        return Subscription(granted.manager, _until(granted), self._address)
+
+    async def pull(
+        self, address: str, *, most: int = 10, wait: timedelta | None = None
+    ) -> tuple[Received, ...]:
+        """Take what waits in the pull point at an address; none where it is empty.
+
+        Args:
+            most: Notifications.
+            wait: How long the answer may wait for the first, at one that `subscribe_to_pull` made;
+                None at one that `create_pull_point` made, which does not wait.
+
+        Raises:
+            UnsupportedOperation: As `create_pull_point`.
+        """
+        if wait is None:
+            operation, wanted = Operation.GET_MESSAGES, {}
+        else:
+            operation, wanted = Operation.PULL_MESSAGES, {"wait": format_duration(wait)}
+        return _fetched(await self._fetch(operation, address, most=most, **wanted), address)
+
+    async def _fetch(self, operation: Operation, address: str, **wanted: Any) -> Answer:
+        if operation not in SPECIFICATIONS[self._spec.version].requests.elements.values():
+            raise UnsupportedOperation(
+                f"{SPECIFICATIONS[self._spec.version].title} has no {operation.value}"
+            )
+        message = write_fetching(self._spec, operation, address, message_id=fresh_id(), **wanted)
+        return await self._send(operation.value, address, message)
+
+    async def _manage(
+        self,
+        operation: str,
+        write: Callable[..., tuple[str, bytes]],
+        subscription: Subscription,
+    ) -> tuple[Answer, str]:
+        """Send a request that *write* writes to a subscription's manager; the answer, and the
+        manager's address."""
         manager, address = subscription.manager_at
-        message = write_unsubscribe(self._spec, manager, message_id=fresh_id())
-        await self._send("Unsubscribe", address, message)
+        try:
+            message = write(self._spec, manager, message_id=fresh_id())
+        except Refused as refused:
+            if refused.reason is not Reason.ACTION_UNSUPPORTED:
+                raise
+            title = SPECIFICATIONS[self._spec.version].title
+            raise UnsupportedOperation(f"{title} has no {operation}") from refused
+        return await self._send(operation, address, message), address
+
+    def _reference(self, address: str) -> EndpointReference:
+        return EndpointReference(address, self._spec.wsa or Wsa.V2005_08)
 
     async def post(
         self, operation: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
@@ -398,6 +484,13 @@ def spec_of(version: Version) -> Spec:
 def _granted(answer: Answer, url: str) -> Granted:
     try:
         return read_granted(answer.body)
+    except Refused as refused:
+        raise stranger(url, answer) from refused
+
+
+def _fetched(answer: Answer, url: str) -> tuple[Received, ...]:
+    try:
+        return read_fetched(answer.body)
     except Refused as refused:
         raise stranger(url, answer) from refused
 

@@ -41,7 +41,8 @@ class PulledMailbox:
         proxy: The HTTP proxy that requests go through; None: none.
         at_a_time: Messages of one answer.
         read: As `Consumer` takes it.
-        caller: Sends the requests, instead of one with *tls* and *proxy*.
+        credentials: Of us, for the gateway at *url* alone.
+        caller: Sends the requests, instead of one with *tls*, *proxy* and *credentials*.
     """
 
     def __init__(
@@ -76,6 +77,8 @@ class PulledMailbox:
         self._key = ""
         self._dealt_with: set[int] = set()
         """Ids of what was handed out, and may come again: its lease ended first."""
+        self._taken: object = None
+        """The lease of what was handed out last; None: it is acknowledged."""
         self.address = ""
 
     async def __aenter__(self) -> Self:
@@ -91,11 +94,15 @@ class PulledMailbox:
             raise
         return self
 
-    async def __aexit__(self, *error: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Delete the mailbox, if the gateway answers soon, and close the connections."""
         with contextlib.suppress(GatewayError, TimeoutError):
             async with asyncio.timeout(PARTING_TIME):
                 await self._caller.call("DELETE", f"{self._url}/mailboxes/{self._key}")
-        await self._caller.__aexit__(*error)
+        await self._caller.__aexit__()
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """Yield messages as they come, for ever.
@@ -104,17 +111,26 @@ class PulledMailbox:
             GatewayError: The mailbox is gone.
         """
         while True:
-            asked: dict[str, object] = {
-                "max": self._at_a_time, "wait": self._wait, "lease": self._lease,
-            }  # fmt: skip
-            batch = await self._ask_again("receive", asked)
-            messages = batch.get("messages") or ()
-            for message in messages:
-                if message["id"] not in self._dealt_with:
-                    yield await self._message(message["envelope"].encode())
-                self._dealt_with.add(message["id"])
-            if messages and await self._ask_again("acknowledge", {"lease": batch["lease"]}):
-                self._dealt_with.clear()
+            for message in await self.receive(self._at_a_time, self._wait):
+                yield message
+
+    async def receive(self, most: int, wait: float) -> list[ReceivedMessage]:
+        """Take the next messages, *most* of them, waiting so many seconds for the first; those of
+        the last call are acknowledged before.
+
+        Raises:
+            GatewayError: The mailbox is gone.
+        """
+        if self._taken and await self._ask_again("acknowledge", {"lease": self._taken}):
+            self._dealt_with.clear()
+        self._taken = None
+        asked: dict[str, object] = {"max": most, "wait": wait, "lease": self._lease}
+        batch = await self._ask_again("receive", asked)
+        messages = batch.get("messages") or ()
+        fresh = [message for message in messages if message["id"] not in self._dealt_with]
+        self._dealt_with.update(message["id"] for message in messages)
+        self._taken = batch["lease"] if messages else None
+        return [await self._message(message["envelope"].encode()) for message in fresh]
 
     async def _message(self, octets: bytes) -> ReceivedMessage:
         try:

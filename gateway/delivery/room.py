@@ -81,6 +81,7 @@ class DeliveryRoom(Room):
             slots=settings.slots,
             probe=self._schedule.probe,
             probations=self.probations,
+            quotes_answers=not settings.console_mask,
         )
         self.dispatchers = Dispatchers(store, scheduler, sharing.elsewhere)
         self.send_again = SendAgain(attempts, self.dispatchers)

@@ -52,6 +52,7 @@ class SendScheduler:
     Args:
         attempts: Makes the attempts.
         probations: The hosts that have not agreed; None: all have.
+        quotes_answers: As of `Troubles`.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class SendScheduler:
         slots: int = SLOTS,
         probe: float = FIRST_PROBE,
         probations: Probations | None = None,
+        quotes_answers: bool = True,
     ) -> None:
         self._attempts = attempts
         self._probations = probations
@@ -78,7 +80,7 @@ class SendScheduler:
         self._stalled = False
         """The timer rang too late to tell anything; its next ring counts, however late."""
         self._pumping = False
-        self.troubles = Troubles()
+        self.troubles = Troubles(quotes_answers=quotes_answers)
         self.traces = MessageTraces()
         self.attempts = AttemptLog()
         self.taps = Taps()

@@ -152,9 +152,15 @@ def _breakers(outbox: Outbox) -> Iterator[Breaker]:
 
 
 class Troubles:
-    """Notes how attempts end, and tells the log of the first that fails and of the recovery."""
+    """Notes how attempts end, and tells the log of the first that fails and of the recovery.
 
-    def __init__(self) -> None:
+    Args:
+        quotes_answers: Errors say what the consumer answered; not where fields of messages are
+            hidden from operators, which it may have repeated.
+    """
+
+    def __init__(self, *, quotes_answers: bool = True) -> None:
+        self._quotes_answers = quotes_answers
         self._lines = TokenBucket(LINES, LINES_AT_ONCE)
         self._left_out = 0
         self.counts = FailureCounts()
@@ -164,7 +170,7 @@ class Troubles:
         """An attempt of *outbox* failed, whether it is tried again or not."""
         entry, destination, now = outbox.entry, outbox.destination, time.time()
         text = outcome.failure_text or "failed"
-        if outcome.detail.strip():
+        if self._quotes_answers and outcome.detail.strip():
             text = f"{text}: {' '.join(outcome.detail.split())}"
         error = text[:LONGEST]
         self.counts.note(_host(outbox), error, now)

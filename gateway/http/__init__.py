@@ -1,6 +1,6 @@
 """The HTTP server's hard shell: what strangers may send, how fast, and from how many sides."""
 
-from gateway.http.acknowledged_bytes import until_gone, was_delivered
+from gateway.http.acknowledged_bytes import answer_without_end, until_gone, was_delivered
 from gateway.http.aliases import AliasMiddleware
 from gateway.http.body import read_body
 from gateway.http.forwarded import (
@@ -26,6 +26,7 @@ __all__ = [
     "HttpRefusal",
     "HttpSettings",
     "MediaType",
+    "answer_without_end",
     "client_address",
     "client_certificate",
     "content_type",

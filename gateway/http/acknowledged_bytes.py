@@ -3,15 +3,13 @@ acknowledged it; and when the peer has gone."""
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import socket
-import struct
-import sys
-import termios
 from typing import Protocol
 
 from starlette.types import Receive, Scope
+
+from gateway.unacknowledged_bytes import unacknowledged
 
 CONNECTION = "dragoman.connection"
 """The extension of the ASGI scope that is the connection."""
@@ -19,7 +17,13 @@ _SOONEST, _LATEST = 0.001, 0.05
 
 
 class Connection(Protocol):
-    """The connection of a request."""
+    """The connection of a request.
+
+    Attributes:
+        endless: The answer has no end of its own: a peer that closes its side has gone.
+    """
+
+    endless: bool
 
     @property
     def lost(self) -> bool | None:
@@ -37,22 +41,18 @@ class Connection(Protocol):
         """The client's own of TLS, in DER, which was verified; None where it showed none."""
 
 
+def answer_without_end(scope: Scope) -> None:
+    """Say that the answer to the request of *scope* has no end of its own, so that its peer counts
+    as gone as soon as it closes its side; else it might still read what is left."""
+    connection: Connection | None = scope.get("extensions", {}).get(CONNECTION)
+    if connection is not None:
+        connection.endless = True
+
+
 async def until_gone(receive: Receive) -> None:
     """Return when the peer has gone. Its request was read to the end, so nothing else can come."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def unacknowledged(descriptor: int) -> int:
-    """Octets on their way that the peer's system has not acknowledged (Linux: SIOCOUTQ); 0 where
-    the system does not say."""
-    if sys.platform != "linux":
-        return 0
-    try:
-        answer = fcntl.ioctl(descriptor, termios.TIOCOUTQ, b"\0\0\0\0")
-    except OSError:
-        return 0
-    return int(struct.unpack("i", answer)[0])
 
 
 async def was_delivered(scope: Scope, seconds: float) -> bool:

@@ -20,6 +20,7 @@ tests/gateway/http/test_uvicorn.py names; that is why its version has an upper b
 """
 
 import asyncio
+import json
 import re
 import socket
 import ssl
@@ -50,6 +51,10 @@ _OVERHEAD = 8
 """Octets of chunk framing that one octet of a body may have, beyond the first 64 KiB. A chunk of
 one octet has five of framing (``1 CRLF x CRLF``); extensions of chunks, which nobody reads, have no
 bound of their own."""
+
+
+_PROBLEMS_BELOW = b"/api/"
+"""The paths of the administration, whose refusals are JSON."""
 
 
 class _Phase(Enum):
@@ -108,6 +113,7 @@ class HardenedProtocol(HttpToolsProtocol):
         self._leaving: asyncio.TimerHandle | None = None
         self._lost: bool | None = None
         self._running: RequestResponseCycle | None = None
+        self.endless = False
         self._refusal = HTTPStatus.BAD_REQUEST
         self._begun = 0.0
         self._messages = 0
@@ -233,6 +239,8 @@ class HardenedProtocol(HttpToolsProtocol):
         an answer in a moment it counts as gone, for a closed connection looks the same."""
         if self._wrapped.lingering:
             self._wrapped.abort()
+        elif self.endless and self._at_work():
+            return None  # Who wants more of a stream of events keeps its side open.
         elif self._phase is _Phase.QUIET and self._at_work() and self._wrapped.can_write_eof():
             # Returning True keeps our side open. No further request can come, so the answer to the
             # last one that came ends the connection.
@@ -351,11 +359,11 @@ class HardenedProtocol(HttpToolsProtocol):
             if running.response_started:
                 self._wrapped.abort()
                 return
-        body = f"{status.phrase}.{' ' if why else ''}{why}\n".encode()
+        media_type, body = _written_refusal(getattr(self, "url", b""), status, why)
         self.transport.write(
-            b"HTTP/1.1 %d %b\r\ncontent-type: text/plain; charset=utf-8\r\n"
+            b"HTTP/1.1 %d %b\r\ncontent-type: %b\r\n"
             b"content-length: %d\r\nconnection: close\r\n\r\n%b"
-            % (status, status.phrase.encode(), len(body), body)
+            % (status, status.phrase.encode(), media_type, len(body), body)
         )
         self.transport.close()
 
@@ -430,9 +438,19 @@ class HardenedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         # uvicorn's `cycle` is that of the newest request; with pipelining an older one is answered.
-        self._running = cycle
+        self._running, self.endless = cycle, False
         scope = cast(dict[str, Any], cycle.scope)
         scope.setdefault("extensions", {})[CONNECTION] = self
         if scope["http_version"] == "1.0":
             app = unchunked(app, cycle)
         super()._start_asgi_task(cycle, app)
+
+
+def _written_refusal(url: bytes, status: HTTPStatus, why: str) -> tuple[bytes, bytes]:
+    """The media type and the body of a refusal: for programs of the administration a problem of RFC
+    9457, for all others a sentence."""
+    detail = f"{status.phrase}.{' ' if why else ''}{why}"
+    if not url.startswith(_PROBLEMS_BELOW):
+        return b"text/plain; charset=utf-8", f"{detail}\n".encode()
+    problem = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
+    return b"application/problem+json", json.dumps(problem).encode()

@@ -79,6 +79,15 @@ class Trace:
         if len(self.named) < NAMED:
             self.named.append((subscription, end))
 
+    def counts(self) -> Mapping[str, int]:
+        """How many deliveries ended how by now."""
+        if self.message is None:
+            return self.ended
+        counts = dict(self.ended)
+        for _, end in self.message.resolved:
+            counts[end] = counts.get(end, 0) + 1
+        return counts
+
     def ends(self) -> tuple[Mapping[str, int], Sequence[tuple[str, str]]]:
         """How many deliveries ended how by now, and the first of them by name."""
         now = Trace(self.id, self.source, self.topic)

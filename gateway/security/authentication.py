@@ -9,7 +9,7 @@ X-API-Key: drg_...                 an API key, for programs that cannot set the 
 import base64
 import hashlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from filters import Reason, Refused
 from gateway.security.api_keys import PREFIX, hash_api_key
 from gateway.security.identities import Identities, Issuer, Key, is_expired
 from gateway.security.issuer_keys import IssuerKeys
+from gateway.security.kept_passwords import KeptPasswords
 from gateway.security.passwords import Failures, Passwords
 from gateway.security.principals import Identity
 from gateway.security.tokens import (
@@ -48,11 +49,12 @@ class Authentication:
     """Verifies credentials against *identities*.
 
     Args:
-        folder: Of the file of identities.
+        path: Of the file of identities.
     """
 
-    def __init__(self, identities: Identities, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, identities: Identities, path: Path) -> None:
+        self._folder = path.parent
+        self._kept = KeptPasswords(path)
         self._passwords = Passwords()
         self._failures = Failures()
         self._verified: dict[bytes, Identity] = {}
@@ -109,6 +111,27 @@ class Authentication:
             raise NotIdentified("The user or the password is wrong.")
         roles = frozenset(user.roles)
         return Identity(who[0], roles, until=time.time() + REMEMBERED)
+
+    def of_digest(self, name: str, proves: Callable[[str], bool], address: str) -> Identity:
+        """Return the user *name*, who sent a digest from *address*.
+
+        Args:
+            proves: Whether the digest is that of a password.
+
+        Raises:
+            NotIdentified: There is no such user, or it is of another password.
+            QuotaExceeded: There were too many such failures.
+        """
+        who = (f"user:{name}", address)
+        self._failures.check(*who)
+        user = self.identities.user_of_name.get(name)
+        kept = user.digest if user is not None else None
+        password = self._kept.decrypt(kept) if kept is not None else ""
+        if not proves(password) or user is None or kept is None:
+            self._failures.count(*who)
+            self._count("digest")
+            raise NotIdentified("The user or the password is wrong.")
+        return Identity(who[0], frozenset(user.roles))
 
     def of_certificate(self, certificate: bytes) -> Identity | None:
         """Return whom a *certificate* (DER) proves, which TLS has verified; None where it has no

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from filters import Expression, Reason, Refused, Topic, parse_expression
 from gateway.security.principals import ANONYMOUS, Principal
-from gateway.security.resource_addresses import ResourceAddress
+from gateway.security.resource_addresses import MAILBOXES, ResourceAddress, ResourceKind
 from gateway.security.rights import ALL_GRANTS, Right
 from mediation.model.requests import (
     AskForSubscriptions,
@@ -86,6 +86,10 @@ RIGHTS: dict[type[Request], Right] = {
 """The right that each type of request needs; its subclasses need the same."""
 
 
+_GIVEN_OUT = MAILBOXES | {ResourceKind.SOURCE, ResourceKind.SEQUENCE}
+"""Kinds of resources whose addresses are given to those that are to send to them."""
+
+
 def right_for(request: type[Request]) -> Right:
     """The right that requests of a type need; one that nobody listed needs that to operate."""
     for each in request.__mro__:
@@ -103,8 +107,14 @@ def authorise(principal: Principal, right: Right, resource: ResourceAddress | No
     Raises:
         Refused: It may not; nothing was done. ``NOT_IDENTIFIED`` where it has not said who it is.
     """
-    if right not in principal.rights:
+    if right not in principal.rights and not _is_expected(right, resource):
         raise _refusal(principal, f"to {right.value} here")
+
+
+def _is_expected(right: Right, resource: ResourceAddress | None) -> bool:
+    """Return True for what producers and consumers send to an address that they were given: the key
+    in it is the permission, and what it is of says on which topics it is published."""
+    return right is Right.PUBLISH and resource is not None and resource.kind in _GIVEN_OUT
 
 
 def authorise_request(
@@ -117,7 +127,7 @@ def authorise_request(
     """
     right = right_for(type(request))
     authorise(principal, right, resource)
-    if principal.grants is not ALL_GRANTS:
+    if principal.grants is not ALL_GRANTS and not _is_expected(right, resource):
         _authorise_topics(principal, request, right)
 
 

@@ -81,7 +81,7 @@ class Identification:
     ) -> None:
         self._trusted = trusted or Networks()
         self._rights = rights
-        self._authentication = authentication
+        self.authentication = authentication
         self._known: dict[tuple[str, Identity | None], Principal] = {}
         self._roles: dict[str, frozenset[str]] = {}
         """The roles that users showed last: what they subscribed to is delivered by them."""
@@ -91,17 +91,17 @@ class Identification:
     @property
     def required(self) -> bool:
         """Whether rules say who may do what."""
-        return self._authentication is not None
+        return self.authentication is not None
 
     @property
     def failed(self) -> Mapping[str, int]:
         """How many credentials proved nothing, by their kind."""
-        return self._authentication.failed if self._authentication is not None else {}
+        return self.authentication.failed if self.authentication is not None else {}
 
     def use(self, identities: "Identities") -> None:
         """Go by *identities* from now on."""
-        if self._authentication is not None:
-            self._authentication.use(identities)
+        if self.authentication is not None:
+            self.authentication.use(identities)
         self._known.clear()
         self._grants.clear()
 
@@ -112,9 +112,9 @@ class Identification:
             NotIdentified: Its credentials prove nothing.
             Refused: ``RATE``, ``UNAVAILABLE``: they are not verified now.
         """
-        if self._authentication is None:
+        if self.authentication is None:
             return self.of_connection(facts)
-        identity = await self._authentication.of_headers(facts.headers, facts.address)
+        identity = await self.authentication.of_headers(facts.headers, facts.address)
         if identity is None:
             return self.of_connection(facts)
         return self.principal_of(identity, facts)
@@ -124,8 +124,8 @@ class Identification:
         if facts.proxied:
             return self._anonymous(facts.address, trusted=False)
         identity = None
-        if self._authentication is not None and facts.certificate is not None:
-            identity = self._authentication.of_certificate(facts.certificate)
+        if self.authentication is not None and facts.certificate is not None:
+            identity = self.authentication.of_certificate(facts.certificate)
         return self.principal_of(identity, facts)
 
     def principal_of(self, identity: Identity | None, facts: TransportFacts) -> Principal:
@@ -137,18 +137,18 @@ class Identification:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             trusted = facts.address in self._trusted
-            if identity is None or self._authentication is None:
+            if identity is None or self.authentication is None:
                 principal = self._anonymous(facts.address, trusted=trusted)
             else:
-                policy = self._authentication.identities.policy
+                policy = self.authentication.identities.policy
                 principal = self._named(facts.address, identity, policy, trusted=trusted)
             self._known[key] = principal
         return principal
 
     def _anonymous(self, address: str, *, trusted: bool) -> Principal:
-        if self._authentication is None:
+        if self.authentication is None:
             return anonymous(address, trusted=trusted, rights=self._rights)
-        grants = self._authentication.identities.policy.grants([NOBODY_IN_PARTICULAR])
+        grants = self.authentication.identities.policy.grants([NOBODY_IN_PARTICULAR])
         found = anonymous(address, trusted=trusted, rights=grants.rights)
         guarded = Right.OPERATE not in grants.rights
         return replace(found, grants=grants, limits=replace(found.limits, guarded=guarded))
@@ -180,14 +180,14 @@ class Identification:
     def grants_of(self, owner: str) -> Grants:
         """What the rules grant *owner*, of a subscription, now. The roles of a user are those of
         the file, and those that its last token said."""
-        if self._authentication is None or owner == OPERATOR.owner:
+        if self.authentication is None or owner == OPERATOR.owner:
             return ALL_GRANTS
         found = self._grants.get(owner)
         if found is None:
             if len(self._grants) >= _REMEMBERED:
                 self._grants.clear()
-            policy = self._authentication.identities.policy
-            found = policy.grants(self._names_of(owner, self._authentication))
+            policy = self.authentication.identities.policy
+            found = policy.grants(self._names_of(owner, self.authentication))
             self._grants[owner] = found
         return found
 

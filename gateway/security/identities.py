@@ -98,6 +98,8 @@ class User(_Row):
 
     name: Name
     password: Annotated[str, AfterValidator(_is_password)] | None = None
+    digest: Annotated[str, Field(pattern=r"^gAAAA[A-Za-z0-9_=-]+$")] | None = None
+    """The password, encrypted, of a user who proves it by a digest (`kept_passwords`)."""
     roles: list[Name] = []
 
 

@@ -19,6 +19,7 @@ from tomlkit.items import AoT, Table
 from filters import Reason, Refused
 from gateway.security.api_keys import api_key_id, hash_api_key, new_api_key
 from gateway.security.identities import EVERYTHING, IdentitiesUnusable, parse_identities
+from gateway.security.kept_passwords import KeptPasswords, make_key
 from gateway.security.passwords import hash_password
 
 ADMINISTRATOR = "administrator"
@@ -60,9 +61,19 @@ def create_identities(path: Path) -> str:
     return key
 
 
-def add_user(path: Path, name: str, password: str | None, roles: Sequence[str]) -> None:
+def add_user(
+    path: Path,
+    name: str,
+    password: str | None,
+    roles: Sequence[str],
+    *,
+    digest: bool = False,
+) -> None:
     """Add a user, or give one that there is a new *password* and *roles*; None and nothing leave
     what it has.
+
+    Args:
+        digest: The user may prove the password by a digest, too, for which it is kept encrypted.
 
     Raises:
         IdentitiesUnusable: The file cannot be read, or written, or would not be valid.
@@ -77,9 +88,14 @@ def add_user(path: Path, name: str, password: str | None, roles: Sequence[str]) 
             row = users[-1]
         if password is not None:
             row["password"] = hash_password(password)
+            row.pop("digest", None)
+            if digest:
+                row["digest"] = KeptPasswords(path).encrypt(password)
         if roles:
             row["roles"] = list(roles)
 
+    if digest:
+        make_key(path)
     _change(path, change)
 
 

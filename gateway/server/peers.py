@@ -98,6 +98,6 @@ def _identification(
     from gateway.security.sessions import Sessions
 
     file = IdentitiesFile(path)
-    authentication = Authentication(file.identities, path.parent)
+    authentication = Authentication(file.identities, path)
     identification = Identification(trusted, authentication=authentication)
     return identification, file, Sessions(authentication)

@@ -30,7 +30,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from filters import DocumentLimits, Reason, Refused
+from filters import DocumentLimits, Reason, Refused, check_engine
 from filters.documents import DEFAULT_LIMITS
 from gateway.discovery.settings import DiscoverySettings
 from gateway.egress import Consumer
@@ -105,6 +105,11 @@ class Problem:
         # An option says by its own name which setting it is.
         text = self.text.removeprefix(f"{self.name}: ") if self.place[:2] == "--" else self.text
         return f"{self.place}: {text}" if self.place else text
+
+
+def _known_engine(name: str | None) -> str | None:
+    check_engine(name)
+    return name
 
 
 class SettingsError(Refused):
@@ -225,6 +230,9 @@ class Settings(BaseSettings):
     the gateway listens on loopback."""
     identities: Path | None = None
     """The file that says who there is, and who may do what; without it everybody may everything."""
+    audit: Path | None = None
+    """The file of the audit log; by default ``audit.jsonl`` in the data folder, where there are
+    identities."""
     trusted_proxies: NetworkWords = ()
     client_certificate_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] | None = None
     """The header in which they hand on the certificate that a client showed them in TLS."""
@@ -308,6 +316,8 @@ class Settings(BaseSettings):
     """Subscriptions of one stranger to one host and port."""
     survive_power_loss: bool = True
 
+    engine: Annotated[str | None, AfterValidator(_known_engine)] = None
+    """The engine that matches filters: by default the best there is; or one that is installed."""
     hold_while_paused: bool = False
     """What is published while a subscription is paused waits for it."""
     backlog_policy: str = Field("dead-letter-oldest", pattern="^(dead-letter-oldest|end)$")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gateway.channels.room import ChannelRoom
 from gateway.exchange import Handlers
@@ -11,6 +12,7 @@ from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.rooms import Room
 from gateway.routes import Routes
+from gateway.security.audit import Audit
 from gateway.security.identify import Identification
 from gateway.security.intake import Intake
 from gateway.security.resource_addresses import ResourceKind
@@ -25,6 +27,9 @@ from gateway.soap.replies import Replies
 from gateway.soap.service import SoapService
 from mediation.model.requests import EndpointRules, Sequences
 from mediation.model.requests.context import TopicRules
+
+if TYPE_CHECKING:
+    from gateway.soap.username_tokens import UsernameTokens
 
 Rules = Callable[[str], EndpointRules]
 """Tells the rules of the endpoint at a path."""
@@ -56,6 +61,8 @@ class SoapRoom(Room):
         limits: HttpLimits,
         gate: ConnectionGate,
         base: str,
+        audit: Audit,
+        tokens: "UsernameTokens | None",
     ) -> None:
         self._drain = settings.drain
         rules = endpoint_rules(settings)
@@ -73,6 +80,8 @@ class SoapRoom(Room):
             rules=rules,
             limits=settings.documents,
             topics=topics,
+            audit=audit,
+            tokens=tokens,
         )
         self.listeners = SoapTcpListeners(
             settings,

@@ -17,7 +17,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -29,7 +29,9 @@ from gateway.exchange import ACCEPTED, Inbound, Reply, Result
 from gateway.mailboxes.deposits import Deposits
 from gateway.observing.samples import Sample, counters
 from gateway.parsing import Parsing
-from gateway.security.authorise import authorise, authorise_request
+from gateway.security.audit import NO_AUDIT, REFUSALS, Audit, note_refusal
+from gateway.security.authorise import authorise, authorise_request, right_for
+from gateway.security.keys import public_id
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind, addressed
 from gateway.security.rights import Right
@@ -42,19 +44,33 @@ from gateway.soap.registry import Registry
 from gateway.soap.reliable import PassOn, ReliableStep
 from gateway.soap.replies import Replies
 from gateway.store import StoreUnavailable, answered_in_time
+from mediation import names
 from mediation.model.requests import (
     Context,
     EndpointRules,
+    GetStatus,
     Incoming,
+    ListSubscriptions,
     Named,
     Publish,
     Rejected,
+    Request,
     Sequences,
+    Take,
+    TakeFor,
     TopicRules,
 )
 
 _log = structlog.get_logger("dragoman.soap")
 T = TypeVar("T")
+
+
+if TYPE_CHECKING:  # Imported where there is a file of identities.
+    from gateway.soap.username_tokens import UsernameTokens
+
+_CHANGES = frozenset({Right.SUBSCRIBE, Right.MANAGE, Right.OPERATE})
+"""Rights of which the audit log notes each use but fetching and asking."""
+_FETCHES = (Take, TakeFor, GetStatus, ListSubscriptions)
 
 
 class SoapService:
@@ -77,6 +93,8 @@ class SoapService:
         rules: Callable[[str], EndpointRules] = rules_at,
         limits: DocumentLimits = DEFAULT_LIMITS,
         topics: Callable[[str], TopicRules] = lambda _: STRICT,
+        audit: Audit | None = None,
+        tokens: "UsernameTokens | None" = None,
     ) -> None:
         self._registry = registry
         self._parsing = parsing
@@ -86,6 +104,8 @@ class SoapService:
         self._rules = rules
         self._limits = limits
         self._topics = topics
+        self._audit = audit or NO_AUDIT
+        self._tokens = tokens
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
         self.refusals = self._answers.refusals
@@ -111,6 +131,8 @@ class SoapService:
                     raise
                 return await self._keep_unread(inbound, rejected.context, resource)
             context, identifiers = incoming.context, incoming.named.identifiers
+            if self._tokens is not None and names.WSSE in context.header_namespaces:
+                inbound = await self._tokens.identify(inbound)
             answering = self._reliable(inbound, incoming, self._proceed)
             if isinstance(incoming.request, Publish) and context.reliable is None:
                 return await answering  # What of it needs the store has a deadline of its own.
@@ -134,6 +156,10 @@ class SoapService:
     ) -> Reply:
         """The reply to *inbound*, which is *refused*: what its sequence makes of it, too."""
         context = context or Context(inbound.hint)
+        if refused.reason in REFUSALS:
+            asked = context.operation.label if context.operation is not None else "unknown"
+            what = _id_of(addressed(inbound.path, context.headers.to))
+            note_refusal(self._audit, inbound.principal, asked, what, refused)
         if context.reliable is not None and self._reliable.suppresses(inbound.principal, refused):
             return ACCEPTED[context.soap]
         rules = self._rules(inbound.path)
@@ -169,6 +195,7 @@ class SoapService:
         elsewhere = self._replies.address_of_response(incoming, inbound.principal)
         request = incoming.request
         result = await self._registry.handler(request, resource)(request, incoming, inbound)
+        self._note_change(inbound, request, operation, resource)
         if result is None:
             return ACCEPTED[context.soap]
         return await self._answers.answer(result, incoming, inbound, elsewhere)
@@ -203,8 +230,23 @@ class SoapService:
             Refused: with nothing changed.
         """
         request = incoming.request
-        authorise_request(inbound.principal, request, addressed(inbound.path, None))
-        return await self._registry.handler(request)(request, incoming, inbound)
+        resource = addressed(inbound.path, None)
+        operation = type(request).__name__
+        try:
+            authorise_request(inbound.principal, request, resource)
+        except Refused as refused:
+            note_refusal(self._audit, inbound.principal, operation, _id_of(resource), refused)
+            raise
+        result = await self._registry.handler(request)(request, incoming, inbound)
+        self._note_change(inbound, request, operation, resource)
+        return result
+
+    def _note_change(
+        self, inbound: Inbound, request: Request, did: str, resource: ResourceAddress | None
+    ) -> None:
+        """Have the audit log note a request that changed something; publications are no changes."""
+        if right_for(type(request)) in _CHANGES and not isinstance(request, _FETCHES):
+            self._audit.note(inbound.principal, did, _id_of(resource))
 
     async def parse(
         self, octets: int, work: Callable[[set[str] | None], T], principal: Principal
@@ -238,3 +280,10 @@ async def _give_back(reply: Reply) -> None:
     """Be done with a reply that came too late: what it hands out is nobody's."""
     if reply.handed_over is not None:
         await reply.handed_over(False)
+
+
+def _id_of(resource: ResourceAddress | None) -> str:
+    """The id of a resource for people; its key is a secret."""
+    if resource is None or resource.key is None:
+        return ""
+    return f"{resource.kind.value.strip('/').lower()} {public_id(resource.key)}"

@@ -160,6 +160,16 @@ replica_rates = Table(
 """The rates of the last hour of each gateway that uses the store; ``written`` is the database's
 time."""
 
+used_nonces = Table(
+    "used_nonces",
+    metadata,
+    Column("user", Text, primary_key=True),
+    Column("nonce", Text, primary_key=True),
+    Column("until", Float, nullable=False, index=True),
+)
+"""Nonces of tokens of WS-Security that were used, in hexadecimal digits; ``until`` is the gateways'
+time."""
+
 partitions = Table(
     "partitions",
     metadata,

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import cast
 
-from gateway.http.acknowledged_bytes import unacknowledged
 from gateway.tcp.loops import OfEachLoop
+from gateway.unacknowledged_bytes import unacknowledged
 
 _SOONEST, _LATEST = 0.001, 0.05
 _EAGER = 16

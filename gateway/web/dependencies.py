@@ -8,9 +8,11 @@ from fastapi import Depends, Request
 from starlette.types import Scope
 
 from adapters import AdapterUnavailable
+from filters import Refused
 from gateway.http import HttpSettings, transport_facts
 from gateway.observing.masking import Mask
 from gateway.routes import Dependency
+from gateway.security.audit import NO_AUDIT, Audit, note_refusal
 from gateway.security.authorise import authorise
 from gateway.security.identify import Identification
 from gateway.security.principals import Principal
@@ -33,12 +35,18 @@ class Asking:
     Attributes:
         draining: Whether the gateway stops.
         sessions: Of those who logged in to the console; None where nobody can.
+        audit: Notes what is asked for, but for reading.
     """
 
     http: HttpSettings
     identification: Identification
     draining: Callable[[], bool]
     sessions: "Sessions | None" = None
+    audit: Audit = NO_AUDIT
+
+    def of_connection(self, request: Request) -> Principal:
+        """Who sends *request*, as far as its connection says that."""
+        return self.identification.of_connection(transport_facts(request.scope, self.http))
 
     async def principal(self, request: Request) -> Principal:
         """Who sends *request*.
@@ -53,6 +61,21 @@ class Asking:
             if identity is not None:
                 return self.identification.principal_of(identity, facts)
         return await self.identification.identify(facts)
+
+
+def _route_of(request: Request) -> str:
+    """The path of *request* without what stands in it: at the public listener that is a secret."""
+    path = request.url.path
+    for name, value in request.path_params.items():
+        path = path.replace(f"/{value}", f"/{{{name}}}")
+    return path[:200]
+
+
+def _id_in(request: Request) -> str:
+    """The id in the path of *request*: of the administration, where ids are no secrets."""
+    if not request.url.path.startswith("/api/"):
+        return ""
+    return " ".join(map(str, request.path_params.values()))
 
 
 def session_token(scope: Scope) -> str | None:
@@ -84,8 +107,17 @@ def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awai
 
     async def authorise_sender(request: Request, asking: Asked) -> None:
         reads = request.method in ("GET", "HEAD")
-        principal = await asking.principal(request)
-        authorise(principal, reading if reads and reading is not None else right)
+        wanted = reading if reads and reading is not None else right
+        did, what = f"{request.method} {_route_of(request)}", _id_in(request)
+        principal = asking.of_connection(request)
+        try:
+            principal = await asking.principal(request)
+            authorise(principal, wanted)
+        except Refused as refused:
+            note_refusal(asking.audit, principal, did, what, refused)
+            raise
+        if not reads and wanted is Right.OPERATE and not request.scope.get(IN_CONSOLE):
+            asking.audit.note(principal, did, what, "allowed")
 
     return authorise_sender
 

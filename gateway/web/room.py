@@ -78,7 +78,7 @@ class EventRoom(Room):
         yield BoundRouter(
             event_subscriptions.router, event_subscriptions.PARTS.of(self._parts), Right.SUBSCRIBE
         )
-        yield BoundRouter(consents.router, consents.WEB_HOOKS.of(self._web_hooks), Right.MANAGE)
+        yield BoundRouter(consents.router, consents.WEB_HOOKS.of(self._web_hooks), None)
 
 
 class JsonMailboxRoom(Room):

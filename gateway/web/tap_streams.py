@@ -10,7 +10,6 @@ dropped, and counted.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,12 +18,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from filters import Filter, FilterSet, compile
-from gateway.http import until_gone
+from gateway.http import answer_without_end, until_gone
 from gateway.observing.masking import HIDDEN, Mask
 from gateway.observing.taps import PassingMessage, Taps, Watcher
 from gateway.observing.traces import MessageTraces
 from gateway.web.server_sent_events import HEARTBEAT, EventWriter, write_event
-from gateway.web.views.tap import TapLosses, tap_message
+from gateway.web.views.tap import TapLosses, tap_message, write_tap_message
 from mediation.rendering import event
 
 TICK = 0.25
@@ -73,6 +72,7 @@ class TapStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         writer = EventWriter(send)
+        answer_without_end(scope)
         leaving = asyncio.ensure_future(until_gone(receive))
         try:
             with self._taps.watching(self._watcher):
@@ -117,7 +117,7 @@ class TapStream(Response):
     def _event(self, passing: PassingMessage, payload: bytes | None) -> bytes:
         trace = self._traces.of(passing.notification.id)
         record = tap_message(passing, trace, payload=payload)
-        return write_event(json.dumps(record), event="message")
+        return write_event(write_tap_message(record), event="message")
 
     def _losses(self) -> bytes:
         """What was not told, where that has changed."""

@@ -15,7 +15,13 @@ from mediation.client.devices import (
     write_pull_messages,
     write_synchronize,
 )
-from mediation.client.fetching import read_made, read_pulled, write_fetching, write_pull
+from mediation.client.fetching import (
+    read_fetched,
+    read_made,
+    read_pulled,
+    write_fetching,
+    write_pull,
+)
 from mediation.client.management import (
     MANAGEMENT_SOAP,
     ListedSubscription,
@@ -76,6 +82,7 @@ __all__ = [
     "read_answer",
     "read_event_service",
     "read_events",
+    "read_fetched",
     "read_granted",
     "read_made",
     "read_managed",

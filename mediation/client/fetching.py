@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from filters import dialects, parse_document
 from mediation import names
-from mediation.client.reading import read_whole
+from mediation.client.reading import Received, read_whole
 from mediation.client.writing import write_request
 from mediation.eventing.management import Pulled, pull_parts, pulled_in, request_headers
 from mediation.filtering import write_topic_expression
@@ -14,7 +14,9 @@ from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
 from mediation.model.specification import RequestParts
 from mediation.model.versions import Spec
+from mediation.notification.notify import unwrapped_events
 from mediation.soap.envelopes import read_envelope, text_of
+from mediation.soap.payloads import is_ours
 from mediation.specifications import SPECIFICATIONS
 
 
@@ -27,14 +29,16 @@ def write_fetching(
     topic: str | None = None,
     expires: str | None = None,
     wait: str = "PT10S",
+    most: int = 1,
 ) -> tuple[str, bytes]:
-    """Write a request that makes a mailbox, or takes one message out of it: the action and the
+    """Write a request that makes a mailbox, or takes messages out of it: the action and the
     envelope.
 
     Args:
         topic: A topic in ONVIF's dialect, for a pull point that subscribes with its making.
         expires: An xsd:duration or xsd:dateTime, likewise.
         wait: An xsd:duration for which ONVIF's pull waits; the others do not wait.
+        most: Messages that a pull point answers at once.
     """
     requests = SPECIFICATIONS[spec.version].requests
     element = min((name for name, one in requests.elements.items() if one is operation), key=len)
@@ -43,9 +47,9 @@ def write_fetching(
     inner = ""
     match operation:
         case Operation.GET_MESSAGES:
-            inner = "<r:MaximumNumber>1</r:MaximumNumber>"
+            inner = f"<r:MaximumNumber>{most}</r:MaximumNumber>"
         case Operation.PULL_MESSAGES:
-            inner = f"<r:Timeout>{wait}</r:Timeout><r:MessageLimit>1</r:MessageLimit>"
+            inner = f"<r:Timeout>{wait}</r:Timeout><r:MessageLimit>{most}</r:MessageLimit>"
         case Operation.CREATE_PULL_POINT_SUBSCRIPTION:
             if topic:
                 expression = write_topic_expression(
@@ -56,6 +60,20 @@ def write_fetching(
                 inner += f"<r:InitialTerminationTime>{expires}</r:InitialTerminationTime>"
     body = f'<r:{local} xmlns:r="{namespace}">{inner}</r:{local}>'
     return write_request(spec, to, RequestParts(action, body), message_id)
+
+
+def read_fetched(octets: bytes) -> tuple[Received, ...]:
+    """Read the answer of a pull point: the notifications that were in it.
+
+    Raises:
+        AnsweredFault: It is a fault.
+        Refused: It cannot be read.
+    """
+    return tuple(
+        Received(event.topic, event.payload, event.action, None, event.subscription)
+        for response in read_whole(octets).body[:1]
+        for event in unwrapped_events(response, in_ours=is_ours(octets))
+    )
 
 
 def read_made(octets: bytes) -> str:

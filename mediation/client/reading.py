@@ -1,19 +1,19 @@
 """Read what producers send to subscribers and consumers: answers, notifications,
 SubscriptionEnd."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from filters import Reason, Refused, Topic, parse_document
 from mediation import names, profiles
-from mediation.cloudevents import read_message, topic_of
+from mediation.cloudevents import properties_of, read_message, topic_of
 from mediation.eventing.common import read_subscription_end
 from mediation.eventing.management import context_in
 from mediation.grid_events.rpc import HANDLE_EVENT, carried_by, read_call
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NO_TIME, parse_duration
-from mediation.model.messages import EndpointReference, Notification
+from mediation.model.messages import NO_PROPERTIES, EndpointReference, Notification
 from mediation.model.requests import Operation
 from mediation.notification.topics import received_topic
 from mediation.soap.actions import payload_action
@@ -29,7 +29,8 @@ from mediation.soap.envelopes import (
     text_of,
     whole_text,
 )
-from mediation.soap.payloads import is_ours
+from mediation.soap.payloads import is_ours, payload_of
+from mediation.soap.properties import PROPERTIES, properties_in
 from mediation.specifications import SPECIFICATIONS
 
 _ENDINGS = frozenset(
@@ -80,6 +81,7 @@ class Received:
     action: str | None
     message_id: str | None
     subscription: str | None = None
+    properties: Mapping[str, str] = field(default_factory=lambda: NO_PROPERTIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +179,11 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
     if first.tag in _ENDINGS:
         return Ended(*read_subscription_end(first))
     ours = is_ours(octets)
-    topic = None
+    topic, properties = None, NO_PROPERTIES
     for block in envelope.headers:
+        if block.tag == PROPERTIES:
+            with suppress(Refused):  # They are no reason to lose an event.
+                properties = properties_in([payload_of(block)])
         if local_name(block) == "Topic" and namespace_of(block) in profiles.TOPIC_HEADERS:
             topic = received_topic(block)
     client = _WRAPPING.get(first.tag)
@@ -193,6 +198,7 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
                     event.action or action,
                     message_id,
                     event.subscription,
+                    properties,
                 )
                 for event in events
             ),
@@ -200,7 +206,8 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
     if action is None and local_name(first) == HANDLE_EVENT:
         event = read_call(first)
         return (Received(*carried_by(first, event), None, None),)
-    return (Received(topic, body_content(envelope, in_ours=ours), action, message_id),)
+    payload = body_content(envelope, in_ours=ours)
+    return (Received(topic, payload, action, message_id, properties=properties),)
 
 
 def ending_in(notification: Notification) -> str | None:
@@ -234,6 +241,7 @@ def read_events(headers: Iterable[tuple[bytes, bytes]], octets: bytes) -> tuple[
             event.data or b"",
             str(event.attributes["type"]),
             str(event.attributes["id"]),
+            properties=properties_of(event),
         )
         for event in read_message(headers, octets)
     )

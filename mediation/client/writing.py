@@ -12,6 +12,7 @@ from mediation.model.requests import Operation
 from mediation.model.specification import Client, Leasing, RequestParts, SubscribeOptions
 from mediation.model.versions import Soap, Spec, Version
 from mediation.soap.addressing import reference_headers, write_headers
+from mediation.soap.body_elements import BodyElement
 from mediation.soap.envelopes import octets_of, write_envelope
 from mediation.specifications import SPECIFICATIONS
 
@@ -231,11 +232,12 @@ def write_publish(
     blocks: str = "",
 ) -> tuple[str, bytes]:
     """Write an event: a wrapped Notify, or, in WS-Eventing, the bare payload with a topic header.
-    *blocks* are more header blocks.
+    *blocks* are more header blocks. A `BodyElement` is not parsed again.
 
     Raises:
         FilterError: *payload* is not one acceptable XML element.
     """
-    body = octets_of(parse_document(payload)).decode()
-    written = _client(spec).publish(body, topic, action, producer)
+    checked = isinstance(payload, BodyElement) and payload
+    body = payload if checked else octets_of(parse_document(payload))
+    written = _client(spec).publish(body.decode(), topic, action, producer)
     return write_request(spec, to, written, message_id, reply=False, blocks=blocks)

@@ -13,7 +13,7 @@ from mediation.cloudevents.http_binding import (
     write_headers,
 )
 from mediation.cloudevents.json_format import read_event, write_batch, write_event
-from mediation.cloudevents.mapping import event_of, notification_of, topic_of
+from mediation.cloudevents.mapping import event_of, notification_of, properties_of, topic_of
 from mediation.cloudevents.signing import Secret, read_secret, signature
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "is_event",
     "notification_of",
     "origin_of",
+    "properties_of",
     "read_attributes",
     "read_event",
     "read_message",

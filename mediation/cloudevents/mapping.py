@@ -19,7 +19,8 @@
     datacontenttype   as it came, or not at all       application/xml, or that of `wrap`
     dataschema        as it came, unless the data
                       is projected
-    others            as they came, in their types    none
+    others            as they came, in their types    properties that a publisher of SOAP said
+                                                      (`mediation.soap.properties`)
 
 What a publisher named is kept whole in one property of the notification, `ATTRIBUTES`, and each
 extension in a property of its own, where filters over properties find it.
@@ -68,6 +69,7 @@ from mediation.names import PUBLISHER
 from mediation.packaging.data import NO_DATA, UNTYPED, Data, described, unwrap, wrap, xml_payload
 from mediation.packaging.records import TYPE
 from mediation.soap.actions import payload_action
+from mediation.soap.properties import has_properties, properties_in
 
 ATTRIBUTES = "ce_attributes"
 """The property with all attributes that a publisher gave its CloudEvent, as JSON."""
@@ -116,9 +118,7 @@ def notification_of(
     attributes = event.attributes
     named = topic_of(event)
     type_, source = str(attributes["type"]), str(attributes["source"])
-    properties = {
-        name: text_of(attributes[name]) for name in extensions_of(attributes) if name != TOPIC
-    }
+    properties = properties_of(event)
     properties[TYPE] = type_
     came = dict(attributes)
     came.pop(TOPIC, None)
@@ -159,6 +159,12 @@ def topic_of(event: CloudEvent) -> Topic | None:
     return _kept_topic(text) if len(text) <= _SHORT else _read_topic(text)
 
 
+def properties_of(event: CloudEvent) -> dict[str, str]:
+    """The extension attributes of *event* as text, by name, but for the topic."""
+    attributes = event.attributes
+    return {name: text_of(attributes[name]) for name in extensions_of(attributes) if name != TOPIC}
+
+
 def event_of(notification: Notification, data: DataForm = DataForm.AS_PUBLISHED) -> CloudEvent:
     """Write a notification as a CloudEvent, with its data in this form; XML that is too much to
     become JSON stays what it is, and its media type says so."""
@@ -190,11 +196,27 @@ def attributes_of(notification: Notification) -> dict[str, Value]:
         }
         if topic is not None:
             attributes["subject"] = _written_topic(topic)[0]
+        _add_said(attributes, notification)
     if notification.expires is not None:
         attributes.setdefault(EXPIRY, _written(notification.expires))
     if topic is not None:
         attributes[TOPIC] = _written_topic(topic)[1]
     return attributes
+
+
+def _add_said(attributes: dict[str, Value], notification: Notification) -> None:
+    """Add the properties that a publisher of SOAP said, as far as attributes have such names."""
+    for name, value in properties_in(notification.headers).items():
+        if _ATTRIBUTE.fullmatch(name) and name not in _TAKEN:
+            attributes[name] = clean(value)
+
+
+_ATTRIBUTE = re.compile("[a-z0-9]{1,20}")
+_TAKEN = frozenset(
+    {"id", "source", "type", "specversion", "subject", "time", "data", "datacontenttype"}
+    | {"dataschema", "topic", EXPIRY, ENCODING}
+)
+"""Names of attributes that are not a publisher's of SOAP to say."""
 
 
 def json_of(notification: Notification) -> tuple[str, str] | None:
@@ -227,7 +249,7 @@ def _json_as_it_came(text: str, notification: Notification) -> tuple[str, str] |
 
 def _json_made(notification: Notification) -> tuple[str, str] | None:
     """As `json_of`, of an event of another specification: id and time aside, its members recur."""
-    if notification.expires is not None:
+    if notification.expires is not None or has_properties(notification.headers):
         return None
     source, type_ = _source(notification), _type_of(notification)
     said = (_json_said if len(source) + len(type_) <= _SHORT else _json_said.__wrapped__)(

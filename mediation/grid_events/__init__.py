@@ -6,7 +6,7 @@ from mediation.grid_events.encoding import Generation, TypeName, long_of
 from mediation.grid_events.events import Event, Further, read_payload, write_payload
 from mediation.grid_events.filters import filter_of
 from mediation.grid_events.leasing import EXAMPLE_FIELDS, example_of
-from mediation.grid_events.making import made_event
+from mediation.grid_events.making import made_event, made_header
 from mediation.grid_events.references import (
     CHANNEL,
     Port,
@@ -56,6 +56,7 @@ __all__ = [
     "filter_of",
     "long_of",
     "made_event",
+    "made_header",
     "port_of",
     "port_reference",
     "read_call",

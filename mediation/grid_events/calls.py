@@ -24,10 +24,11 @@ def write_handle_event(
     binding: str | None = CHANNEL,
     types: TypeNames = TypeNames.SCHEMA,
     generation: Generation = Generation.V2001,
+    blocks: str = "",
 ) -> tuple[tuple[tuple[str, str], ...], bytes]:
-    """Write a call of handleEvent: its HTTP headers, and the envelope."""
+    """Write a call of handleEvent, with header *blocks*: its HTTP headers, and the envelope."""
     content = _event("p1", event, types, generation)
-    return _call(HANDLE_EVENT, binding, content, generation)
+    return _call(HANDLE_EVENT, binding, content, generation, blocks)
 
 
 def write_subscribe_lease(
@@ -79,9 +80,9 @@ def _event(name: str, event: Event, types: TypeNames, generation: Generation) ->
 
 
 def _call(
-    method: str, binding: str | None, content: str, generation: Generation
+    method: str, binding: str | None, content: str, generation: Generation, blocks: str = ""
 ) -> tuple[tuple[tuple[str, str], ...], bytes]:
     start, end = method_tags(method, binding)
     action = f"{binding}#{method}" if binding else ""
-    octets = f"{envelope_start(generation)}{start}{content}{end}{ENVELOPE_END}".encode()
+    octets = f"{envelope_start(generation, blocks)}{start}{content}{end}{ENVELOPE_END}".encode()
     return http_headers(Soap.V1_1, action), octets

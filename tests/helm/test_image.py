@@ -112,7 +112,7 @@ def test_the_image_and_the_chart_agree() -> None:
 
 def test_the_image_has_every_light_extra() -> None:
     extras = set(instruction("ARG").removeprefix("EXTRAS=").split(","))
-    heavy, of_applications = {"archive", "spark", "xquery"}, {"reliable"}
+    heavy, of_applications = {"archive", "spark", "xquery"}, {"mysql", "reliable"}
     others = heavy | of_applications | {"all", "dev"}
     assert extras == set(PROJECT["project"]["optional-dependencies"]) - others
 

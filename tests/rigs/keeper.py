@@ -17,12 +17,14 @@ from typing import Any, NoReturn
 
 from tests.rigs.activemq import activemq_broker
 from tests.rigs.brokers import rabbitmq_node
+from tests.rigs.mariadb import mariadb_server
 from tests.rigs.postgresql import postgresql_cluster
 
 STARTED: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "rabbitmq": rabbitmq_node,
     "activemq": activemq_broker,
     "postgresql": postgresql_cluster,
+    "mariadb": mariadb_server,
 }
 
 

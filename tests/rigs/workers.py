@@ -20,6 +20,7 @@ SERVERS: Mapping[str, frozenset[str]] = {
     "activemq": frozenset({"needs_activemq"}),
     "spark": frozenset({"spark", "require_spark_here", "pyspark"}),
     "postgresql": frozenset({"needs_postgresql", "postgresql_url"}),
+    "mariadb": frozenset({"needs_mariadb"}),
 }
 """To each server the names that a module imports, or a test asks for, that uses it. A test of
 several is marked with the first."""

@@ -1,7 +1,8 @@
 """Chooses the engine: the compiled one if it was built for this lxml, else the reference.
 
 The compiled engine reads libxml2's tree in memory, so it must know its layout: it serves only the
-very versions of lxml and libxml2 that it was built for.
+very versions of lxml and libxml2 that it was built for. Other packages bring engines, too
+(`filters.matching.engines.installed`); these are used where they are named.
 """
 
 from functools import lru_cache
@@ -10,6 +11,7 @@ from typing import Protocol
 from lxml import etree
 
 from filters.matching.engines.index import Index
+from filters.matching.engines.installed import InstalledIndex, installed_engines, load_engine
 from filters.matching.engines.names import Names
 from filters.matching.engines.reference import ReferenceIndex
 
@@ -17,9 +19,35 @@ NATIVE = "native"
 REFERENCE = "reference"
 
 
+_used: str | None = None
+
+
 def engine() -> str:
-    """Return ``native`` or ``reference``: the engine that a `FilterSet` uses by default."""
-    return REFERENCE if engine_note() else NATIVE
+    """Return ``native`` or ``reference``, or what `use_engine` said: the engine that a `FilterSet`
+    uses by default."""
+    return _used or (REFERENCE if engine_note() else NATIVE)
+
+
+def check_engine(name: str | None) -> None:
+    """Check that there is an engine of that *name*, and that it can run here.
+
+    Raises:
+        ValueError: It does not exist or cannot run here; the text says why.
+    """
+    if name is not None:
+        make_index(name)
+
+
+def use_engine(name: str | None) -> None:
+    """Have all sets of this process that are made from now on use the engine of that *name*; None
+    is the best of ours.
+
+    Raises:
+        ValueError: The engine does not exist or cannot run here.
+    """
+    global _used
+    check_engine(name)
+    _used = name
 
 
 @lru_cache(maxsize=1)
@@ -38,10 +66,14 @@ def make_index(name: str | None = None) -> Index:
     Raises:
         ValueError: The engine does not exist or cannot run here.
     """
-    if (name or engine()) == REFERENCE:
+    wanted = name or engine()
+    if wanted == REFERENCE:
         return ReferenceIndex()
-    if name not in (None, NATIVE):
-        raise ValueError(f"{name!r} is not an engine; use native or reference")
+    if wanted in installed_engines():
+        return InstalledIndex(load_engine(wanted))
+    if wanted != NATIVE:
+        known = ", ".join((NATIVE, REFERENCE, *installed_engines()))
+        raise ValueError(f"{wanted!r} is not an engine; there are {known}")
     if note := engine_note():
         raise ValueError(note)
     from filters.matching.engines.native import NativeIndex
@@ -58,7 +90,7 @@ class NameCounter(Protocol):
 
 def make_names() -> NameCounter:
     """Make a counter of the best engine there is."""
-    if engine() == REFERENCE:
+    if engine_note():
         return Names()
     from filters.matching.engines import native
 

@@ -289,7 +289,7 @@ class Entity:
                 "only CloudEvents have attributes to mark events with: use an EventClient, or "
                 "--spec cloudevents"
             )
-        return await self._client.publish(payload, attributes=marks)
+        return await self._client.publish(payload, properties=marks)
 
     def authorization(
         self, topic_id: UUID, right: Right, delegation: bytes | None = None

@@ -2,13 +2,21 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from gateway.client.calling import Speaker
-from gateway.client.errors import GatewayError
+from gateway.client.errors import GatewayError, UnsupportedOperation
 from gateway.client.grid_events.publishing import call, obtain_lease, port_at
 from gateway.client.grid_events.serving import LISTENER
 from gateway.client.messaging import LEASE, SOURCE, Subscription, fresh_id, read_topic
-from mediation.grid_events import Event, Port, made_event, read_payload, write_handle_event
+from mediation.grid_events import (
+    Event,
+    Port,
+    made_event,
+    made_header,
+    read_payload,
+    write_handle_event,
+)
 from mediation.model.delivery_modes import DeliveryAssurance
 from mediation.model.messages import EndpointReference, Notification
 from mediation.model.versions import Wsa
@@ -20,13 +28,30 @@ _NO_LEASE = timedelta(milliseconds=1)
 
 
 class GridClient(Speaker):
-    """Calls one gateway; its methods are as those of `Client`."""
+    """Calls one gateway; its methods are as those of `Client`.
+
+    Args:
+        says_made: A payload that becomes an event is said to be that of another specification: a
+            gateway publishes that payload, and not the event.
+        calling: As `Speaker` takes it.
+    """
+
+    def __init__(self, url: str, *, says_made: bool = False, **calling: Any) -> None:
+        super().__init__(url, **calling)
+        self._says_made = says_made
 
     async def finish(self) -> None:
         """Return: what was published was answered."""
 
     async def publish(
-        self, payload: BodyContent, *, topic: str | None = None, action: str | None = None
+        self,
+        payload: BodyContent,
+        *,
+        topic: str | None = None,
+        action: str | None = None,
+        to: str | None = None,
+        producer: str | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. An id of ours.
 
@@ -35,15 +60,25 @@ class GridClient(Speaker):
                 event as it is, anything else as its message.
             topic: A name, a path, or Clark notation; an event has its own.
             action: It says nothing here.
+            to: The address of another endpoint than that of the client, a listener's for one.
+            producer: The source of what is not an event yet.
+            properties: None: events have no place for them.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
             Refused: *payload* is not one acceptable XML element (a `ValueError` with line and
                 column where it is not well-formed).
         """
-        event, id_ = event_of(body_element(payload), topic), fresh_id()
-        await call(self._caller, port_at(self._address), *write_handle_event(event))
-        return id_
+        if properties:
+            raise UnsupportedOperation("Grid SOAP Events have no place for properties")
+        notification = _notification(body_element(payload), topic)
+        event, made = read_payload(notification.payload), ""
+        if event is None:
+            event = made_event(notification, producer or SOURCE)
+            made = made_header(notification) if self._says_made else ""
+        written = write_handle_event(event, blocks=made)
+        await call(self._caller, port_at(to or self._address), *written)
+        return notification.id
 
     async def subscribe(
         self,
@@ -65,11 +100,11 @@ class GridClient(Speaker):
             assurance: None, or at least once: a call that subscribes has no place for another.
         """
         if xpath is not None:
-            raise GatewayError("the filters of Grid SOAP Events are events: there is no XPath")
+            raise UnsupportedOperation("filters of Grid SOAP Events are events: there is no XPath")
         if reliable:
-            raise GatewayError("Grid SOAP Events are sent in no sequence")
+            raise UnsupportedOperation("Grid SOAP Events are sent in no sequence")
         if assurance not in (None, DeliveryAssurance.AT_LEAST_ONCE):
-            raise GatewayError("Grid SOAP Events have no place to ask for another assurance")
+            raise UnsupportedOperation("Grid SOAP Events have no other assurance to ask for")
         # It is all that a renewal needs: who subscribes so again, renews.
         manager = EndpointReference(consumer, Wsa.V2004_08, metadata=(_pattern(topic),))
         return await self.renew(Subscription(manager, None), lease)
@@ -86,6 +121,18 @@ class GridClient(Speaker):
             pattern=_example(topic.decode()),
         )
         return Subscription(manager, datetime.now(UTC) + granted)
+
+    async def status(self, subscription: Subscription) -> Subscription:
+        """Raise `UnsupportedOperation`: nothing can be called that tells."""
+        raise UnsupportedOperation("Grid SOAP Events have no call that tells of a subscription")
+
+    async def pause(self, subscription: Subscription) -> None:
+        """Raise `UnsupportedOperation`."""
+        raise UnsupportedOperation("Grid SOAP Events have no call that pauses a subscription")
+
+    async def resume(self, subscription: Subscription) -> None:
+        """Raise `UnsupportedOperation`."""
+        raise UnsupportedOperation("Grid SOAP Events have no call that resumes a subscription")
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """Let a subscription end soon: nothing can be called that ends one."""
@@ -115,6 +162,10 @@ def _example(topic: str) -> Event | None:
 
 def event_of(payload: bytes, topic: str | None) -> Event:
     """The event that *payload* is, or that it becomes as a message on *topic*."""
-    payload = xml_payload(payload, None)
-    notification = Notification(fresh_id(), SOURCE, payload, datetime.now(UTC), read_topic(topic))
-    return read_payload(payload) or made_event(notification, SOURCE)
+    notification = _notification(payload, topic)
+    return read_payload(notification.payload) or made_event(notification, SOURCE)
+
+
+def _notification(payload: bytes, topic: str | None) -> Notification:
+    whole = xml_payload(payload, None)
+    return Notification(fresh_id(), SOURCE, whole, datetime.now(UTC), read_topic(topic))

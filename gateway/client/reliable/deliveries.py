@@ -1,14 +1,12 @@
 """Deliver messages to an application's functions, which are found by name, with the transaction
 that takes each message out of the store."""
 
-import asyncio
-import inspect
-import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
+from gateway.client.application_calls import Calls
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence
 from gateway.reliability.storage import Transaction
 from gateway.reliability.values import Answer, Application, ApplicationFault, Delivered, NotHere
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FUNCTION = 30.0
-"""Seconds that a coroutine of an application has: it holds locks of the store."""
 PAGE = 64
 
 
@@ -163,50 +159,6 @@ class Callbacks:
 
     on_message: Callback | None = None
     on_fault: Callback | None = None
-
-
-@dataclass(slots=True)
-class Calls:
-    """Calls functions of a program: plain ones here, coroutines in the program's event loop.
-
-    Attributes:
-        seconds: The time limit of a coroutine.
-        grace: Seconds beyond that for an event loop that hangs, or stops meanwhile.
-    """
-
-    loop: asyncio.AbstractEventLoop | None = None
-    fallback: Callable[[], asyncio.AbstractEventLoop | None] = field(default=lambda: None)
-    seconds: float = FUNCTION
-    grace: float = 5.0
-
-    def call(self, function: Callable[[Any], Any], argument: object) -> Any:
-        """Call it, and wait for what it returns.
-
-        Raises:
-            TimeoutError: It is a coroutine, and has not ended in time; it does not begin later.
-        """
-        found = function(argument)
-        if not inspect.isawaitable(found):
-            return found
-        loop = self.loop if self.loop is not None and self.loop.is_running() else self.fallback()
-        if loop is None:
-            raise RuntimeError("there is no event loop for a coroutine")
-
-        late = threading.Event()
-
-        async def within() -> Any:
-            if late.is_set():  # Cancelling alone would let it run as far as it first waits.
-                return found.close() if inspect.iscoroutine(found) else None
-            async with asyncio.timeout(self.seconds):
-                return await found
-
-        future = asyncio.run_coroutine_threadsafe(within(), loop)
-        try:
-            return future.result(self.seconds + self.grace)
-        except TimeoutError:
-            late.set()
-            future.cancel()
-            raise
 
 
 class NamedFunctions(Mapping[str, F], Generic[F]):

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any, Self
 from urllib.parse import unquote
 
+from gateway.client.application_calls import Calls
 from gateway.client.reliable.deliveries import (
     PAGE,
-    Calls,
     Completed,
     GivenUp,
     left_of,

@@ -169,10 +169,14 @@ def _begin_postgresql(connection: Connection) -> None:
     settings = f"SET LOCAL lock_timeout = {int(LOCK_WAIT * 1000)}"
     if connection.info[_DURABLE] == "set":
         settings += "; SET LOCAL synchronous_commit = on"
-    if _begins_itself(connection.engine):  # In one go.
-        run_alone(connection, f"BEGIN ISOLATION LEVEL READ COMMITTED; {settings}")
-    else:
+    begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    if not _begins_itself(connection.engine):
         connection.exec_driver_sql(settings)
+    elif connection.dialect.is_async:  # Its cursor prepares several at once, which fails.
+        for statement in (begin, *settings.split("; ")):
+            connection.exec_driver_sql(statement)
+    else:  # In one go.
+        run_alone(connection, f"{begin}; {settings}")
 
 
 def _write_before(connection: Connection, _name: str | None) -> None:

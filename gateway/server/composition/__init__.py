@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping
 
-from filters import Filter
+from filters import Filter, use_engine
 from gateway.rooms import Room
 from gateway.server.application import Application
 from gateway.server.composition.endpoints import Endpoints, serving_of
@@ -45,6 +45,7 @@ async def build(settings: Settings, listening: Listening) -> Application:
     ) -> None:
         await endpoints.soap.listeners.respond(connection, message, gone)
 
+    use_engine(settings.engine)
     async with contextlib.AsyncExitStack() as undo:
         base = Foundation(settings, listening, filters)
         await base.make(undo)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gateway.delivery.scheduler import SECONDS
 from gateway.delivery.verdicts import Verdict
@@ -34,6 +35,9 @@ from gateway.web.shared_rates import SharedRates
 from gateway.web.store_counts import Counting, count
 from gateway.web.topology import Topologies
 from gateway.web.waiting_messages import WaitingMessages
+
+if TYPE_CHECKING:
+    from gateway.soap.username_tokens import UsernameTokens
 
 
 class Endpoints:
@@ -68,6 +72,8 @@ class Endpoints:
             limits=base.limits,
             gate=ConnectionGate(base.limits, base.peers.trusted),
             base=base.peers.base,
+            audit=base.audit,
+            tokens=_username_tokens(base),
         )
         service, subscriptions = self.soap.service, subscribing.subscriptions
         self.events = EventRoom(
@@ -154,6 +160,7 @@ class Endpoints:
                 ),
                 base=base.peers.base_here,
                 pulls=not settings.on_loopback,
+                mask=Mask(settings.console_mask),
                 asking=base.asking,
             )
 
@@ -209,3 +216,16 @@ def serving_of(base: Foundation, endpoints: Endpoints, rooms: Sequence[Room]) ->
 
 def _start_samples(started: float) -> Iterable[Sample]:
     yield gauge("start_time_seconds", "When the gateway started, in POSIX seconds.", started)
+
+
+def _username_tokens(base: Foundation) -> "UsernameTokens | None":
+    """What identifies senders by tokens in their messages; None without a file of identities."""
+    identification = base.peers.identification
+    if identification.authentication is None:
+        return None
+    from gateway.soap.username_tokens import UsernameTokens
+
+    limits = base.settings.documents
+    return UsernameTokens(
+        identification, identification.authentication, base.store, base.parsing, limits
+    )

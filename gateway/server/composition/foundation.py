@@ -21,6 +21,7 @@ from gateway.publishing.room import (
 )
 from gateway.replicas.join import join
 from gateway.replicas.membership import StoreInUse
+from gateway.security.audit import NO_AUDIT, Audit, AuditLog
 from gateway.security.networks import networks
 from gateway.server.data_folder import DataInUse
 from gateway.server.identity import IdentityRoom
@@ -63,9 +64,13 @@ class Foundation:
             (settings.client_certificate_header or "").lower(),
         )
         identities, identification = self.peers.identities, self.peers.identification
-        self.identity = IdentityRoom(identities, identification) if identities else None
+        self.audit: Audit = NO_AUDIT
+        self.identity: IdentityRoom | None = None
+        if identities is not None:
+            log = AuditLog(settings.audit or settings.data / "audit.jsonl")
+            self.audit, self.identity = log, IdentityRoom(identities, identification, log)
         draining = self.state.is_draining
-        self.asking = Asking(http, identification, draining, self.peers.sessions)
+        self.asking = Asking(http, identification, draining, self.peers.sessions, self.audit)
 
     async def make(self, undo: contextlib.AsyncExitStack) -> None:
         """Open the store and make the messaging system; what is opened *undo* closes.

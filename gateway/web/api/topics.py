@@ -35,7 +35,11 @@ class TopicPage(BaseModel, extra="forbid"):
     next: str | None = Field(None, description="Pass it as `after` for the next page.")
 
 
-@router.get("", response_model=TopicPage)
+@router.get(
+    "",
+    response_model=TopicPage,
+    responses={200: {"content": {ASYNCAPI_TYPE: {"schema": {"type": "object"}}}}},
+)
 async def list_topics(
     parts: Given,
     after: Annotated[str, Query(pattern="^[0-9a-t-]{0,64}$")] = "",

@@ -4,14 +4,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from filters import Refused
-from gateway.http import HttpSettings, client_address, public_base
+from gateway.http import client_address, public_base
 from gateway.security.sessions import Sessions
 from gateway.settings.values import is_loopback
 from gateway.web.console.csrf import refuse_other_origins
 from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import LOGIN
 from gateway.web.console.rendering import Rendering
-from gateway.web.dependencies import COOKIE, session_token
+from gateway.web.dependencies import COOKIE, Asking, session_token
 from gateway.web.refusals import headers_of, status_of
 
 HOME = "/console"
@@ -21,13 +21,14 @@ class Login:
     """Logs people in and out.
 
     Args:
-        http: Says where a request came from.
+        asking: Says where a request came from, and notes who logs in.
     """
 
-    def __init__(self, sessions: Sessions, rendering: Rendering, http: HttpSettings) -> None:
+    def __init__(self, sessions: Sessions, rendering: Rendering, asking: Asking) -> None:
         self._sessions = sessions
         self._rendering = rendering
-        self._http = http
+        self._asking = asking
+        self._http = asking.http
 
     async def log_in(self, request: Request) -> Response:
         """``/console/login``: the form, and what it sends.
@@ -44,10 +45,12 @@ class Login:
             address = client_address(request.scope, self._http)
             token = await self._sessions.log_in(user.strip(), secret.strip(), address)
         except Refused as refused:
+            self._note(request, user, refused.text)
             page = await self._page(request, to, refused.text, status_of(refused))
             if "Retry-After" in (headers := headers_of(refused)):
                 page.headers["Retry-After"] = headers["Retry-After"]
             return page
+        self._note(request, user)
         self._end(request)  # One that there was before: nobody goes on with what another began.
         answer = redirect(to)
         answer.set_cookie(COOKIE, token, secure=True, httponly=True, samesite="strict", path="/")
@@ -64,6 +67,11 @@ class Login:
         answer = redirect(LOGIN)
         answer.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict", path="/")
         return answer
+
+    def _note(self, request: Request, user: str, refusal: str = "") -> None:
+        result = f"refused: {refusal}" if refusal else "done"
+        sender = self._asking.of_connection(request)
+        self._asking.audit.note(sender, "logged in to the console", user[:256], result)
 
     def _end(self, request: Request) -> None:
         token = session_token(request.scope)

@@ -1,6 +1,7 @@
 """Renders the console's templates."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 FIRST = 4
 """Tables that operators look at most: they stand beside the overview."""
+_MOMENT = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z\b")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -40,6 +42,7 @@ def _environment() -> "Environment":
         "number": number_of,
         "duration": duration_of,
         "coded": coded,
+        "timed": timed,
         "at": value_of,
     }
     made.globals |= {"navigation": navigation, "sparkline": sparkline}
@@ -95,6 +98,19 @@ def time_of(text: str | None) -> Markup | str:
         return ""
     moment = datetime.fromisoformat(text).astimezone(UTC)
     return Markup('<time datetime="{}">{:%Y-%m-%d %H:%M:%S} UTC</time>').format(text, moment)
+
+
+def timed(text: str) -> Markup:
+    """*text*, in which moments of UTC are as `time_of` has them."""
+    shown, end = Markup(), 0
+    for found in _MOMENT.finditer(text):
+        try:
+            moment = time_of(found[0].replace(" ", "T"))
+        except ValueError:  # It only looks like one.
+            continue
+        shown += escape(text[end : found.start()]) + moment
+        end = found.end()
+    return shown + escape(text[end:])
 
 
 def size_of(count: int | None) -> str:

@@ -2,7 +2,7 @@
 of subscribers in four columns, with the flows between them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log1p
 from typing import Any
 from urllib.parse import urlencode
@@ -11,9 +11,12 @@ WIDTH = 1180
 COLUMNS = {"publishers": (0, 200), "topics": (290, 230), "broker": (610, 170), "hosts": (900, 280)}
 """To each column where it begins, and how wide it is."""
 HEIGHT, GAP, TOP = 40, 10, 30
-CHARACTER = 6.9
-"""The width of a character of a box."""
+CHARACTER, OF_NOTE = 6.9, 5.8
+"""The width of a character of a name, and of a note under it."""
 THINNEST, THICKEST = 1.0, 7.0
+PLACES = (0.5, 0.35, 0.65, 0.22, 0.78)
+"""Parts of a flow at which its rate may be written, the best first."""
+LABEL_WIDTH, LABEL_HEIGHT = 48, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +46,22 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A flow: a path of SVG, and its rate at a place of it."""
+    """A flow: a path of SVG, its rate, and the place where that is written."""
 
+    start: tuple[float, float]
+    end: tuple[float, float]
     path: str
     width: float
     title: str
     rate: str
-    x: float
-    y: float
+    label: tuple[float, float] | None = None
+
+    def at(self, part: float) -> tuple[float, float]:
+        """The place at a *part* of the curve: a Bezier curve whose ends are level."""
+        (x1, y1), (x2, y2) = self.start, self.end
+        x = x1 + (x2 - x1) * (1.5 * part - 1.5 * part**2 + part**3)
+        y = y1 + (y2 - y1) * (3 * part**2 - 2 * part**3)
+        return round(x), round(y) - 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +95,8 @@ def _column(name: str, parts: Sequence[Mapping[str, Any]]) -> list[Box]:
             HEIGHT,
             **{
                 **part,
-                "text": _fitting(part["title"], width),
-                "note": _fitting(part["note"], width),
+                "text": _fits(part["title"], width),
+                "note": _fits(part["note"], width, OF_NOTE),
             },
         )
         for place, part in enumerate(parts)
@@ -146,37 +157,50 @@ def _lines(
     broker: Box,
     hosts: Sequence[Box],
 ) -> list[Line]:
-    """The flows; of those into one topic the rates stand apart."""
+    """The flows, each with its rate."""
     dialects = {one["dialect"]: box for one, box in zip(now["publishers"], publishers, strict=True)}
     names = [one["topic"] for one in now["topics"]] + [None] * bool(now["more_topics"]["number"])
     of_topic = dict(zip(names, topics, strict=True))
     topic_rates = [one["rate"] for one in (*now["topics"], now["more_topics"])]
     host_rates = [one["rate"] for one in (*now["consumers"], now["more_consumers"])]
     most = max([*topic_rates, *host_rates, 0.001])
-    lines, into = [], dict[str | None, int]()
+    lines = []
     for flow in now["flows"]:
         topic = flow["topic"]
-        into[topic] = place = into.get(topic, -1) + 1
-        at = max(0.25, 0.72 - 0.2 * place)
-        lines.append(_line(dialects[flow["dialect"]], of_topic[topic], flow["rate"], most, at))
+        lines.append(_line(dialects[flow["dialect"]], of_topic[topic], flow["rate"], most))
     # Where all are named, there is no last box for the last rate.
     for box, rate in zip(topics, topic_rates, strict=False):
-        lines.append(_line(box, broker, rate, most, 0.3))
+        lines.append(_line(box, broker, rate, most))
     for box, rate in zip(hosts, host_rates, strict=False):
-        lines.append(_line(broker, box, rate, most, 0.78))
-    return lines
+        lines.append(_line(broker, box, rate, most))
+    return _label(lines)
 
 
-def _line(from_: Box, to: Box, rate: float, most: float, at: float) -> Line:
+def _label(lines: Sequence[Line]) -> list[Line]:
+    """*lines* with their rates where these do not cover each other; one for which there is no such
+    place has none, but says it when it is pointed at."""
+    labelled, taken = [], list[tuple[float, float]]()
+    for line in lines:
+        free = (
+            (x, y)
+            for x, y in map(line.at, PLACES)
+            if all(abs(x - a) > LABEL_WIDTH or abs(y - b) > LABEL_HEIGHT for a, b in taken)
+        )
+        place = next(free, None) if line.rate else None
+        if place is not None:
+            taken.append(place)
+        labelled.append(replace(line, label=place))
+    return labelled
+
+
+def _line(from_: Box, to: Box, rate: float, most: float) -> Line:
     x1, y1, x2, y2 = from_.x + from_.width, from_.middle, to.x, to.middle
     half = (x2 - x1) / 2
     path = f"M{x1:.0f} {y1:.0f}C{x1 + half:.0f} {y1:.0f} {x2 - half:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
     width = THINNEST + (THICKEST - THINNEST) * min(1.0, log1p(rate) / log1p(most))
     said = _per_second(rate)
-    y = y1 + (y2 - y1) * (3 * at**2 - 2 * at**3)
-    x = x1 + (x2 - x1) * (1.5 * at - 1.5 * at**2 + at**3)
     title = f"{from_.title} to {to.title}: {said or 'nothing'}"
-    return Line(path, round(width, 1), title, said, round(x), round(y) - 3)
+    return Line((x1, y1), (x2, y2), path, round(width, 1), title, said)
 
 
 def _per_second(rate: float) -> str:
@@ -186,8 +210,8 @@ def _per_second(rate: float) -> str:
     return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
 
 
-def _fitting(text: str, width: float) -> str:
+def _fits(text: str, width: float, character: float = CHARACTER) -> str:
     """*text* without its middle, where it is too long for a box."""
-    most = int((width - 16) / CHARACTER)
+    most = int((width - 16) / character)
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"

@@ -1,11 +1,13 @@
 """Messages that pass, as who watches sees them."""
 
+import json
+from collections.abc import Mapping
 from datetime import datetime
 
 from pydantic import BaseModel, Field
+from pydantic_core import to_json
 
 from gateway.model.moments import moment_of
-from gateway.observing.attempts import Fields
 from gateway.observing.taps import PassingMessage
 from gateway.observing.traces import Trace
 from gateway.web.views.documents import Part
@@ -56,15 +58,15 @@ def tap_message(
     passing: PassingMessage, trace: Trace | None, *, payload: bytes | None
 ) -> dict[str, object]:
     """A message that passed, of which *trace* is known, as `TapMessage` describes it: a bare
-    dictionary, for to make and write the model took four times as long, of each message. *payload*
-    is shown, if any."""
+    dictionary, for `write_tap_message`. To make and write the model took four times as long, of
+    each message. *payload* is shown, if any."""
     notification = passing.notification
-    ended = trace.ends()[0] if trace is not None else {}
+    ended = trace.counts() if trace is not None else {}
     matched = (trace.matched or 0) if trace is not None else 0
     return {
         "id": notification.id,
         "topic": str(notification.topic) if notification.topic else None,
-        "at": moment_of(passing.at).isoformat(),
+        "at": moment_of(passing.at),
         "by": passing.by or None,
         "bytes": notification.octets,
         "matched": matched,
@@ -72,24 +74,31 @@ def tap_message(
         "expired": ended.get("expired", 0),
         "cancelled": ended.get("cancelled", 0),
         "under_way": max(0, matched - sum(ended.values())),
-        "attempts": [_attempt(*each) for each in passing.attempts],
+        "attempts": [
+            {
+                "subscription": subscription,
+                "verdict": verdict,
+                "status": status,
+                "seconds": round(seconds, 6),
+                "error": error,
+            }
+            for subscription, (_, seconds, verdict, status, error, *_) in passing.attempts
+        ],
         "more_attempts": passing.more,
         "payload": None if payload is None else _payload(payload),
     }
+
+
+def write_tap_message(record: Mapping[str, object]) -> str:
+    """Write what `tap_message` made, as JSON on one line. By pydantic's encoder, which takes 2
+    microseconds for a message, where that of Python takes 8."""
+    try:
+        return to_json(record).decode()
+    except ValueError:  # A text with half a character, which some consumer said.
+        return json.dumps(record, default=str)
 
 
 def _payload(octets: bytes) -> dict[str, object]:
     """As `part_of` has it."""
     text = octets[:SHOWN].decode("utf-8", "replace")
     return {"text": text, "bytes": len(octets), "whole": len(octets) <= SHOWN}
-
-
-def _attempt(subscription: str, fields: Fields) -> dict[str, object]:
-    _, seconds, verdict, status, error, *_ = fields
-    return {
-        "subscription": subscription,
-        "verdict": verdict,
-        "status": status,
-        "seconds": round(seconds, 6),
-        "error": error,
-    }

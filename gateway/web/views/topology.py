@@ -71,7 +71,10 @@ _EXAMPLE: dict[str, JsonValue] = {
         {"dialect": "wsn-1.3", "topic": None, "rate": 0.4},
         {"dialect": "event", "topic": "tides", "rate": 0.5},
     ],
-    "broker": {"adapter": "amqp", "connected": True, "blocked": False},
+    "broker": {
+        "adapter": "amqp", "connected": True, "blocked": False, "since": "2026-11-27T03:00:00Z",
+        "last_error": None, "last_error_at": None, "stopped_by": None, "queues_gone": [],
+    },
     "queues": ["dragoman.00", "dragoman.01"],
     "unsettled": 3,
     "consumers": [

@@ -9,13 +9,16 @@ from lxml import etree
 
 from filters import Expression
 from filters.spark import benchmark, engines, measuring
-from filters.spark.benchmark import FIGURES, Outcome, Plan, write_figures
+from filters.spark.benchmark import FIGURES, Outcome, write_figures
+from filters.spark.benchmark_plan import Cases, Plan, draw_one_of_each
 from filters.spark.benchmark_report import Scaled, html, scaling, summary, times_as_fast
+from filters.spark.comparison import NoFigures, compared, conclusion, read_figures
 from filters.spark.engines import ENGINES, NAIVE, Engine, Naive, make_engine, unavailable
 from filters.spark.footprint import MeasuringFailed, measure
 from filters.spark.measuring import Case
 from filters.spark.profiling import profile
-from filters.workloads import Vocabulary, expressions, family_of, messages
+from filters.spark.unfinished import OtherPlan, Unfinished
+from filters.workloads import Unfit, Vocabulary, expressions, family_of, messages
 from tests.filters.spark.conftest import check_report
 
 HERE = [name for name in ENGINES if unavailable(name) is None]
@@ -73,7 +76,7 @@ def test_a_case_has_messages_of_the_whole_corpus(there: int) -> None:
     corpus = tuple(f"<a n='{n}'/>".encode() for n in range(there))
     given = {"mine": (Expression("/a"),)}
     plan = replace(PLAN, corpus=corpus, given=given, workloads=("mine",), messages=7)
-    [(one, context)] = benchmark._Cases(plan)
+    [(one, context)] = Cases(plan)
     assert len(one.messages) == min(there, 7) == len(set(one.messages))
     at = [corpus.index(octets) for octets in one.messages]
     assert at == sorted(at) and at[0] == 0 and at[-1] >= there - there // 7 - 1
@@ -136,6 +139,93 @@ def test_a_run(running: Any, tmp_path: Path) -> None:
     texts = " ".join(str(text) for text in report.itertext())
     assert all(name in texts for name in (*HERE, "libxml2", "Java", outcome.java))
     assert "Scaling by cores" not in titles
+
+
+def test_a_run_that_ends_early_goes_on(
+    running: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what it has: nothing is measured twice, and the figures are those of a whole run."""
+    plan = replace(PLAN, engines=tuple(HERE[-2:]), counts=(10, 20), partitions=(1,), repetitions=1)
+    measured: list[str] = []
+
+    def interrupted(engine: str, *arguments: Any) -> Any:
+        if len(measured) == 3:
+            raise KeyboardInterrupt
+        measured.append(engine)
+        return measure(engine, *arguments)
+
+    monkeypatch.setattr(benchmark, "measure", interrupted)
+    monkeypatch.setattr(benchmark, "profile", lambda *_: None)
+    with pytest.raises(KeyboardInterrupt):
+        benchmark.run(plan, tell=print, unfinished=Unfinished(tmp_path, plan))
+    kept = (tmp_path / "unfinished.jsonl").read_text()
+    (tmp_path / "unfinished.jsonl").write_text(kept + '["cut", {"ro')
+
+    def counted(engine: str, *arguments: Any) -> Any:
+        measured.append(engine)
+        return measure(engine, *arguments)
+
+    monkeypatch.setattr(benchmark, "measure", counted)
+    told: list[str] = []
+    again = Unfinished(tmp_path, plan, resume=True)
+    assert len(again) == 5
+    outcome = benchmark.run(plan, tell=told.append, unfinished=again)
+    assert measured == list(plan.engines) * 2
+    found = [(row["kind"], row["filters"], row["engine"]) for row in outcome.rows]
+    kinds = ("build", "match")
+    assert found == [
+        (kind, n, engine) for n in (10, 20) for engine in plan.engines for kind in kinds
+    ]
+    compared_ones = {NAIVE, *plan.engines}
+    assert outcome.verdicts == len(compared_ones) * 20 * (10 + 20)
+    assert sum("measured before" in line for line in told) == 5
+    assert any(" to go  " in line for line in told) and told[-1].startswith("[12/12] ")
+    with pytest.raises(OtherPlan, match="other options"):
+        Unfinished(tmp_path, replace(plan, messages=19), resume=True)
+    assert len(Unfinished(tmp_path, plan)) == 0
+    again.remove()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_workload_that_does_not_fit_is_known_at_once() -> None:
+    plan = replace(PLAN, workloads=("ev",), corpus=(b"<a/>",), seeds=(1,))
+    with pytest.raises(Unfit):
+        draw_one_of_each(plan)
+    mine = {"mine": (Expression("/a"),)}
+    draw_one_of_each(replace(plan, workloads=("mine",), given=mine))
+
+
+def figure(workload: str, filters: int, engine: str, micros: int) -> dict[str, Any]:
+    row = {"kind": "match", "workload": workload, "filters": filters, "engine": engine}
+    return row | {"partitions": 1, "messages": 10, "cpu_ns": 10_000 * micros}
+
+
+def test_a_conclusion_and_a_comparison(tmp_path: Path) -> None:
+    rows = [
+        figure("ev", 100, NAIVE, 900),
+        figure("ev", 1000, NAIVE, 9000),
+        figure("ev", 1000, "native", 9),
+        figure("xm1", 1000, "native", 4),
+    ]
+    assert conclusion(rows) == (
+        "Against 1,000 filters the native engine matches a message in 9 us at most, which ev takes:"
+        " 1,000 times as fast as one expression after the other."
+    )
+    assert (
+        conclusion(rows[:1]) == "Against 100 filters the naive engine matches a message in 900 us."
+    )
+    assert conclusion([]) == ""
+    write_figures(
+        [figure("ev", 1000, "native", 6), figure("ev", 7, NAIVE, 6)], tmp_path / "figures.parquet"
+    )
+    earlier = read_figures(tmp_path)
+    assert compared(rows, earlier) == [("ev", "1,000", "native", "6", "9", "1.50")]
+    report = html(PLAN, Outcome(rows=[]), "", ("old", earlier))
+    assert "Compared with before" in report
+    for name in ("nowhere", "text"):
+        (tmp_path / "text").write_text("no figures")
+        with pytest.raises(NoFigures, match=name):
+            read_figures(tmp_path / name)
 
 
 def test_what_scaling_compares() -> None:

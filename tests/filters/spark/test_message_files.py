@@ -8,7 +8,8 @@ import pytest
 
 from filters.spark import functions as X
 from filters.spark.backtest import BacktestError
-from filters.spark.message_files import import_messages, messages_in
+from filters.spark.corpus import CorpusError
+from filters.spark.message_files import import_messages, messages_in, sample_rows
 from filters.spark.xml_rows import xml_rows
 from tests.filters.spark.conftest import START
 
@@ -123,6 +124,18 @@ def test_files_of_every_kind_become_an_archive(spark: Any, events: Path, tmp_pat
     assert (done.rows, done.left_out) == (5, 1)
     # An archive is files of messages, too.
     assert messages_in(spark, target).where("payload is not null").count() == 9
+
+
+def test_a_sample_of_elements_is_from_all_of_the_files(spark: Any, tmp_path: Path) -> None:
+    rows = "".join(f"<row n='{n}'>{'' if n % 10 else '<'}</row>" for n in range(100))
+    (tmp_path / "a.xml").write_text(f"<rows>{rows}</rows>")
+    every = sample_rows(spark, [str(tmp_path / "a.xml")], "row", 1000)
+    assert (len(every.messages), every.left_out) == (90, 10)
+    few = sample_rows(spark, [str(tmp_path / "a.xml")], "row", 30)
+    numbers = [int(one.split(b'"')[1]) for one in few.messages]
+    assert len(numbers) + few.left_out == 25 and max(numbers) > 90 and numbers == sorted(numbers)
+    with pytest.raises(CorpusError, match="none of 0 tide can be used"):
+        sample_rows(spark, [str(tmp_path / "a.xml")], "tide", 30)
 
 
 def test_what_has_no_messages(spark: Any, tmp_path: Path) -> None:

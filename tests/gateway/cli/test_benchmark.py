@@ -19,6 +19,10 @@ ERRORS = [
     pytest.param(("--preset", "huge"), 2, "--preset", id="preset"),
     pytest.param(("--filters", "0"), 2, "--filters", id="no filters"),
     pytest.param(("--conf", "x=1"), 2, "--conf", id="conf"),
+    pytest.param(("--baseline", "no"), 1, "no: No such file or directory", id="baseline"),
+    pytest.param(
+        ("--corpus", "{plain}", "--workload", "ev"), 1, "ev", id="a workload that does not fit"
+    ),
 ]
 
 
@@ -26,7 +30,10 @@ ERRORS = [
 def test_an_error_is_one_line(
     tmp_path: Path, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
-    done = run("benchmark", "filters", *arguments, cwd=tmp_path)
+    plain = tmp_path / "plain.xml"
+    plain.write_text("<a/>")
+    given = (one.format(plain=plain) for one in arguments)
+    done = run("benchmark", "filters", *given, cwd=tmp_path)
     assert done.returncode == code
     [line] = done.stderr.splitlines()
     assert line.startswith("dragoman: ") and said in line
@@ -87,7 +94,8 @@ def test_a_corpus_and_filters_of_ones_own(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    table = [line.split()[:3] for line in done.stdout.splitlines()[1:5]]
+    assert done.stdout.startswith("Against 30 filters the ")
+    table = [line.split()[:3] for line in done.stdout.splitlines()[3:7]]
     assert table == [
         ["mine.jsonl", n, engine] for n in ("10", "30") for engine in ("naive", "reference")
     ]
@@ -97,7 +105,30 @@ def test_a_corpus_and_filters_of_ones_own(tmp_path: Path) -> None:
     assert "not counted" in done.stderr and "Traceback" not in done.stderr
     report = etree.parse(tmp_path / "out" / "report.html")
     assert report.findtext(".//h1") == "Matching XPath filters"
-    assert (tmp_path / "out" / "figures.parquet").stat().st_size > 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "figures.parquet",
+        "report.html",
+    }
+
+
+@pytest.mark.nightly
+def test_one_large_file_and_an_earlier_run(tmp_path: Path) -> None:
+    require_spark_here()
+    rows = "".join(f"<w:storm><w:speed>{n}</w:speed></w:storm>" for n in range(50))
+    (tmp_path / "big.xml").write_text(f"<w:storms xmlns:w='urn:w'>{rows}</w:storms>")
+    (tmp_path / "mine.jsonl").write_text('{"id": 1, "xpath": "//*[. = 7]"}')
+    options = (
+        *("--corpus", "big.xml", "--row-tag", "w:storm", "--ns", "w=urn:w"),
+        *("--workload", "mine.jsonl", "--partitions", "1", "--repetitions", "1"),
+        *("--engine", "reference", "--master", "local[1]"),
+        *(part for pair in SMALL.items() for part in ("--conf", "=".join(pair))),
+    )
+    for out, more in (("old", ()), ("new", ("--baseline", "old", "--resume"))):
+        done = run("benchmark", "filters", *options, "--out", out, *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "100 verdicts agree, 1 matches in 50 messages" in done.stderr
+    assert "Compared with old, in us/message:" in done.stdout
+    assert "Compared with before" in (tmp_path / "new" / "report.html").read_text()
 
 
 FORGETFUL = """

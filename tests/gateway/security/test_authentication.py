@@ -1,5 +1,6 @@
 """What credentials prove: keys, passwords, tokens, certificates; and what they do not."""
 
+import asyncio
 import base64
 import json
 import ssl
@@ -70,7 +71,7 @@ async def authentication(
     provider: IdentityProvider, tmp_path: Path
 ) -> AsyncIterator[Authentication]:
     provider.down = False
-    yield Authentication(identities(provider.issuer), tmp_path)
+    yield Authentication(identities(provider.issuer), tmp_path / "identities.toml")
 
 
 async def prove(
@@ -179,6 +180,15 @@ async def test_a_token(
     assert found.names == {"user:mole", "role:harbour", "role:ward"}
 
 
+async def test_many_at_once_wait_for_the_keys(
+    authentication: Authentication, provider: IdentityProvider
+) -> None:
+    reads, token = provider.reads, provider.token()
+    found = await asyncio.gather(*(prove(authentication, f"Bearer {token}") for _ in range(16)))
+    assert {identity.owner for identity in found if identity} == {"user:mole"}
+    assert provider.reads == reads + 1
+
+
 FUTURE, PAST = int(time.time()) + 3600, int(time.time()) - 120
 
 
@@ -245,7 +255,7 @@ async def test_keys_rotate(
 
 
 async def test_an_issuer_that_is_down(provider: IdentityProvider, tmp_path: Path) -> None:
-    authentication = Authentication(identities(provider.issuer), tmp_path)
+    authentication = Authentication(identities(provider.issuer), tmp_path / "identities.toml")
     provider.down = True
     refused = await refusal(authentication, f"Bearer {provider.token()}")
     assert refused.reason is Reason.UNAVAILABLE
@@ -255,7 +265,9 @@ async def test_an_issuer_that_is_down(provider: IdentityProvider, tmp_path: Path
 async def test_keys_of_a_file(provider: IdentityProvider, tmp_path: Path) -> None:
     (tmp_path / "keys.json").write_text(json.dumps(provider.key_set))
     text = f'[[issuers]]\nissuer = "{provider.issuer}"\naudience = "dragoman"\nkeys = "keys.json"'
-    authentication = Authentication(parse_identities(text.encode(), Path("x")), tmp_path)
+    authentication = Authentication(
+        parse_identities(text.encode(), Path("x")), tmp_path / "identities.toml"
+    )
     found = await prove(authentication, f"Bearer {provider.token()}")
     assert found is not None and found.owner == "user:mole"
 
@@ -275,7 +287,7 @@ def test_keys_that_sign_nothing(document: object) -> None:
 def test_a_certificate(tmp_path: Path) -> None:
     pem, _ = Authority(tmp_path).issue("mole.example.org")
     certificate = ssl.PEM_cert_to_DER_cert(pem.read_text())
-    found = Authentication(Identities(), tmp_path).of_certificate(certificate)
+    found = Authentication(Identities(), tmp_path / "identities.toml").of_certificate(certificate)
     assert found is not None and found.owner.startswith("cert:CN=")
     rows = f"""
         [[users]]
@@ -284,7 +296,7 @@ def test_a_certificate(tmp_path: Path) -> None:
         subject = "{found.owner.removeprefix("cert:")}"
         user = "mole"
     """
-    known = Authentication(parse_identities(rows.encode(), Path("x")), tmp_path)
+    known = Authentication(parse_identities(rows.encode(), Path("x")), tmp_path / "identities.toml")
     mole = known.of_certificate(certificate)
     assert mole is not None and mole.owner == "user:mole"
     assert known.of_certificate(b"no certificate") is None

@@ -9,16 +9,18 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
 
+from gateway.security.audit import read_records, verify
 from gateway.security.identities_editing import add_key, add_user, create_identities
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.cloudevents import STRUCTURED, event
 from tests.rigs.consumers import consumers
-from tests.rigs.envelopes import Speaker, fresh_id
+from tests.rigs.envelopes import Speaker, fresh_id, notification_message, notify
 from tests.rigs.gateways import Running, running
 from tests.rigs.soap_tcp import RawPeer
 from tests.rigs.waiting import until
@@ -101,7 +103,9 @@ async def test_every_route(guarded: Guarded) -> None:
     )["paths"]
     wrong = []
     for path, methods in described.items():
-        if path in OPEN or path.startswith(("/soap", "/schemas", "/events")):
+        if path in (*OPEN, "/events") or path.startswith(
+            ("/soap", "/schemas", "/events/topic", "/events/consents")
+        ):
             continue
         concrete = re.sub(r"\{[^}]*\}", "x", path)
         for method in methods:
@@ -215,6 +219,24 @@ async def may_subscribe(guarded: Guarded, status: int) -> bool:
 
 
 @at_the_gateway
+async def test_addresses_that_were_given_out(guarded: Guarded) -> None:
+    """What is sent to a mailbox, or by a producer to the address of a source, needs no credentials:
+    the key is in the address, and one that nobody has is unknown."""
+    headers = {"authorization": f"Bearer {guarded.mole}"}
+    made = await guarded.run.request(
+        "POST", "/mailboxes", b"{}", content_type="application/json", **headers
+    )
+    address = urlsplit(json.loads(made.body)["address"]).path
+    envelope = SPEAKER.envelope(
+        notify(notification_message("<storm/>")), message_id=fresh_id(), to=address
+    )
+    assert (await guarded.run.post(envelope, address, type=SPEAKER.type)).status == 202
+    for path in ("/sources/unknown", "/mailboxes/unknown"):
+        answer = await guarded.run.post(envelope, path, type=SPEAKER.type)
+        assert answer.status not in (202, 401, 403), path
+
+
+@at_the_gateway
 async def test_a_file_that_cannot_be_used_changes_nothing(guarded: Guarded) -> None:
     text = guarded.file.read_text()
     guarded.file.write_text("no TOML")
@@ -224,7 +246,25 @@ async def test_a_file_that_cannot_be_used_changes_nothing(guarded: Guarded) -> N
 
 
 @at_the_gateway
+async def test_what_was_done_and_refused_is_in_the_audit_log(guarded: Guarded) -> None:
+    log = guarded.file.parent / "data/audit.jsonl"
+
+    def noted(who: str, did: str, result: str) -> bool:
+        return any(
+            (one["who"], one["did"]) == (who, did) and one["result"].startswith(result)
+            for one in read_records(log)
+        )
+
+    await until(lambda: noted("user:mole", "Subscribe", "done"))
+    await until(lambda: noted("user:reader", "Subscribe", "refused: You have no right"))
+    await until(lambda: noted("anonymous:127.0.0.1", "GET /api/v1/subscriptions", "refused: Say"))
+    await until(lambda: noted("operator", "read the file of identities", "done"))
+    verify(log)
+
+
+@at_the_gateway
 async def test_no_secret_is_logged(guarded: Guarded) -> None:
-    logged = repr(guarded.run.logs)
+    log = guarded.file.parent / "data/audit.jsonl"
+    logged = repr(guarded.run.logs) + log.read_text()
     for secret in (guarded.administrator, guarded.mole, guarded.expired, "secret"):
         assert secret not in logged

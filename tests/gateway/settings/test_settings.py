@@ -53,9 +53,9 @@ def test_defaults() -> None:
 
 DOCUMENTATION = (ROOT / "docs" / "settings.md").read_text()
 IN_WORDS = {
-    "adapter_settings", "amqp_copies", "admin_host", "admin_port", "archive", "consumers", "destinations", "egress_agreed", "egress_allow", "egress_ca",
+    "adapter_settings", "amqp_copies", "admin_host", "admin_port", "archive", "audit", "consumers", "destinations", "egress_agreed", "egress_allow", "egress_ca",
     "egress_certificate", "egress_key", "egress_ports", "egress_proxy", "egress_schemes", "hosts", "public_url", "retry_delays",
-    "discovery", "mail", "mailbox_overflow", "messenger_prefixes", "soap_tcp_host", "soap_tcp_port",
+    "discovery", "engine", "mail", "mailbox_overflow", "messenger_prefixes", "soap_tcp_host", "soap_tcp_port",
     "soap_tcps_port", "store",
     "store_reserve", "strangers_bytes", "tls_certificate",
     "channels", "client_certificate_header", "console_frame_ancestors", "console_mask", "directory", "grid_events", "identities", "links", "prefixes", "relays", "source_key", "sources", "tls_client_ca", "tls_key", "tls_names", "topic_namespaces", "transports", "trusted", "trusted_proxies",

@@ -14,6 +14,9 @@ from gateway.web.validation import LONGEST_NAME, check_texts, explain
 from gateway.web.views.attempts import AttemptView
 from gateway.web.views.message_contents import RecipientView
 from gateway.web.views.overview import OverviewView
+from gateway.web.views.subscribe_requests import SubscribeRequestView
+from gateway.web.views.topology import TopologyView
+from gateway.web.views.waiting_messages import WaitingMessageView
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, running
 
@@ -255,7 +258,17 @@ def test_other_characters() -> None:
     check_texts({"\u00e9": ["\U0001f600", 1, None, True, 1.5, "\\u0000"]})
 
 
-@pytest.mark.parametrize("model", [AttemptView, OverviewView, RecipientView])
+@pytest.mark.parametrize(
+    "model",
+    [
+        AttemptView,
+        OverviewView,
+        RecipientView,
+        SubscribeRequestView,
+        TopologyView,
+        WaitingMessageView,
+    ],
+)
 def test_examples_of_the_description_are_right(model: type[BaseModel]) -> None:
     example = model.model_json_schema()["example"]
     assert model.model_validate(example).model_dump(mode="json") == example
@@ -277,6 +290,30 @@ async def test_refusals_of_the_administration_are_problems(tmp_path: Path) -> No
             assert isinstance(said["title"], str) and isinstance(said["detail"], str)
         elsewhere = await run.request("GET", "/mailboxes/x")
         assert elsewhere.type == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "type", "status"),
+    [
+        ("GET", "/api/v1/subscriptions?topic=" + "a" * 9000, b"", "", 414),
+        ("POST", "/api/v1/sources", b"<a/>", "application/xml", 415),
+        ("POST", "/api/v1/sources", b"{}", "nonsense", 415),
+        ("PUT", "/api/v1/overview", b"", "", 405),
+        ("GET", "/api/v1/overview", b"", "x" * 40_000, 431),
+    ],
+)
+async def test_refusals_of_requests_are_problems(
+    tmp_path: Path, method: str, path: str, body: bytes, type: str, status: int
+) -> None:
+    """Also of those that nothing of the application has seen; elsewhere they are sentences."""
+    async with running(tmp_path) as run:
+        said = {"content_type": type} if type else {}
+        answer = await run.request(method, path, body, **said)
+        assert (answer.status, answer.type) == (status, "application/problem+json")
+        problem = json.loads(answer.body)
+        assert problem["status"] == status and problem["title"] and problem["detail"]
+        elsewhere = await run.request("GET", "/mailboxes/" + "a" * 9000)
+        assert (elsewhere.status, elsewhere.type) == (414, "text/plain; charset=utf-8")
 
 
 async def test_each_operation_of_the_description_has_a_name_of_its_own(tmp_path: Path) -> None:

@@ -50,6 +50,15 @@ async def test_dead_letters_attempts_and_their_answers(tmp_path: Path) -> None:
             )
             for each in (said, text, attempts, again):
                 assert SECRET not in each and "***" in each
+        # Errors, which would quote the answer, say the status alone.
+        for entry in run.gateway.subscriptions.entries:
+            _, shown = await asked(run, f"/subscriptions/{entry.id}")
+            _, explained = await asked(run, f"/subscriptions/{entry.id}/explain", json_body={})
+            for each in (shown, explained):
+                assert "answered 400 Bad Request" in each and SECRET not in each
+        for path in ("/overview", "/destinations"):
+            _, each = await asked(run, path)
+            assert "answered 400 Bad Request" in each and SECRET not in each
 
 
 async def test_the_spool(tmp_path: Path, unused_tcp_port: int) -> None:

@@ -4,14 +4,16 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.client import Administration, GatewayError
+from gateway.http import protocol
 from gateway.observing import taps
-from gateway.web.views.tap import TapMessage
+from gateway.web.views.tap import TapMessage, write_tap_message
 from tests.rigs.consumers import Consumers, status
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import Running, running
@@ -114,6 +116,35 @@ async def test_what_cannot_be_watched(tmp_path: Path) -> None:
                 async for _ in administration.tap():
                     pass
             assert caught.value.status == 503
+
+
+def test_what_passes_is_written_on_one_line() -> None:
+    """Whatever a consumer said: also half a character."""
+    for error in ("no\nroom", "\u2028", "\ud800"):
+        record = {"error": error, "at": datetime(2026, 11, 27, tzinfo=UTC)}
+        written = write_tap_message(record)
+        assert "\n" not in written and json.loads(written)["error"] == error
+
+
+@pytest.mark.parametrize("way", ["half", "whole"])
+async def test_who_leaves_watches_no_more(
+    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once: it would count among the eight that may watch, for the time that others who close
+    their side of a connection have to read their answer, which here is long."""
+    monkeypatch.setattr(protocol.HardenedProtocol, "_leave", lambda _: None)
+    async with running(tmp_path) as run:
+        reader, writer = await asyncio.open_connection("127.0.0.1", run.port)
+        writer.write(b"GET /api/v1/tap HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await reader.readuntil(b"retry: ")
+        watchers = run.gateway.dispatchers.scheduler.taps.watchers
+        assert len(watchers) == 1
+        if way == "half":
+            writer.write_eof()
+        else:
+            writer.close()
+        await until(lambda: not watchers)
+        writer.close()
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from gateway.client.reliable.deliveries import Calls
+from gateway.client.application_calls import Calls
 
 
 def test_an_event_loop_that_hangs_holds_no_transaction_for_ever() -> None:

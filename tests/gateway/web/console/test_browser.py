@@ -1,8 +1,8 @@
 """The console in a browser: who can read it, who can work it, and what it does by itself."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -21,6 +21,8 @@ from tests.rigs.gateways import Running, running
 
 pytestmark = pytest.mark.slow
 PHONE, DESK = 390, 1280
+CORNERS, OTHERS = (("light", DESK), ("dark", PHONE)), (("light", PHONE), ("dark", DESK))
+"""Schemes and widths of screens. Each page takes half a second on each."""
 
 
 async def paths_of(run: Running) -> AsyncIterator[str]:
@@ -35,22 +37,25 @@ async def paths_of(run: Running) -> AsyncIterator[str]:
     [letter, *_] = await rows_of(run, "deadletters", "dead_letters")
     yield f"/deadletters/{letter['number']}?payload"
     yield f"/messages/{letter['published_id']}"
+    yield f"/subscriptions/{letter['subscription']}?request"
     yield "/messages/unknown"
     yield "/subscriptions?topic=nothing/here"
 
 
-async def test_everybody_can_read_every_page(page: Page, tmp_path: Path) -> None:
-    """With data, on a desk in the light and on a phone in the dark: axe-core finds nothing serious,
-    and nothing is wider than the screen."""
+@pytest.mark.parametrize("screens", [CORNERS, pytest.param(OTHERS, marks=pytest.mark.nightly)])
+async def test_everybody_can_read_every_page(
+    page: Page, tmp_path: Path, screens: Sequence[tuple[Literal["light", "dark"], int]]
+) -> None:
+    """With data, on a desk and on a phone, in the light and in the dark: axe-core finds nothing
+    serious, and nothing is wider than the screen."""
     async with sample_gateway(tmp_path) as run:
         titles = set()
         async for path in paths_of(run):
-            await page.show("light", DESK)
             await page.go(f"{run.url}/console{path}")
             titles.add(await page.evaluate("document.title"))
-            await _is_readable(page, path)
-            await page.show("dark", PHONE)
-            await _is_readable(page, path)
+            for scheme, width in screens:
+                await page.show(scheme, width)
+                await _is_readable(page, f"{path}, {scheme}, {width}")
         assert len(titles) > 2 * len(TABLES) - 4, titles
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.web.console.rendering import number_of, size_of, time_of
+from gateway.web.console.rendering import number_of, size_of, time_of, timed
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,14 @@ def test_times_are_in_utc_and_say_which_moment_they_are() -> None:
 def test_what_a_peer_wrote_is_no_markup() -> None:
     with pytest.raises(ValueError, match="isoformat"):
         time_of("<script>")
+
+
+def test_moments_in_a_sentence_are_times() -> None:
+    """As those that stand alone; all around them is text."""
+    text = "was over 2026-11-27 17:07:45Z: <renew> it by 2026-11-28T17:07:45.5Z"
+    assert timed(text) == (
+        'was over <time datetime="2026-11-27T17:07:45Z">2026-11-27 17:07:45 UTC</time>: '
+        '&lt;renew&gt; it by <time datetime="2026-11-28T17:07:45.5Z">2026-11-28 17:07:45 UTC</time>'
+    )
+    for other in ("2026-13-27 17:07:45Z", "17:07:45Z", "", "2026-11-27 17:07:45"):
+        assert timed(other) == other

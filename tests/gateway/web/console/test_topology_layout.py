@@ -1,5 +1,6 @@
 """The picture of a topology."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,9 +57,13 @@ def test_everything_has_a_place(now: Mapping[str, Any]) -> None:
     for box in picture.boxes:
         assert 0 <= box.x <= box.x + box.width <= WIDTH
         assert 0 < box.y <= box.y + box.height <= picture.height
-        assert max(len(box.text), len(box.note)) * 6.9 <= box.width
+        assert len(box.text) * 6.9 <= box.width and len(box.note) * 5.8 <= box.width
     assert len(picture.lines) == len(now["flows"]) + len(picture.boxes) - 1 - len(now["publishers"])
-    assert all(1 <= one.width <= 7 and 0 <= one.x <= WIDTH for one in picture.lines)
+    assert all(1 <= one.width <= 7 for one in picture.lines)
+    labels = [one.label for one in picture.lines if one.label]
+    for (x, y), (a, b) in itertools.combinations(labels, 2):
+        assert abs(x - a) > 48 or abs(y - b) > 12
+    assert all(0 <= x <= WIDTH and 0 < y < picture.height for x, y in labels)
 
 
 def test_the_example() -> None:

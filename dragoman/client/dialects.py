@@ -1,0 +1,146 @@
+"""The clients, one for each specification; which one is taken decides what is spoken."""
+
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, Unpack
+
+from dragoman.client.base import Calling, Client, event_of, polled, unsupported
+from dragoman.client.subscriptions import Subscription
+from dragoman.events import Event
+
+if TYPE_CHECKING:
+    from gateway.client.events import AnyClient
+
+SoapVersion: TypeAlias = Literal["1.1", "1.2"]
+Addressing: TypeAlias = Literal["2003/03", "2004/03", "2004/08", "2005/08"]
+
+
+class _SoapClient(Client):
+    """A client that speaks SOAP."""
+
+    _family: ClassVar[str]
+
+    def __init__(
+        self,
+        url: str,
+        version: str,
+        soap: SoapVersion | None,
+        addressing: Addressing | None,
+        calling: Calling,
+    ) -> None:
+        self._version = f"{self._family}-{version.replace('/', '-')}"
+        self._soap = soap
+        self._addressing = addressing
+        super().__init__(url, **calling)
+
+    def _speaking(self) -> "AnyClient":
+        from gateway.client.messaging import Client as SoapClient
+        from gateway.client.messaging import spec_of
+        from mediation.model.versions import Soap, Version, Wsa
+
+        spec = spec_of(Version(self._version))
+        if self._soap is not None:
+            spec = replace(spec, form=Soap[f"V{self._soap.replace('.', '_')}"])
+        if self._addressing is not None:
+            spec = replace(spec, wsa=Wsa[f"V{self._addressing.replace('/', '_')}"])
+        self._in_soap: SoapClient = SoapClient(self._url, spec, **self._calling)
+        return self._in_soap
+
+
+class WseClient(_SoapClient):
+    """Speaks WS-Eventing; arguments as `Client`, and these.
+
+    Args:
+        version: 2004/08, which DPWS and WS-Management have, too, or 2011/03.
+        soap: The version of SOAP; the usual one, when None.
+        addressing: The version of WS-Addressing, likewise; DPWS 1.1 has 2005/08.
+    """
+
+    _family = "wse"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        version: Literal["2004/08", "2011/03"] = "2004/08",
+        soap: SoapVersion | None = None,
+        addressing: Addressing | None = None,
+        **calling: Unpack[Calling],
+    ) -> None:
+        super().__init__(url, version, soap, addressing, calling)
+
+
+class WsnClient(_SoapClient):
+    """Speaks WS-Notification; arguments as `Client`, and these. What is subscribed to without a
+    consumer is kept in a pull point (CreatePullPoint), which version 1.3 alone has.
+
+    Args:
+        version: 1.3, the standard of OASIS; 1.2 of Globus Toolkit 4; 1.0 of WS-Messenger.
+        soap: The version of SOAP; the usual one, when None.
+        addressing: The version of WS-Addressing, likewise.
+    """
+
+    _family = "wsn"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        version: Literal["1.3", "1.2", "1.0"] = "1.3",
+        soap: SoapVersion | None = None,
+        addressing: Addressing | None = None,
+        **calling: Unpack[Calling],
+    ) -> None:
+        super().__init__(url, version, soap, addressing, calling)
+
+    async def _subscribe_to_pull(self, wanted: dict[str, Any]) -> Subscription:
+        place = await self._in_soap.create_pull_point()
+        return Subscription(await self._in_soap.subscribe(place, **wanted), place)
+
+    async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
+        take = partial(self._in_soap.pull, subscription.pull_point, most=most)
+        return await polled(take, wait)
+
+
+class OnvifClient(_SoapClient):
+    """Speaks the event service of ONVIF, where subscriptions are pull points: `subscribe` takes no
+    consumer, and the topic is in ONVIF's dialect; arguments as `Client`."""
+
+    _family = "wsn"
+
+    def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
+        super().__init__(url, "1.3", None, None, calling)
+
+    async def _subscribe_to_pull(self, wanted: dict[str, Any]) -> Subscription:
+        if wanted["xpath"] is not None:
+            raise unsupported("pull points of ONVIF are made with a topic alone")
+        granted = await self._in_soap.subscribe_to_pull(
+            topic=wanted["topic"], lease=wanted["lease"]
+        )
+        return Subscription(granted, granted.manager_at[1])
+
+    async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
+        address = subscription.pull_point
+        taken = await self._in_soap.pull(address, most=most, wait=wait)
+        return [event_of(one) for one in taken]
+
+
+class CloudEventsClient(Client):
+    """Speaks CloudEvents 1.0 over HTTP; arguments as `Client`. Properties are extension attributes,
+    whose names are lower-case letters and digits, and the action is the type."""
+
+    _version = "cloudevents"
+
+    async def _subscribe_to_pull(self, wanted: dict[str, Any]) -> Subscription:
+        raise unsupported("CloudEvents are sent to a consumer, not kept: name one")
+
+
+class GridEventsClient(Client):
+    """Speaks Grid SOAP Events; arguments as `Client`. What is published is the message of an event,
+    which a broker of Dragoman takes out of it for consumers of other specifications."""
+
+    def _speaking(self) -> "AnyClient":
+        from gateway.client.grid_events import GridClient
+
+        return GridClient(self._url, says_made=True, **self._calling)

@@ -1,0 +1,119 @@
+"""Puts the messages of a program into the transaction that it has begun: of a session, of a
+connection, of Django, or of the package ``transaction``.
+
+What is published in a session is inserted when that is committed, after whatever the transaction
+waits for: of two transactions that change the same row, the messages have the same order.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection, event
+from sqlalchemy.orm import Session
+
+from gateway.client.outbox.databases import Database
+from gateway.client.outbox.work import ConnectionWork, Work
+
+Store = Callable[[Work], object]
+"""Stores something in a transaction."""
+
+
+def store_in(database: Database, session: Any, store: Store, committed: Callable[[], None]) -> None:
+    """Store something in the transaction of *session*.
+
+    Args:
+        session: A `Session` or an ``AsyncSession``, a `Connection`, a transaction manager of the
+            package ``transaction``, a `Work`; None: the transaction of Django.
+        committed: Is called when it is committed, or soon before.
+
+    Raises:
+        TypeError: *session* is none of these.
+    """
+    session = getattr(session, "sync_session", session)
+    join = getattr(database, "join", None)
+    if isinstance(session, Session):
+        pending = _pending.get(session)
+        if pending is None:
+            pending = _pending[session] = _Pending(session)
+        pending.add(session, store, committed)
+    elif isinstance(session, Connection):
+        store(ConnectionWork(session))
+        committed()
+    elif session is None and join is not None:
+        join(store, committed)
+    elif hasattr(session, "insert_new"):
+        store(session)
+        committed()
+    elif hasattr(session, "get") and hasattr(session, "savepoint"):
+        store(_joined(database, session))
+        committed()
+    else:
+        raise TypeError(
+            "publish within a transaction: give its Session, AsyncSession or Connection as session"
+        )
+
+
+class _Pending:
+    """What is stored when a session is committed, or a savepoint of it."""
+
+    def __init__(self, session: Session) -> None:
+        self._waiting: list[tuple[Any, Store]] = []
+        self._committed: dict[Callable[[], None], None] = {}
+        event.listen(session, "before_commit", self._store)
+        event.listen(session, "after_commit", self._tell)
+        event.listen(session, "after_transaction_end", self._forget)
+
+    def add(self, session: Session, store: Store, committed: Callable[[], None]) -> None:
+        """Store something when the innermost transaction is committed."""
+        transaction = session.get_nested_transaction() or session.get_transaction()
+        if transaction is None:
+            session.connection()
+            transaction = session.get_transaction()
+        self._waiting.append((transaction, store))
+        self._committed[committed] = None
+
+    def _store(self, session: Session) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            work = ConnectionWork(session.connection())
+            for _, store in waiting:
+                store(work)
+
+    def _tell(self, session: Session) -> None:
+        committed, self._committed = self._committed, {}
+        for tell in committed:
+            tell()
+
+    def _forget(self, session: Session, transaction: Any) -> None:
+        self._waiting = [each for each in self._waiting if each[0] is not transaction]
+
+
+_pending: WeakKeyDictionary[Session, _Pending] = WeakKeyDictionary()
+
+
+class _Joinable:
+    """A database as `gateway.reliability.zope_transactions` joins stores."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @contextmanager
+    def transaction(self) -> Iterator[Work]:
+        """A transaction of the database."""
+        with self._database.begin() as work:
+            yield work
+
+
+_joinable: WeakKeyDictionary[Any, _Joinable] = WeakKeyDictionary()
+
+
+def _joined(database: Database, manager: Any) -> Work:
+    """The part that *database* has in the current transaction of *manager*."""
+    from gateway.reliability.zope_transactions import join
+
+    store = _joinable.setdefault(database, _Joinable(database))
+    work: Any = join(store, manager)  # type: ignore[arg-type]  # It asks for transaction() alone.
+    found: Work = work
+    return found

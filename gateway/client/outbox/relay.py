@@ -1,0 +1,227 @@
+"""Sends the messages of an outbox, in their order, until each is taken: CloudEvents in batches, to
+a gateway or straight to the inbox of another program.
+
+A message is removed when it was taken, and whatever is sent begins with the first that was not. So
+a process that is killed, or two that send at the same time, send some again and none out of order;
+the inbox knows what comes again by its source and id.
+"""
+
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from gateway.client.calling import Caller, shown
+from gateway.client.errors import GatewayError
+from gateway.client.outbox.backoff import Backoff
+from gateway.client.outbox.runner import Runner
+from gateway.client.outbox.tables import DEAD, WAITING, outbox, states
+from gateway.client.outbox.work import Work
+from gateway.reliability.storage import StorageUnavailable
+from mediation.cloudevents import BATCH, Secret, signature
+from mediation.cloudevents.events import json_member
+from mediation.cloudevents.json_format import write_data
+
+log = logging.getLogger("dragoman.outbox")
+
+MOST = 500
+"""Messages of a batch: as many as a gateway takes."""
+MOST_BYTES = 1024 * 1024
+"""Bytes of bodies in a batch of several messages: a gateway takes 2 MiB."""
+POLL = 0.5
+"""Seconds between two looks for messages that other processes stored, or that become due."""
+LEASE = 5.0
+"""Seconds that another process leaves a destination to the one that sends there."""
+REFUSED = (400, 413, 415, 422)
+"""Statuses that say that a message will never be taken."""
+PAUSES = Backoff(0.25, 30.0)
+
+_Row = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the messages of some topics go.
+
+    Attributes:
+        url: Of the endpoint that takes CloudEvents.
+        topics: Those; None: all that no other destination has.
+        others: The topics of other destinations, where `topics` is None.
+    """
+
+    url: str
+    topics: tuple[str, ...] | None = None
+    others: tuple[str, ...] = ()
+
+
+class Relay:
+    """Sends the messages for one destination.
+
+    Args:
+        runner: It works as long as that.
+        database: Where the outbox is.
+        source: The ``source`` of what is sent.
+        secret: Signs what is sent (Standard Webhooks).
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        database: Any,
+        caller: Caller,
+        to: Destination,
+        source: str,
+        secret: Secret | None,
+    ) -> None:
+        self._runner = runner
+        self._database = database
+        self._caller = caller
+        self._to = to
+        self._source = f"{{{json_member('source', source)},"
+        self._secret = secret
+        self._owner = uuid.uuid4().hex
+        self._failures = 0
+        self._why = ""
+
+    async def run(self) -> None:
+        """Send until the runner stops."""
+        sent: Sequence[int] = ()
+        while not self._runner.stopping:
+            self._runner.clear()
+            try:
+                batch = await self._database.run(partial(self._next, sent))
+                sent = ()
+                if not batch:
+                    await self._runner.rest(POLL)
+                    continue
+                sent = await self._send(batch)
+            except (SQLAlchemyError, StorageUnavailable, OSError) as error:
+                log.warning("the database of the outbox does not answer: %s", _line(error))
+                await self._runner.pause(PAUSES.seconds(2))
+            except Exception:
+                log.exception("messages to %s could not be sent", shown(self._to.url))
+                await self._runner.pause(PAUSES.seconds(4))
+        if sent:
+            await self._database.run(partial(_remove, sent))
+
+    def _next(self, sent: Sequence[int], work: Work) -> list[_Row]:
+        """Remove what was sent, and read what is next."""
+        _remove(sent, work)
+        now = time.time()
+        own = outbox.c
+        found = select(
+            own.position, own.attributes, own.body, own.content_type, own.expires_at
+        ).where(own.state == WAITING, own.due_at <= now)
+        if self._to.topics is not None:
+            found = found.where(own.topic.in_(self._to.topics))
+        elif self._to.others:
+            found = found.where(own.topic.not_in(self._to.others))
+        rows = work.rows(found.order_by(own.position).limit(MOST))
+        # An outbox where nothing waits is not written to.
+        if not rows or not self._leads(work, now):
+            return []
+        late = [row[0] for row in rows if row[4] is not None and row[4] <= now]
+        if late:
+            _bury(late, "it expired before it was sent", work)
+        return _fitting([row for row in rows if row[0] not in late])
+
+    def _leads(self, work: Work, now: float) -> bool:
+        """Whether this process sends to the destination, for `LEASE` seconds from now."""
+        own, name = states.c, f"sends to {self._to.url}"[:255]
+        values = {"value": self._owner, "until": now + LEASE}
+        mine = (own.name == name) & ((own.value == self._owner) | (own.until <= now))
+        if work.change(update(states).where(mine).values(values)):
+            return True
+        work.insert_new(states, [{"name": name, **values}])
+        return work.rows(select(own.value).where(own.name == name)) == [(self._owner,)]
+
+    async def _send(self, batch: list[_Row]) -> list[int]:
+        """Send a batch until it is taken, or the runner stops.
+
+        Returns:
+            The positions of what was taken.
+        """
+        status = await self._post(batch)
+        if status is None or status >= 300:
+            if status in REFUSED:
+                return await self._send_each(batch)
+            await self._failed(batch)
+            return []
+        if self._failures:
+            log.info("messages go to %s again", shown(self._to.url))
+        self._failures = 0
+        return [row[0] for row in batch]
+
+    async def _send_each(self, batch: list[_Row]) -> list[int]:
+        """Send messages one by one: at least one of them is refused for good, and is dead."""
+        taken: list[int] = []
+        for row in batch:
+            status = await self._post([row])
+            if status is not None and status < 300:
+                taken.append(row[0])
+            elif status in REFUSED:
+                log.error("message %s is dead: %s", row[0], self._why)
+                await self._database.run(partial(_bury, [row[0]], self._why))
+            else:
+                break
+        return taken
+
+    async def _failed(self, batch: list[_Row]) -> None:
+        if not self._failures:
+            log.warning("messages to %s wait: %s", shown(self._to.url), self._why)
+        self._failures += 1
+        own = outbox.c
+        note = update(outbox).where(own.position == batch[0][0])
+        note = note.values(attempts=own.attempts + 1, error=self._why)
+        await self._database.run(lambda work: work.change(note))
+        await self._runner.pause(PAUSES.seconds(self._failures))
+
+    async def _post(self, batch: list[_Row]) -> int | None:
+        """Post a batch; the status, or None."""
+        events = [
+            write_data(self._source + attributes[1:], bytes(body), content_type)
+            for _, attributes, body, content_type, _ in batch
+        ]
+        body = b"[" + b",".join(events) + b"]"
+        headers = {"Content-Type": BATCH}
+        if self._secret is not None:
+            headers.update(signature(self._secret, uuid.uuid4().hex, int(time.time()), body))
+        try:
+            answer = await self._caller.call("POST", self._to.url, body=body, headers=headers)
+        except GatewayError as error:
+            self._why = str(error)
+            return None
+        if answer.status >= 300:
+            said = answer.body[:500].decode(errors="replace")
+            self._why = f"{shown(self._to.url)} answered {answer.words}: {said}"
+        return answer.status
+
+
+def _remove(positions: Sequence[int], work: Work) -> None:
+    if positions:
+        work.change(delete(outbox).where(outbox.c.position.in_(positions)))
+
+
+def _bury(positions: Sequence[int], reason: str, work: Work) -> None:
+    dead = update(outbox).where(outbox.c.position.in_(positions))
+    work.change(dead.values(state=DEAD, error=reason, attempts=outbox.c.attempts + 1))
+
+
+def _fitting(rows: list[_Row]) -> list[_Row]:
+    """The first of *rows* that fit into one batch; at least one."""
+    size = 0
+    for at, row in enumerate(rows):
+        size += len(row[1]) + len(row[2])
+        if at and size > MOST_BYTES:
+            return rows[:at]
+    return rows
+
+
+def _line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,136 @@
+"""Step "identify": who sends a message, where a UsernameToken of WS-Security in it says that.
+
+A token counts more than what the connection says: the message may have come through others. It is
+read before rights are asked for, and looked at only where there is a file of identities.
+"""
+
+import time
+from dataclasses import replace
+from functools import partial
+from ipaddress import ip_address
+
+from filters import DocumentLimits, Reason, Refused
+from gateway.exchange import Inbound
+from gateway.parsing import SMALL, Parsing
+from gateway.security.authentication import Authentication
+from gateway.security.identify import Identification, TransportFacts
+from gateway.security.principals import Identity
+from gateway.store import Store, StoreUnavailable, used_nonces
+from gateway.store.used_nonces import NoncesFull
+from mediation.soap.username_tokens import UsernameToken, read_username_token
+
+OLDEST, NEWEST = 300.0, 60.0
+"""Seconds that a token may be old, and that its sender's clock may be ahead."""
+REMEMBERED = 600.0
+"""Seconds for which its nonce is remembered: longer than it could be sent again."""
+LOCK = "nonces"
+FULL = 10.0
+"""Seconds for which no digest is taken when too many nonces are remembered."""
+
+
+class TokenNotAccepted(Refused):
+    """A token proves nothing. It is not said why: who guesses learns nothing of it."""
+
+    def __init__(self, text: str = "The user or the password is wrong.") -> None:
+        super().__init__(Reason.TOKEN_REFUSED, text)
+
+
+class UsernameTokens:
+    """Identifies senders by their tokens."""
+
+    def __init__(
+        self,
+        identification: Identification,
+        authentication: Authentication,
+        store: Store,
+        parsing: Parsing,
+        limits: DocumentLimits,
+    ) -> None:
+        self._identification = identification
+        self._authentication = authentication
+        self._store = store
+        self._parsing = parsing
+        self._limits = limits
+        self._full_until = 0.0
+
+    async def identify(self, inbound: Inbound) -> Inbound:
+        """Return *inbound* as a message of the user that its token proves; as it is without one.
+
+        Raises:
+            MediationError: ``TOKEN_INVALID``, ``TOKEN_UNSUPPORTED``.
+            TokenNotAccepted: It proves nothing.
+            Refused: ``RATE``: there were too many that prove nothing. ``UNAVAILABLE``.
+        """
+        token = await self._read(inbound)
+        if token is None:
+            return inbound
+        identity = await self._verify(token, inbound)
+        facts = TransportFacts(inbound.principal.address)
+        return replace(inbound, principal=self._identification.principal_of(identity, facts))
+
+    async def _read(self, inbound: Inbound) -> UsernameToken | None:
+        if len(inbound.octets) <= SMALL:
+            return read_username_token(inbound.octets, self._limits)
+        read = partial(read_username_token, inbound.octets, self._limits)
+        sender = inbound.principal
+        trusted = not sender.limits.quotas
+        return await self._parsing.run_parser(
+            len(inbound.octets), lambda _: read(), trusted=trusted, owner=sender.owner
+        )
+
+    async def _verify(self, token: UsernameToken, inbound: Inbound) -> Identity:
+        address = inbound.principal.address
+        if token.created:
+            _check_age(token)
+        try:
+            if token.password is not None:
+                _check_secret(inbound, address)
+                identity = await self._authentication.of_password(
+                    token.user, token.password, address
+                )
+            else:
+                identity = self._authentication.of_digest(token.user, token.has_digest_of, address)
+        except Refused as refused:
+            if refused.reason is Reason.NOT_IDENTIFIED:
+                raise TokenNotAccepted from refused
+            raise
+        if token.nonce:
+            await self._use(token)
+        return identity
+
+    async def _use(self, token: UsernameToken) -> None:
+        """Have the nonce count once, in all gateways of the store."""
+        now = time.time()
+        if now < self._full_until:
+            raise StoreUnavailable
+        use = partial(used_nonces.use, user=token.user, nonce=token.nonce, now=now)
+        try:
+            fresh = await self._store.submit(partial(use, until=now + REMEMBERED), locks=(LOCK,))
+        except NoncesFull:
+            self._full_until = now + FULL
+            raise StoreUnavailable from None
+        if not fresh:
+            raise TokenNotAccepted("The token was used before.")
+
+
+def _check_age(token: UsernameToken) -> None:
+    moment = token.moment
+    age = time.time() - moment.timestamp() if moment is not None else 0.0
+    if not -NEWEST <= age <= OLDEST:
+        raise TokenNotAccepted(
+            f"The token's clock is {abs(age):.0f} s {'behind' if age > 0 else 'ahead'}."
+        )
+
+
+def _check_secret(inbound: Inbound, address: str) -> None:
+    """Refuse a password that others could have read on its way."""
+    if inbound.base.startswith(("https:", "soap.tcps:")) or _is_here(address):
+        return
+    raise TokenNotAccepted("A password in the clear is taken over TLS alone; send its digest.")
+
+
+def _is_here(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False

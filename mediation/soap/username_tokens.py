@@ -1,0 +1,139 @@
+"""UsernameToken of WS-Security: a user and a password, or its digest, in a header block.
+
+OASIS, "Web Services Security UsernameToken Profile 1.1.1" (18 May 2012), sections 3 and 4.
+"""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lxml import etree
+
+from filters import DocumentLimits, Reason, parse_document
+from filters.documents import DEFAULT_LIMITS
+from mediation import names
+from mediation.model.errors import MediationError
+from mediation.model.expiry import parse_date_time
+from mediation.soap.envelopes import elements, read_envelope, whole_text
+
+_SECURITY = f"{{{names.WSSE}}}Security"
+_TOKEN = f"{{{names.WSSE}}}UsernameToken"
+_USER, _PASSWORD = f"{{{names.WSSE}}}Username", f"{{{names.WSSE}}}Password"
+_NONCE, _CREATED = f"{{{names.WSSE}}}Nonce", f"{{{names.WSU}}}Created"
+_PROFILE = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-username-token-profile-1.0"
+_TEXT, _DIGEST = f"{_PROFILE}#PasswordText", f"{_PROFILE}#PasswordDigest"
+NONCE_LENGTHS = range(8, 65)
+"""Bytes of a nonce."""
+MAX_TEXT = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class UsernameToken:
+    """A token as it was sent.
+
+    Attributes:
+        password: In the clear; None where there is a digest instead.
+        digest: The SHA-1 of nonce, created and password; None where there is the password.
+        created: The moment as the sender wrote it, which the digest covers.
+    """
+
+    user: str
+    password: str | None = field(default=None, repr=False)
+    digest: bytes | None = field(default=None, repr=False)
+    nonce: bytes = b""
+    created: str = ""
+
+    @property
+    def moment(self) -> datetime | None:
+        """When it was made; None where it does not say that.
+
+        Raises:
+            ValueError: It says no dateTime.
+        """
+        return parse_date_time(self.created) if self.created else None
+
+    def has_digest_of(self, password: str) -> bool:
+        """Return True if its digest is that of *password*."""
+        wanted = digest_of(password, self.nonce, self.created)
+        return self.digest is not None and hmac.compare_digest(wanted, self.digest)
+
+
+def digest_of(password: str, nonce: bytes, created: str) -> bytes:
+    """The digest of section 3.1: SHA-1 is the profile's, and is used for nothing else."""
+    octets = nonce + created.encode() + password.encode()
+    return hashlib.sha1(octets, usedforsecurity=False).digest()
+
+
+def read_username_token(
+    octets: bytes, limits: DocumentLimits = DEFAULT_LIMITS
+) -> UsernameToken | None:
+    """Read the token in the header of an envelope; None where it has no Security header for us.
+
+    Raises:
+        MediationError: ``TOKEN_INVALID``: it is not what the profile says; ``TOKEN_UNSUPPORTED``:
+            there is a Security header, and another token in it.
+    """
+    envelope = read_envelope(parse_document(octets, limits=limits))
+    blocks = [one for one in envelope.headers if one.tag == _SECURITY]
+    if not blocks:
+        return None
+    if len(blocks) > 1:
+        raise _invalid("there are several Security headers")
+    tokens = [one for one in elements(blocks[0]) if one.tag == _TOKEN]
+    if len(tokens) > 1:
+        raise _invalid("there are several UsernameTokens")
+    if not tokens:
+        raise MediationError(
+            Reason.TOKEN_UNSUPPORTED, "The Security header has no UsernameToken; no other is taken."
+        )
+    return _read(elements(tokens[0]))
+
+
+def _read(children: Sequence[etree._Element]) -> UsernameToken:
+    parts = {child.tag: child for child in children}
+    if len(parts) < len(children):
+        raise _invalid("a part of the token stands twice")
+    texts = {tag: whole_text(child) for tag, child in parts.items()}
+    if any(len(text) > MAX_TEXT for text in texts.values()):
+        raise _invalid("a part of the token is too long")
+    user, password = texts.get(_USER, "").strip(), texts.get(_PASSWORD)
+    if not user or password is None:
+        raise _invalid("the token has no user, or no password")
+    nonce = _base64(texts[_NONCE]) if _NONCE in texts else b""
+    created = texts.get(_CREATED, "").strip()
+    kind = parts[_PASSWORD].get("Type", _TEXT).strip()
+    if kind == _TEXT:
+        token = UsernameToken(user, password, None, nonce, created)
+    elif kind == _DIGEST:
+        token = UsernameToken(user, None, _base64(password), nonce, created)
+    else:
+        raise MediationError(Reason.TOKEN_UNSUPPORTED, "The type of the password is not known.")
+    _check_fresh_parts(token)
+    return token
+
+
+def _check_fresh_parts(token: UsernameToken) -> None:
+    """Refuse a nonce or a moment that are not what the profile says, and a digest without either:
+    it could be sent again."""
+    if token.digest is not None and not (token.nonce and token.created):
+        raise _invalid("a digest needs a nonce and the moment when it was made")
+    if token.nonce and len(token.nonce) not in NONCE_LENGTHS:
+        raise _invalid("the nonce has fewer than 8 bytes, or more than 64")
+    try:
+        token.moment  # noqa: B018 - whether it can be read
+    except ValueError as error:
+        raise _invalid("the moment when it was made is no dateTime") from error
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except ValueError as error:
+        raise _invalid("what should be Base64 is not") from error
+
+
+def _invalid(why: str) -> MediationError:
+    return MediationError(Reason.TOKEN_INVALID, f"The Security header cannot be used: {why}.")

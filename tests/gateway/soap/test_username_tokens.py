@@ -1,0 +1,153 @@
+"""Senders that say in the message who they are: UsernameTokens of WS-Security."""
+
+import base64
+import os
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from gateway.security.identities_editing import add_user, create_identities
+from gateway.security.kept_passwords import key_file
+from mediation.names import WSSE, WSU
+from mediation.soap.username_tokens import digest_of
+from tests.rigs.envelopes import Answer, Speaker, fresh_id
+from tests.rigs.gateways import Running, running
+
+SPEAKER = Speaker()
+PASSWORD = "Sesam öffne dich"
+RULE = '\n[[rights]]\nwho = ["role:devices"]\nmay = ["publish"]\n'
+TYPE = (
+    "http://docs.oasis-open.org/wss/2004/01/"
+    "oasis-200401-wss-username-token-profile-1.0#PasswordDigest"
+)
+
+
+def make_file(folder: Path) -> Path:
+    file = folder / "identities.toml"
+    create_identities(file)
+    add_user(file, "camera", PASSWORD, ["devices"], digest=True)
+    add_user(file, "program", PASSWORD, ["devices"])
+    file.write_text(file.read_text() + RULE)
+    return file
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def run(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    folder = tmp_path_factory.mktemp("gateway")
+    async with running(folder / "data", identities=make_file(folder)) as found:
+        yield found
+
+
+at_the_gateway = pytest.mark.asyncio(loop_scope="module")
+
+
+def digested(
+    user: str = "camera", password: str = PASSWORD, *, age: float = 0.0, nonce: bytes = b""
+) -> str:
+    """The header block of a token that was made *age* seconds ago."""
+    nonce = nonce or os.urandom(16)
+    created = f"{datetime.now(UTC) - timedelta(seconds=age):%Y-%m-%dT%H:%M:%S.%fZ}"
+    digest = base64.b64encode(digest_of(password, nonce, created)).decode()
+    return _security(
+        f"<w:Username>{user}</w:Username><w:Password Type='{TYPE}'>{digest}</w:Password>"
+        f"<w:Nonce>{base64.b64encode(nonce).decode()}</w:Nonce>"
+        f"<u:Created xmlns:u='{WSU}'>{created}</u:Created>"
+    )
+
+
+def plain(user: str, password: str = PASSWORD) -> str:
+    return _security(f"<w:Username>{user}</w:Username><w:Password>{password}</w:Password>")
+
+
+def _security(token: str) -> str:
+    return f"<w:Security xmlns:w='{WSSE}'><w:UsernameToken>{token}</w:UsernameToken></w:Security>"
+
+
+async def send(run: Running, header: str, payload: str = "<event/>") -> Answer:
+    envelope = SPEAKER.envelope(payload, message_id=fresh_id(), headers=header)
+    return await run.post(envelope, type=SPEAKER.type)
+
+
+@at_the_gateway
+@pytest.mark.parametrize("user", ["camera", "program"])
+async def test_a_password_on_this_machine(run: Running, user: str) -> None:
+    assert (await send(run, plain(user))).status == 202
+
+
+@at_the_gateway
+async def test_a_digest_counts_once(run: Running) -> None:
+    header = digested()
+    assert (await send(run, header)).status == 202
+    again = await send(run, header)
+    assert again.status >= 400 and b"FailedAuthentication" in again.body
+    assert b"used before" in again.body
+    assert (await send(run, digested(), f"<event>{'x' * 100_000}</event>")).status == 202
+
+
+WRONG: dict[str, Callable[[], str]] = {
+    "another password": lambda: digested(password="wrong"),
+    "no password for digests": lambda: digested("program"),
+    "nobody": lambda: digested("nobody"),
+    "an old one": lambda: digested(age=310),
+    "one of tomorrow": lambda: digested(age=-70),
+    "another text": lambda: plain("camera", "wrong"),
+    "nobody's text": lambda: plain("nobody"),
+    "a user without a password": lambda: plain("administrator", ""),
+}
+
+
+@at_the_gateway
+@pytest.mark.parametrize("header", WRONG.values(), ids=WRONG.keys())
+async def test_what_proves_nothing(run: Running, header: Callable[[], str]) -> None:
+    """The fault is that of WS-Security, and says nothing of the password."""
+    answer = await send(run, header())
+    assert answer.status >= 400
+    assert b"FailedAuthentication" in answer.body
+    assert PASSWORD.encode() not in answer.body
+
+
+@at_the_gateway
+async def test_what_is_no_token(run: Running) -> None:
+    for header, fault in (
+        (_security("<w:Username>camera</w:Username>"), b"InvalidSecurity"),
+        (f"<w:Security xmlns:w='{WSSE}'><w:Other/></w:Security>", b"UnsupportedSecurityToken"),
+    ):
+        answer = await send(run, header)
+        assert answer.status >= 400 and fault in answer.body
+
+
+@at_the_gateway
+async def test_a_user_has_its_own_rights(run: Running) -> None:
+    body = SPEAKER.wse_subscribe("http://consumer.example.org/")
+    answer = await send(run, digested(), body)
+    assert b"You have no right to subscribe" in answer.body
+
+
+async def test_a_password_in_the_clear_from_elsewhere(tmp_path: Path) -> None:
+    """Only its digest is taken: others could have read the password."""
+    file = make_file(tmp_path)
+    async with running(tmp_path / "data", identities=file, trusted_proxies=["127.0.0.1"]) as run:
+        for header, taken in ((plain("camera"), False), (digested(), True)):
+            envelope = SPEAKER.envelope("<event/>", message_id=fresh_id(), headers=header)
+            answer = await run.post(
+                envelope, type=SPEAKER.type, x_forwarded_for="192.0.2.7", x_forwarded_proto="http"
+            )
+            assert (answer.status == 202) is taken, answer.body
+
+
+async def test_a_nonce_is_remembered_over_restarts(tmp_path: Path) -> None:
+    file, header = make_file(tmp_path), digested()
+    statuses = []
+    for _ in range(2):
+        async with running(tmp_path / "data", identities=file) as run:
+            statuses.append((await send(run, header)).status)
+    assert statuses[0] == 202 and statuses[1] >= 400
+
+
+def test_the_kept_password_is_encrypted(tmp_path: Path) -> None:
+    file = make_file(tmp_path)
+    assert PASSWORD not in file.read_text()
+    assert key_file(file).stat().st_mode & 0o777 == 0o600
