@@ -103,22 +103,22 @@ def bare_send(url: str, broker: str, messages: int) -> None:
 
 
 def measure(
-    url: str, receiver: Callable[..., None], others: tuple[Any, ...], sender: Callable[..., None],
-    to: str, messages: int,
+    urls: tuple[str, str], receiver: Callable[..., None], others: tuple[Any, ...],
+    sender: Callable[..., None], to: str, messages: int,
 ) -> float:  # fmt: skip
-    """Messages a second, from the start of the sender to the last row of the receiver."""
+    """Messages a second, from the first row of the receiver to its last."""
     spawn = multiprocessing.get_context("spawn")
-    engine = engine_of(url)
+    engine = engine_of(urls[1])
     before = count(engine)
-    takes = spawn.Process(target=receiver, args=(url, *others), daemon=True)
+    takes = spawn.Process(target=receiver, args=(urls[1], *others), daemon=True)
     takes.start()
     try:
-        warm = spawn.Process(target=sender, args=(url, to, 10))
+        warm = spawn.Process(target=sender, args=(urls[0], to, 10))
         time.sleep(3.0)  # It subscribes.
         warm.start()
         wait_until(lambda: count(engine) >= before + 10, END)
         warm.join()
-        sends = spawn.Process(target=sender, args=(url, to, messages))
+        sends = spawn.Process(target=sender, args=(urls[0], to, messages))
         sends.start()
         wait_until(lambda: count(engine) >= before + 11, END)
         began, first = time.monotonic(), count(engine)
@@ -133,13 +133,13 @@ def measure(
 
 
 @contextlib.contextmanager
-def databases(kind: str, folder: Path) -> Iterator[str]:
-    """The URL of a database of that kind."""
+def databases(kind: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """The URLs of the databases of sender and receiver."""
     if kind == "sqlite":
-        yield f"sqlite:///{folder}/both.db"
+        yield f"sqlite:///{folder}/shop.db", f"sqlite:///{folder}/warehouse.db"
         return
     with postgresql_cluster() as cluster:
-        yield cluster.url(cluster.make_database())
+        yield cluster.url(cluster.make_database()), cluster.url(cluster.make_database())
 
 
 async def main() -> None:
@@ -157,24 +157,26 @@ async def main() -> None:
         channel = pika.BlockingConnection(pika.URLParameters(broker.url)).channel()
         channel.queue_declare(QUEUE, durable=True)
         for kind in kinds:
-            with databases(kind, Path(name)) as url:
-                await asyncio.to_thread(compare, kind, url, gateway.url, broker.url, options)
+            with databases(kind, Path(name)) as urls:
+                await asyncio.to_thread(compare, kind, urls, gateway.url, broker.url, options)
         await gateway.end()
 
 
-def compare(kind: str, url: str, gateway: str, broker: str, options: argparse.Namespace) -> None:
+def compare(
+    kind: str, urls: tuple[str, str], gateway: str, broker: str, options: argparse.Namespace
+) -> None:
     """Measure both ways in turn."""
     ours: list[float] = []
     bare: list[float] = []
     for _ in range(options.rounds):
         (port,) = free_ports(1)
-        ours.append(measure(url, receive, (gateway, port), send, gateway, options.messages))
-        bare.append(measure(url, bare_receive, (broker,), bare_send, broker, options.messages))
+        ours.append(measure(urls, receive, (gateway, port), send, gateway, options.messages))
+        bare.append(measure(urls, bare_receive, (broker,), bare_send, broker, options.messages))
         print(f"{kind}: {ours[-1]:,.0f} messages/s, bare pika {bare[-1]:,.0f}", flush=True)
     ratios = [mine / its for mine, its in zip(ours, bare, strict=True)]
     print(
-        f"{kind}: {median(ours):,.0f} ({spread(ours)}) messages/s, bare pika "
-        f"{median(bare):,.0f} ({spread(bare)}), ratio {median(ratios):.2f}"
+        f"{kind}: {spread(ours)} messages/s, bare pika {spread(bare)}, "
+        f"ratio {median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
     )
 
 

@@ -220,16 +220,17 @@ class Poster(asyncio.Protocol):
     """A keep-alive connection that posts one message at a time: the bare baseline."""
 
     @classmethod
-    async def connect(cls, host: str, port: int, path: str) -> "Poster":
+    async def connect(cls, host: str, port: int, path: str, *, headers: str = "") -> "Poster":
+        """*headers*: further ones, each with its end of line."""
         loop = asyncio.get_running_loop()
-        _, poster = await loop.create_connection(lambda: cls(host, port, path), host, port)
+        _, poster = await loop.create_connection(lambda: cls(host, port, path, headers), host, port)
         return poster
 
-    def __init__(self, host: str, port: int, path: str) -> None:
+    def __init__(self, host: str, port: int, path: str, headers: str = "") -> None:
         content_type = http_headers(Soap.V1_2, "")[0][1]
         self._head = (
             f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: {content_type}\r\n"
-            "Content-Length: "
+            f"{headers}Content-Length: "
         ).encode()
         self._buffer = b""
         self._waiting: asyncio.Future[tuple[int, bytes]] | None = None

@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from lxml import etree
 
+__all__ = ["Event", "event_type", "from_xml", "to_xml"]
+
 T = TypeVar("T")
 _NAME = "__event_name__"
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
@@ -69,7 +71,7 @@ class Event:
         Raises:
             ValueError: It is no XML.
         """
-        return _parsed(self.payload)
+        return parsed(self.payload)
 
     def into(self, cls: type[T]) -> T:
         """Make an object of a dataclass, as `from_xml`."""
@@ -127,7 +129,7 @@ def from_xml(cls: type[T], xml: "bytes | str | etree._Element") -> T:
             value of its field's type.
         TypeError: *cls* is no dataclass, or a field is of a type that no element has.
     """
-    root = _parsed(xml.encode() if isinstance(xml, str) else xml)
+    root = parsed(xml.encode() if isinstance(xml, str) else xml)
     wanted = _tag(*name_of(cls))
     if root.tag != wanted:
         raise ValueError(f"this is {root.tag}, not {wanted}")
@@ -157,7 +159,12 @@ def _tag(namespace: str, name: str) -> str:
     return f"{{{namespace}}}{name}" if namespace else name
 
 
-def _parsed(xml: "bytes | etree._Element") -> "etree._Element":
+def parsed(xml: "bytes | etree._Element") -> "etree._Element":
+    """Parse a document of strangers, without network, entities and document types.
+
+    Raises:
+        ValueError: It is no XML, or has a document type.
+    """
     from lxml import etree
 
     if not isinstance(xml, bytes):
@@ -193,7 +200,9 @@ def _text_of(value: object) -> str:
             return "true" if value else "false"
         case float():
             return {"inf": "INF", "-inf": "-INF", "nan": "NaN"}.get(repr(value), repr(value))
-        case str() | int() | Decimal():
+        case Decimal():
+            return format(value, "f")
+        case str() | int():
             return str(value)
         case bytes():
             return base64.b64encode(value).decode()

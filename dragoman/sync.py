@@ -16,7 +16,7 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
 from typing import (
     TYPE_CHECKING,
@@ -36,6 +36,8 @@ from dragoman.client.dialects import Addressing, SoapVersion
 from dragoman.events import Event
 
 if TYPE_CHECKING:
+    from lxml import etree
+
     from dragoman.client import GatewayError, UnsupportedOperation
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "GridEventsClient",
     "Listening",
     "OnvifClient",
+    "Source",
     "UnsupportedOperation",
     "WseClient",
     "WsnClient",
@@ -274,3 +277,39 @@ class Consumer(Waiting):
 
     def __next__(self) -> Event:
         return self.receive()
+
+
+class Source(Waiting):
+    """As `dragoman.source.Source`."""
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0, *, shown: str | None = None) -> None:
+        # Few programs are a source, and what one needs takes its time to import.
+        from dragoman.source import Source as Asynchronous
+
+        super().__init__(Asynchronous(host, port, shown=shown))
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        return len(self._asynchronous)
+
+    @property
+    def url(self) -> str:
+        """Where subscribers find it."""
+        return str(self._asynchronous.url)
+
+    def publish(
+        self,
+        event: "bytes | str | etree._Element | object",
+        *,
+        topic: str | None = None,
+        producer: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        action: str | None = None,
+    ) -> int:
+        """As `dragoman.source.Source.publish`."""
+        given = {"topic": topic, "producer": producer, "properties": properties, "action": action}
+        return int(self._thread.run(self._asynchronous.publish(event, **given)))
+
+    def delivered(self) -> None:
+        """Wait until all that was published is delivered, or was given up."""
+        self._thread.run(self._asynchronous.delivered())

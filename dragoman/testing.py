@@ -3,7 +3,8 @@
 ::
 
     def test_storms(dragoman_gateway):
-        with WsnClient(dragoman_gateway.url) as client: ...
+        with WsnClient(dragoman_gateway.url) as client:
+            client.publish("<speed>120</speed>", topic="storms")
 """
 
 from collections.abc import Iterator

@@ -45,6 +45,11 @@ class Producer:
         version: The only specification that it goes with; None: any.
         management: Whether it is a service of WS-Management, with resources, delivery modes,
             heartbeats and bookmarks.
+        device: Whether it is a device of ONVIF: at its URL is the device service, which says where
+            the event service is; its addresses may have hosts that lead nowhere.
+        username_token: Whether it wants a user and a password in each message (WS-Security), as of
+            its own clock; others are told them in HTTP, as they ask for them.
+        lease: Seconds to ask for where nobody says how long.
     """
 
     text: str
@@ -55,6 +60,9 @@ class Producer:
     wsa: Wsa | None = None
     version: Version | None = None
     management: bool = False
+    device: bool = False
+    username_token: bool = False
+    lease: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,6 +455,27 @@ _ROWS = (
             wsa=Wsa.V2004_08,
             version=Version.WSE_2004_08,
             management=True,
+        ),
+    ),
+    Profile(
+        "onvif",
+        "cameras and other devices of ONVIF",
+        "have a device service that says where the event service is, want a UsernameToken whose "
+        "time is that of their own clock, write addresses with hosts that lead nowhere, and can "
+        "neither be paused nor asked how a subscription is",
+        "their clock and their services are asked first; they are spoken to at the host where the "
+        "operator found them, and asked by Renew alone",
+        "openvideolibs/python-onvif-zeep-async, onvif/client.py",
+        producer=Producer(
+            "cameras of ONVIF, at their device service, for wsn-1.3",
+            soap=Soap.V1_2,
+            pauses=False,
+            checks=False,
+            wsa=Wsa.V2005_08,
+            version=Version.WSN_1_3,
+            device=True,
+            username_token=True,
+            lease=600.0,
         ),
     ),
 )

@@ -50,7 +50,8 @@ def test_links_lead_somewhere(document: Path) -> None:
 @pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_what_is_named_in_the_tree_is_there(name: str) -> None:
     named = re.findall(r"`([a-z_]+(?:/[\w.-]+)+/?)`", (ROOT / name).read_text())
-    tops = {"gateway", "adapters", "mediation", "filters", "tests", "benchmarks", "examples"}
+    tops = {"dragoman", "gateway", "adapters", "mediation", "filters", "tests", "benchmarks"}
+    tops |= {"distributions", "examples"}
     paths = [path for path in named if path.partition("/")[0] in tops]
     assert paths
     assert [path for path in paths if not (ROOT / path).exists()] == []
@@ -65,7 +66,8 @@ def test_the_readme_leads_to_every_document() -> None:
 def test_pip_is_told_of_no_package_that_is_not_published() -> None:
     # Whoever took the name on an index would have their code run by all who follow such a line.
     named = re.compile(r"pip install(?: -\S+)* ['\"]?dragoman\b|['\"`]dragoman\[")
-    folders = ("gateway", "adapters", "mediation", "filters", "examples", "docs", "helm")
+    folders = ["dragoman", "gateway", "adapters", "mediation", "filters"]
+    folders += ["distributions", "examples", "docs", "helm"]
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
     files += [*DOCUMENTS, ROOT / "Dockerfile", ROOT / "Makefile"]
     wrong = [

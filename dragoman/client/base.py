@@ -214,7 +214,8 @@ class Client:
 
         ::
 
-            async for event in client.listen(topic="storms"): ...
+            async for event in client.listen(topic="storms"):
+                print(event.payload)
 
             async with client.listen(topic="storms") as events:
                 await client.publish("<speed>120</speed>", topic="storms")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gateway.cli.commands import add, callback, group
+from gateway.cli.logins import AllowBasicOption, PasswordFileOption, UserOption, read_login
 from gateway.cli.option_groups import OptionGroup
 from gateway.cli.options import VARIABLES, Form, OutputOption
 from gateway.cli.output import json_line, line
@@ -71,6 +72,30 @@ def two_phase(
     raise typer.Exit(report(found, output))
 
 
+def source(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The device service of a camera.")],
+    user: UserOption = None,
+    password_file: PasswordFileOption = None,
+    allow_basic: AllowBasicOption = False,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Ask a camera of ONVIF what keeps it from being a source.
+
+    Its clock, its event service, its user and password, and the modes that it offers. It is asked,
+    and nothing is changed. The exit code is 0 when nothing failed, else 1.
+
+    \b
+    Examples:
+      dragoman doctor source http://10.0.0.17/onvif/device_service
+      dragoman doctor source http://10.0.0.17/onvif/device_service --user events \
+          --password-file camera.password
+    """
+    from gateway.checks.devices import check_device
+
+    login = read_login(user, password_file, allow_basic=allow_basic)
+    raise typer.Exit(report(check_device(url, **login), output))
+
+
 def report(findings: "Iterable[Finding]", output: Form) -> int:
     """Print what checks found, a line each as it comes; the exit code."""
     failed = False
@@ -89,3 +114,4 @@ def report(findings: "Iterable[Finding]", output: Form) -> int:
 
 callback(doctor, examine_all)
 add(doctor, two_phase, "two-phase")
+add(doctor, source, "source")

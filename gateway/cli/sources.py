@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli.commands import add, group, help_alone
+from gateway.cli.logins import AllowBasicOption, PasswordFileOption, UserOption, read_login
 from gateway.cli.options import (
     GATEWAY,
     Form,
@@ -67,8 +68,12 @@ def add_(
         typer.Option(metavar="PREFIX=URI", help="A prefix of --topic and --xpath."),
     ] = None,
     lease: Annotated[
-        str, typer.Option(metavar="PT1H", help="The lease to ask for: a duration, or seconds.")
-    ] = "PT1H",
+        str | None,
+        typer.Option(
+            metavar="PT1H",
+            help="The lease to ask for: a duration, or seconds.  [an hour; of a camera PT10M]",
+        ),
+    ] = None,
     publish_on: Annotated[
         str | None,
         typer.Option(
@@ -95,7 +100,9 @@ def add_(
     mode: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help=f"How such a service delivers: {_MODES}.", show_default=True
+            metavar="NAME",
+            help=f"How such a service delivers: {_MODES}; a camera: push, pull.",
+            show_default=True,
         ),
     ] = Mode.PUSH.value,
     existing: Annotated[
@@ -104,6 +111,9 @@ def add_(
             "--existing", help="Have such a service send the events that it has kept, too."
         ),
     ] = False,
+    user: UserOption = None,
+    password_file: PasswordFileOption = None,
+    allow_basic: AllowBasicOption = False,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Subscribe the gateway at a producer.
@@ -121,16 +131,21 @@ def add_(
           --profile dpws --action http://example.org/device/Alarm --publish-on alarms
       dragoman sources add http://10.0.4.9:5985/wsman --spec wse-2004-08 --publish-on alarms \
           --profile wsman --resource http://example.org/wsman/alarms --mode events
+      dragoman sources add http://10.0.0.17/onvif/device_service --profile onvif --mode pull \
+          --user events --password-file camera.password
     """
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
     asked: Record = {"url": url, "spec": read_spec(spec, SPECS).value, "silence": silence}
-    asked |= {"profile": profile, "lease": read_lease(lease), "namespaces": namespaces}
+    asked |= {"profile": profile, "namespaces": namespaces}
+    if lease is not None:
+        asked |= {"lease": read_lease(lease)}
     asked |= {"actions": action or []}
     if resource is not None or mode != Mode.PUSH.value:
         asked |= {"resource": resource, "mode": mode}
     if existing:
         asked |= {"existing": True}
+    asked |= read_login(user, password_file, allow_basic=allow_basic)
     named = {"topic": topic, "xpath": xpath, "publish_on": publish_on}
     asked |= {name: value for name, value in named.items() if value is not None}
     make_one(

@@ -7,10 +7,22 @@ KEPT_HEADERS = frozenset(
         b"content-type",
         b"content-encoding",
         b"retry-after",
+        b"www-authenticate",
         b"webhook-allowed-origin",
         b"webhook-allowed-rate",
     }
 )
+LISTED_HEADERS = frozenset({b"www-authenticate"})
+"""Of these, those of which several fields are one list."""
+
+
+def keep_header(kept: dict[str, str], name: bytes, value: bytes) -> None:
+    """Put a field of an answer among those that are *kept*; of several the first counts, where
+    they are not one list."""
+    key, text = name.decode("ascii"), value.decode("latin-1").strip()
+    if name in LISTED_HEADERS and key in kept:
+        text = f"{kept.pop(key)}, {text}"
+    kept.setdefault(key, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import cast
 import httptools
 
 from gateway.egress.causes import cut_words, seconds_words
-from gateway.egress.client_limits import KEPT_HEADERS, ClientLimits
+from gateway.egress.client_limits import KEPT_HEADERS, ClientLimits, keep_header
 from gateway.egress.odd_answers import MalformedAnswer, OddAnswer, long_body
 from gateway.egress.transport import GIVEN_UP, Answer, FailureKind, SendFailed, Told
 
@@ -204,7 +204,7 @@ class Connection(asyncio.Protocol):
         ):
             self._until_closed = False
         elif name in KEPT_HEADERS and not self._headed:
-            self._headers.setdefault(name.decode("ascii"), value.decode("latin-1").strip())
+            keep_header(self._headers, name, value)
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()

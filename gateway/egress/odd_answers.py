@@ -12,7 +12,7 @@ Sans-I/O, and incremental: every byte is looked at once, however slowly they com
 import re
 from collections.abc import Callable
 
-from gateway.egress.client_limits import KEPT_HEADERS, ClientLimits
+from gateway.egress.client_limits import KEPT_HEADERS, ClientLimits, keep_header
 
 _STATUS_LINE = re.compile(rb"[ \t]*HTTP/\d(?:\.\d{1,3})?[ \t]+(\d{1,3})(?![0-9])", re.IGNORECASE)
 _LENGTH = re.compile(rb"[0-9]{1,18}")
@@ -56,12 +56,12 @@ class OddAnswer:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The fields that are kept, by name in lower case; of several the first."""
+        """The fields that are kept, by name in lower case."""
         found: dict[str, str] = {}
         for name, value in self._headers:
             if name in KEPT_HEADERS:
                 shown = re.sub(rb"[\0-\x08\x0a-\x1f\x7f]+", b" ", value)
-                found.setdefault(name.decode("ascii"), shown.decode("latin-1").strip())
+                keep_header(found, name, shown)
         return found
 
     def feed(self, data: bytes) -> None:

@@ -41,6 +41,20 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Credential:
+    """What a producer is shown.
+
+    Attributes:
+        sealed: The password, encrypted by `gateway.sources.password_cipher`.
+        basic: Whether the password may be sent as it is over http, too.
+    """
+
+    user: str
+    sealed: str
+    basic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """A source as it was added.
 
@@ -61,6 +75,7 @@ class Source:
         resource: The URI of the resource of WS-Management that is subscribed to.
         mode: How its deliveries are made there.
         existing: The events that it has kept are wanted, too.
+        credential: The user and the password that the producer wants; None: it wants none.
         channel: The name of the channel that its events are published at, empty: at none with a
             name; None: it is no link of a channel.
         example: The fields of an event that is an example of what is wanted.
@@ -88,6 +103,7 @@ class Source:
     example: tuple[tuple[str, str], ...] = ()
     made_by: str = ""
     existing: bool = False
+    credential: Credential | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,12 +63,12 @@ class IssuerKeys:
         return self._keys
 
     async def _read(self) -> None:
-        self._read_at = time.monotonic()
         try:
             self._keys = await asyncio.to_thread(self._load)
         except (OSError, ValueError, JoseError, KeyError) as error:
             # Those that were read before go on: an issuer that is down for an hour stops nobody.
             _log.warning("identity.keys-unavailable", issuer=self._issuer.issuer, why=str(error))
+        self._read_at = time.monotonic()  # Not before: who comes meanwhile waits for the keys.
 
     def _load(self) -> KeySet:
         where = self._issuer.keys

@@ -16,7 +16,7 @@ from filters import Reason, Refused
 UMASK = 0o077
 """The umask of a process that serves: nobody else reads its files."""
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_OURS = ("*.db", "*.db-wal", "*.db-shm", "*.db-journal", "lock", "replica")
+_OURS = ("*.db", "*.db-wal", "*.db-shm", "*.db-journal", "lock", "replica", "source.key")
 """The names of our files in a data folder."""
 LOCK_TAKEN = 75
 """The exit code of a process that finds its data folder in use (EX_TEMPFAIL)."""

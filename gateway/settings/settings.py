@@ -43,6 +43,7 @@ from gateway.security.networks import one_host, one_origin
 from gateway.settings.amqp_copies import AmqpCopies
 from gateway.settings.tables import (
     ChannelRow,
+    ConfiguredSource,
     Directory,
     GridEvents,
     LinkRow,
@@ -264,6 +265,11 @@ class Settings(BaseSettings):
     """The transports of other packages that are enabled, by the schemes of their addresses."""
     windows_events: tuple[WindowsEvents, ...] = ()
     """Events that sources of Windows Event Forwarding are asked for."""
+    sources: tuple[ConfiguredSource, ...] = ()
+    """Producers that the gateway subscribes at."""
+    source_key: Path | None = None
+    """The key with which passwords of sources are encrypted in the store; by default
+    ``source.key`` in the data folder. Gateways with one store share one."""
     mail: MailSettings | None = None
     """The smart host for consumers with addresses of mail; without it there is no mail."""
 

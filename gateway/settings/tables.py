@@ -1,13 +1,22 @@
 """Settings that are tables, or rows of them."""
 
+import os
 import re
 from collections.abc import Mapping
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 
 from filters import NCNAME, Refused, parse_document
 from filters.topics import is_namespace
@@ -16,6 +25,7 @@ from gateway.settings.values import Length, is_base
 from mediation.client import LEASED, SPECS
 from mediation.grid_events import CHANNEL
 from mediation.model.calling import CallRules
+from mediation.model.delivery_modes import Mode
 from mediation.model.versions import Version
 
 
@@ -182,6 +192,64 @@ class LinkRow(BaseModel):
     def selection(self) -> Selection:
         """The filter of this row."""
         return Selection(_pairs(self.example), self.xpath, _pairs(self.namespaces))
+
+
+class ConfiguredSource(BaseModel):
+    """A row of ``sources``: a producer that the gateway subscribes at."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str = Field(pattern=r"^https?://[^\s]+$", max_length=4096)
+    spec: str = Version.WSN_1_3.value
+    topic: str | None = Field(None, min_length=1, max_length=8192)
+    xpath: str | None = Field(None, min_length=1, max_length=8192)
+    namespaces: dict[str, str] = {}
+    actions: tuple[str, ...] = Field((), max_length=100)
+    lease: Length | None = None
+    publish_on: str | None = Field(None, min_length=1, max_length=8192)
+    silence: float = Field(300.0, ge=0, le=1e9)
+    profile: str = "standard"
+    resource: str | None = Field(None, min_length=1, max_length=1024)
+    mode: Mode = Mode.PUSH
+    existing: bool = False
+    user: str | None = Field(None, min_length=1, max_length=1024)
+    password_file: Path | None = None
+    password_variable: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    """The variable of the environment that has the password, where no file does."""
+    allow_basic: bool = False
+
+    @field_validator("spec")
+    @classmethod
+    def _is_spec(cls, value: str) -> str:
+        if value not in [version.value for version in SPECS]:
+            raise ValueError(f"must be one of {', '.join(version.value for version in SPECS)}")
+        return value
+
+    @model_validator(mode="after")
+    def _has_one_password(self) -> Self:
+        given = [one for one in (self.password_file, self.password_variable) if one is not None]
+        if (self.user is None) is bool(given) or len(given) > 1:
+            raise ValueError("user goes with a password_file or a password_variable")
+        return self
+
+    @property
+    def version(self) -> Version:
+        """The version that is spoken."""
+        return Version(self.spec)
+
+    def password(self) -> str:
+        """Read the password; empty where there is no user.
+
+        Raises:
+            OSError, UnicodeError: The file cannot be read.
+            KeyError: The variable is not set.
+        """
+        if self.password_variable is not None:
+            return os.environ[self.password_variable]
+        if self.password_file is None:
+            return ""
+        with self.password_file.open(encoding="utf-8") as file:
+            return file.readline(4096).rstrip("\r\n")
 
 
 class Directory(BaseModel):

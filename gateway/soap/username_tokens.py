@@ -24,6 +24,8 @@ OLDEST, NEWEST = 300.0, 60.0
 REMEMBERED = 600.0
 """Seconds for which its nonce is remembered: longer than it could be sent again."""
 LOCK = "nonces"
+FULL = 10.0
+"""Seconds for which no digest is taken when too many nonces are remembered."""
 
 
 class TokenNotAccepted(Refused):
@@ -49,6 +51,7 @@ class UsernameTokens:
         self._store = store
         self._parsing = parsing
         self._limits = limits
+        self._full_until = 0.0
 
     async def identify(self, inbound: Inbound) -> Inbound:
         """Return *inbound* as a message of the user that its token proves; as it is without one.
@@ -98,10 +101,13 @@ class UsernameTokens:
     async def _use(self, token: UsernameToken) -> None:
         """Have the nonce count once, in all gateways of the store."""
         now = time.time()
+        if now < self._full_until:
+            raise StoreUnavailable
         use = partial(used_nonces.use, user=token.user, nonce=token.nonce, now=now)
         try:
             fresh = await self._store.submit(partial(use, until=now + REMEMBERED), locks=(LOCK,))
         except NoncesFull:
+            self._full_until = now + FULL
             raise StoreUnavailable from None
         if not fresh:
             raise TokenNotAccepted("The token was used before.")

@@ -25,14 +25,15 @@ from gateway.delivery import PartitionShare, WorkSharing
 from gateway.model.sources import Standing, State
 from gateway.security.keys import new_key
 from gateway.security.resource_addresses import shown
-from gateway.sources.exchanges import (
+from gateway.sources.exchanges import Exchanges
+from gateway.sources.pulling import Pulling
+from gateway.sources.requester import (
     BookmarkRefused,
-    Exchanges,
     FeatureRefused,
+    NotAuthorized,
     ProducerRefused,
     ProducerUnreachable,
 )
-from gateway.sources.pulling import Pulling
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.states import (
     BUSY,
@@ -259,7 +260,8 @@ class Keeper:
                 case _:
                     await self._exchanges.unsubscribe(source, manager)
         except ProducerRefused as refused:
-            return Failed(f"{_ASKED[command]}: {refused}", refused=True)
+            denied = isinstance(refused, NotAuthorized)
+            return Failed(f"{_ASKED[command]}: {refused}", refused=True, unauthorized=denied)
         except ProducerUnreachable as unreachable:
             return Failed(f"{_ASKED[command]}: {unreachable}", refused=False)
         return Confirmed()

@@ -1,25 +1,39 @@
 """What is asked for in a new source, by an operator, by settings, by a registration."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from filters import Reason, Refused
 from gateway.egress import AddressPolicy
 from gateway.model.sources import Source
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
-from gateway.sources.exchanges import checked
+from gateway.sources.requester import checked
 from gateway.sources.requests import MODES, spoken
 from gateway.sources.topics import filter_of, topic_named
 from mediation.client import LEASED, SPECS
 from mediation.model.delivery_modes import Mode
 from mediation.model.messages import EndpointReference
 from mediation.model.versions import Spec, Version
+from mediation.names import ONVIF_TOPICS
 from mediation.profiles import PRODUCERS, Producer
 
 LONGEST_LEASE = 30 * 86400.0
 SHORTEST_LEASE = 1.0
 LEAST_SILENCE = 10.0
 """Seconds, in the half of which a service of WS-Management is to send a heartbeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """The user and the password that a producer wants.
+
+    Attributes:
+        basic: Whether the password may be sent as it is over http, too.
+    """
+
+    user: str
+    password: str = field(repr=False)
+    basic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +45,8 @@ class NewSource:
     topic: str | None = None
     xpath: str | None = None
     namespaces: tuple[tuple[str, str], ...] = ()
-    lease: float = 3600.0
+    lease: float | None = None
+    """Seconds; None: as long as producers of the profile grant."""
     publish_on: str | None = None
     silence: float = 300.0
     profile: str = "standard"
@@ -45,6 +60,7 @@ class NewSource:
     example: tuple[tuple[str, str], ...] = ()
     made_by: str = ""
     existing: bool = False
+    login: Login | None = None
 
 
 def source_of(
@@ -56,7 +72,8 @@ def source_of(
     base: str,
     now: float,
 ) -> Source:
-    """Make the source that is asked for, which *base*, the gateway's URL, can subscribe.
+    """Make the source that is asked for, which *base*, the gateway's URL, can subscribe; without
+    its credential.
 
     Raises:
         Refused: The address may not be sent to, or the Subscribe cannot be written.
@@ -67,9 +84,11 @@ def source_of(
     if profile is None:
         offered = ", ".join(PRODUCERS)
         raise Refused(Reason.MESSAGE_INVALID, f"There is no such profile; there are {offered}.")
-    if not SHORTEST_LEASE <= wanted.lease <= LONGEST_LEASE:
+    lease = profile.lease if wanted.lease is None else wanted.lease
+    if not SHORTEST_LEASE <= lease <= LONGEST_LEASE:
         raise Refused(Reason.EXPIRY_INVALID, "A lease is from 1 second to 30 days.")
     _check_management(wanted, profile)
+    _check_login(wanted)
     checked(wanted.url, policy, trusted=True)
     if wanted.publish_on is not None:
         topic_named(wanted.publish_on, wanted.namespaces)
@@ -80,10 +99,10 @@ def source_of(
         wanted.spec or spoken(wanted.version, profile),
         wanted.topic,
         wanted.xpath,
-        tuple(wanted.namespaces),
-        wanted.lease,
+        _with_known_prefixes(wanted, profile),
+        lease,
         wanted.publish_on,
-        wanted.silence if profile.checks or profile.management else 0.0,
+        wanted.silence if profile.checks or profile.management or profile.device else 0.0,
         wanted.profile,
         registration,
         now,
@@ -102,6 +121,9 @@ def source_of(
 
 def _check_management(wanted: NewSource, profile: Producer) -> None:
     """Check what is said of a service of WS-Management, and only of one."""
+    if profile.device:
+        _check_device(wanted)
+        return
     if not profile.management:
         if wanted.resource is not None or wanted.mode is not Mode.PUSH or wanted.existing:
             text = "A resource, a delivery mode and existing events go with the profile wsman."
@@ -116,3 +138,33 @@ def _check_management(wanted: NewSource, profile: Producer) -> None:
     if wanted.mode not in MODES:
         offered = ", ".join(mode.value for mode in MODES)
         raise Refused(Reason.MESSAGE_INVALID, f"The delivery modes of sources are {offered}.")
+
+
+def _check_device(wanted: NewSource) -> None:
+    """Check what is said of a device of ONVIF."""
+    if wanted.version is not Version.WSN_1_3:
+        raise Refused(Reason.MESSAGE_INVALID, "The profile onvif goes with wsn-1.3.")
+    if wanted.resource is not None or wanted.existing:
+        text = "A resource and existing events go with the profile wsman."
+        raise Refused(Reason.MESSAGE_INVALID, text)
+    if wanted.mode not in (Mode.PUSH, Mode.PULL):
+        text = "The delivery modes of the profile onvif are push and pull."
+        raise Refused(Reason.MESSAGE_INVALID, text)
+
+
+def _check_login(wanted: NewSource) -> None:
+    login = wanted.login
+    if login is None:
+        return
+    if wanted.version in LEASED:
+        raise Refused(Reason.MESSAGE_INVALID, "Channels of Grid SOAP Events take no password.")
+    if not login.user or any(ord(character) < 32 for character in login.user + login.password):
+        text = "A user has a name, and neither that nor a password has control characters."
+        raise Refused(Reason.MESSAGE_INVALID, text)
+
+
+def _with_known_prefixes(wanted: NewSource, profile: Producer) -> tuple[tuple[str, str], ...]:
+    """The prefixes of the filter, with the one by which everybody writes ONVIF's topics."""
+    if not profile.device or "tns1:" not in (wanted.topic or ""):
+        return tuple(wanted.namespaces)
+    return tuple(sorted({"tns1": ONVIF_TOPICS, **dict(wanted.namespaces)}.items()))

@@ -21,9 +21,9 @@ from filters import Reason, Refused
 from gateway.delivery import PartitionShare
 from gateway.model.sources import EndTold, State, Wanted
 from gateway.security.keys import message_urn
-from gateway.sources.exchanges import (
+from gateway.sources.exchanges import Exchanges
+from gateway.sources.requester import (
     ContextRefused,
-    Exchanges,
     NothingYet,
     ProducerRefused,
     ProducerUnreachable,

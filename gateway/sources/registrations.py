@@ -31,8 +31,8 @@ from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded
 from gateway.security.resource_addresses import shown
-from gateway.sources.exchanges import checked
 from gateway.sources.new_sources import NewSource
+from gateway.sources.requester import checked
 from gateway.sources.sources import Sources, TooManySources
 from gateway.store import Store, StoreUnavailable, run_apart
 from gateway.store import registrations as rows

@@ -4,21 +4,32 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from urllib.parse import urlsplit
 
-from filters import Reason, Refused
+from filters import Reason, Refused, dialects
 from gateway.model.channels import channel_address
 from gateway.model.moments import moment_of
 from gateway.model.sources import Source
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import ResourceKind
-from mediation.client import LEASED, SPECS, expiry_text, leasing_in, write_pull, write_subscribe
+from mediation.client import (
+    LEASED,
+    SPECS,
+    expiry_text,
+    leasing_in,
+    manager_at,
+    write_create_pull_point,
+    write_pull,
+    write_pull_messages,
+    write_subscribe,
+)
 from mediation.grid_events import channel_reference
 from mediation.model.delivery_modes import Mode, SourceOptions
 from mediation.model.messages import EndpointReference
 from mediation.model.specification import LeaseOptions
 from mediation.model.versions import Spec, Version, Wsa
 from mediation.names import WSMAN_EVENTS, WSMAN_PULL, WSMAN_PUSH_WITH_ACK
-from mediation.profiles import Producer
+from mediation.profiles import PRODUCERS, Producer
 
 TIMEOUT = 20.0
 """Seconds that a service of WS-Management may work on a request."""
@@ -51,9 +62,16 @@ def spoken(version: Version, profile: Producer) -> Spec:
 
 
 def subscribe_request(
-    source: Source, base: str, key: str, at: float, bookmark: bytes | None = None
+    source: Source,
+    base: str,
+    key: str,
+    at: float,
+    bookmark: bytes | None = None,
+    *,
+    service: str | None = None,
 ) -> Written:
     """The Subscribe of *source* at the time *at*, from *bookmark* on: its action and its envelope.
+    *service* is the address of the event service, where that is not the source's.
 
     Raises:
         Refused: It cannot be written.
@@ -63,12 +81,22 @@ def subscribe_request(
     if source.example:
         text = "An example is a filter of Grid SOAP Events alone; others take a topic or XPath."
         raise Refused(Reason.FILTER_DIALECT, text)
-    fetched = source.mode is Mode.PULL
+    fetched, device = source.mode is Mode.PULL, PRODUCERS[source.profile].device
+    if fetched and device:
+        return write_create_pull_point(
+            source.spec,
+            service or source.url,
+            message_id=message_urn(),
+            topic=source.topic,
+            xpath=source.xpath,
+            namespaces=dict(source.namespaces),
+            expires=lease_text(source, at),
+        )
     address = ResourceKind.SOURCE.address(base, key)
     consumer = EndpointReference(address, source.spec.wsa or Wsa.V2005_08)
     return write_subscribe(
         spec_to(source, source.reference),
-        to=source.reference or source.url,
+        to=source.reference or service or source.url,
         consumer=consumer,
         end_to=None if fetched else consumer,
         message_id=message_urn(),
@@ -76,6 +104,7 @@ def subscribe_request(
         xpath=source.xpath,
         namespaces=dict(source.namespaces),
         expires=lease_text(source, at),
+        topic_dialect=dialects.TOPIC_CONCRETE_SET if device else None,
         actions=source.actions,
         mode=MODES[source.mode],
         source=options_of(source, bookmark),
@@ -134,20 +163,40 @@ def lease_text(source: Source, at: float) -> str:
     return expiry_text(source.spec, length, moment_of(at))
 
 
-def pull_request(source: Source, manager: EndpointReference | None, context: bytes) -> Written:
-    """The Pull of the events of a subscription of *source*. It goes to the source, with what the
-    manager's reference has: some know their subscriptions by the one, some by the other.
+def asked_at(source: Source, manager: EndpointReference) -> tuple[EndpointReference, str]:
+    """Who requests to *manager* are written to, and the URL that they are sent to: see
+    `manager_at`. A device is asked at the host where it was found, for others lead nowhere from
+    here, as behind NAT."""
+    manager, url = manager_at(manager, source.url)
+    own, theirs = urlsplit(source.url), urlsplit(url)
+    if PRODUCERS[source.profile].device and own.hostname != theirs.hostname:
+        url = theirs._replace(scheme=own.scheme, netloc=own.netloc).geturl()
+    return manager, url
+
+
+def pull_request(
+    source: Source, manager: EndpointReference | None, context: bytes
+) -> tuple[Written, str]:
+    """The request for the events of a subscription of *source*, and the URL that it is sent to.
 
     Raises:
-        ValueError: It is no service of WS-Management.
+        ValueError: Nothing is pulled there.
     """
+    wait = timedelta(seconds=PULL_WAIT)
+    if manager is not None and PRODUCERS[source.profile].device:
+        manager, url = asked_at(source, manager)
+        written = write_pull_messages(
+            source.spec, manager, message_id=message_urn(), wait=wait, most=PULL_MOST
+        )
+        return written, url
+    # To the source, with what the manager's reference has: some services of WS-Management know
+    # their subscriptions by the one, some by the other.
     to = manager or EndpointReference(source.url, source.spec.wsa or Wsa.V2004_08)
     to = replace(to, address=source.url)
     options = options_of(source)
     if options is None:
-        raise ValueError("only services of WS-Management are pulled from")
-    wait = timedelta(seconds=PULL_WAIT)
-    return write_pull(
+        raise ValueError("only pull points and services of WS-Management are pulled from")
+    written = write_pull(
         spec_to(source, to),
         to,
         context,
@@ -156,3 +205,4 @@ def pull_request(source: Source, manager: EndpointReference | None, context: byt
         wait=wait,
         most=PULL_MOST,
     )
+    return written, source.url

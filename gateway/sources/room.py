@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
+from filters import Reason, Refused
 from gateway.delivery import WorkSharing
 from gateway.delivery.room import DeliveryRoom
 from gateway.egress import AddressPolicy, Transport
@@ -12,15 +13,22 @@ from gateway.parsing import Parsing
 from gateway.publishing.operations import PublishingOperations
 from gateway.publishing.room import ProducerRoom
 from gateway.rooms import Room, Work
+from gateway.security.resource_addresses import shown
 from gateway.settings.settings import Settings
+from gateway.settings.tables import ConfiguredSource
 from gateway.sources.admission import Admission
+from gateway.sources.authentication import Authentication
+from gateway.sources.configured import ConfiguredSources
 from gateway.sources.demand import Demand
 from gateway.sources.exchanges import Exchanges
 from gateway.sources.keeper import Keeper
+from gateway.sources.new_sources import Login, NewSource
 from gateway.sources.operations import AtChannel, SourceOperations
+from gateway.sources.password_cipher import FILE, PasswordCipher
 from gateway.sources.pulling import Pulling
 from gateway.sources.registering import RegistrationOperations
 from gateway.sources.registrations import Registrations
+from gateway.sources.requester import Requester
 from gateway.sources.resources import RegistrationResources
 from gateway.sources.sources import Sources
 from gateway.sources.windows import SourceBookmarks, WantedEvents, WindowsOperations
@@ -46,7 +54,8 @@ class SourceRoom(Room):
         *,
         base: str,
     ) -> None:
-        self.sources = Sources(store, policy, shared=sharing.shared, base=base)
+        cipher = PasswordCipher(settings.source_key or settings.data / FILE)
+        self.sources = Sources(store, policy, cipher=cipher, shared=sharing.shared, base=base)
         self.registrations = Registrations(
             store,
             self.sources,
@@ -111,17 +120,53 @@ class KeeperRoom(Room):
         self.operations = SourceOperations(
             sources, publishing.publish, publishing.take_in, at_channel, base=base
         )
-        exchanges = Exchanges(
+        requester = Requester(
             transport,
             policy,
             parsing,
-            base=base,
-            admission=Admission(delivery.probations, asyncio.get_running_loop().time),
-            endpoint=directory.location if directory is not None else None,
+            Authentication(sources.cipher.decrypt),
+            Admission(delivery.probations, asyncio.get_running_loop().time),
         )
+        endpoint = directory.location if directory is not None else None
+        exchanges = Exchanges(requester, base=base, endpoint=endpoint)
         pulling = Pulling(sources, exchanges, self.operations.take_pulled)
         self._keeper = Keeper(sources, exchanges, sharing, pulling)
         self.demand = Demand(sources, table, base=base)
+        self._configured = ConfiguredSources(sources, sharing, map(_of_settings, settings.sources))
 
     def works(self) -> Iterable[Work]:
-        return self._keeper.run, self.demand.run
+        return self._keeper.run, self.demand.run, self._configured.run
+
+
+def _of_settings(row: ConfiguredSource) -> NewSource:
+    """The source that a row of the settings asks for.
+
+    Raises:
+        Refused: Its password cannot be read.
+    """
+    login = None
+    if row.user is not None:
+        try:
+            login = Login(row.user, row.password(), row.allow_basic)
+        except (OSError, UnicodeError, KeyError) as error:
+            why = getattr(error, "strerror", None) or f"{error} is not set"
+            text = (
+                f"sources: the password of {row.user!r} at {shown(row.url)} cannot be read: {why}."
+            )
+            raise Refused(Reason.UNAVAILABLE, text) from error
+    return NewSource(
+        row.url,
+        row.version,
+        row.topic,
+        row.xpath,
+        tuple(sorted(row.namespaces.items())),
+        None if row.lease is None else row.lease.total_seconds(),
+        row.publish_on,
+        row.silence,
+        row.profile,
+        actions=row.actions,
+        resource=row.resource,
+        mode=row.mode,
+        existing=row.existing,
+        login=login,
+    )

@@ -18,13 +18,14 @@ from sqlalchemy import Connection
 from filters import Reason, Refused
 from gateway.delivery import PartitionShare
 from gateway.egress import AddressPolicy
-from gateway.model.sources import EndTold, Source, SourceRow, Standing, State, Wanted
+from gateway.model.sources import Credential, EndTold, Source, SourceRow, Standing, State, Wanted
 from gateway.observing.samples import Sample, counter, gauges
 from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded
 from gateway.security.resource_addresses import shown
 from gateway.sources.bookmarks import HeldBookmarks, known_as
-from gateway.sources.new_sources import NewSource, source_of
+from gateway.sources.new_sources import Login, NewSource, source_of
+from gateway.sources.password_cipher import PasswordCipher
 from gateway.store import Store, StoreUnavailable, bookmarks
 from gateway.store import sources as rows
 
@@ -96,6 +97,7 @@ class Sources:
     Args:
         shared: Whether other gateways use the store.
         base: The gateway's URL, without a slash at its end.
+        cipher: Encrypts the passwords of sources.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Sources:
         store: Store,
         policy: AddressPolicy,
         *,
+        cipher: PasswordCipher,
         shared: bool,
         base: str,
         most: int = MOST,
@@ -111,6 +114,7 @@ class Sources:
     ) -> None:
         self._store = store
         self._policy = policy
+        self.cipher = cipher
         self._shared = shared
         self._base = base
         self._most = most
@@ -175,10 +179,16 @@ class Sources:
             QuotaExceeded: There are too many.
         """
         row = self.make(wanted, principal, registration=registration, on=on)
+        if wanted.login is not None:
+            row = replace(row, source=await self._with_login(row.source, wanted.login))
         insert = partial(self.insert, row=row, trusted=not principal.limits.quotas)
         if not await self._store.submit(insert):
             raise TooManySources
         return self.enter(row)
+
+    async def _with_login(self, source: Source, login: Login) -> Source:
+        sealed = await asyncio.to_thread(self.cipher.encrypt, login.password)
+        return replace(source, credential=Credential(login.user, sealed, login.basic))
 
     def make(
         self,
@@ -188,7 +198,7 @@ class Sources:
         registration: str | None = None,
         on: Wanted = Wanted.ON,
     ) -> SourceRow:
-        """Make the row of a new source, for `insert`.
+        """Make the row of a new source, for `insert`; without its credential.
 
         Raises:
             Refused: The address may not be sent to, or the Subscribe cannot be written.

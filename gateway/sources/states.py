@@ -56,6 +56,9 @@ LONGEST_LEASE = 366 * 86_400.0
 """Seconds for which a subscription is believed in, whatever its producer says."""
 BRIEF = 10.0
 """Seconds of a lease that is too short to show, by being granted alone, that all is well."""
+UNAUTHORIZED = 60.0
+"""Seconds until the next attempt, at least, where a producer does not take who asks: cameras lock
+out who is wrong a few times."""
 LONGEST_ERROR = 300
 
 
@@ -96,10 +99,12 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An exchange failed: the producer *refused*, or could not be reached."""
+    """An exchange failed: the producer *refused*, perhaps because of who asks (*unauthorized*), or
+    could not be reached."""
 
     error: str
     refused: bool
+    unauthorized: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +344,8 @@ def _subscribe_failed(standing: Standing, event: Event, moment: Moment) -> Step:
 
 
 def _unreachable(standing: Standing, event: Failed, moment: Moment) -> Step:
-    return Step(_failing(standing, State.BACKING_OFF, event.error, moment))
+    least = UNAUTHORIZED if event.unauthorized else 0.0
+    return Step(_failing(standing, State.BACKING_OFF, event.error, moment, least))
 
 
 def _ended(standing: Standing, event: Event, moment: Moment) -> Step:
@@ -369,9 +375,11 @@ def _is_brief(standing: Standing) -> bool:
     )
 
 
-def _failing(standing: Standing, state: State, error: str, moment: Moment) -> Standing:
+def _failing(
+    standing: Standing, state: State, error: str, moment: Moment, least: float = 0.0
+) -> Standing:
     timing = moment.timing
-    wait = min(timing.longest, timing.first * 2.0 ** min(standing.failures, 30))
+    wait = min(timing.longest, max(least, timing.first * 2.0 ** min(standing.failures, 30)))
     return _into(
         standing,
         state,

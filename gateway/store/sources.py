@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
-from gateway.model.sources import EndTold, Source, SourceRow, Standing, State, Wanted
+from gateway.model.sources import Credential, EndTold, Source, SourceRow, Standing, State, Wanted
 from gateway.store.references import (
     read_reference,
     read_spec,
@@ -188,6 +188,7 @@ def _write_source(source: Source) -> str:
             "example": source.example,
             "made_by": source.made_by,
             "existing": source.existing,
+            "credential": asdict(source.credential) if source.credential else None,
         }
     )
 
@@ -202,5 +203,7 @@ def _read_source(text: str, id_: str, registration: str | None) -> Source:
     value["reference"] = read_reference(reference) if reference else None
     value["actions"] = tuple(value.get("actions", ()))  # Older rows have none of these.
     value["example"] = tuple((name, text) for name, text in value.get("example", ()))
+    credential = value.get("credential")
+    value["credential"] = Credential(**credential) if credential else None
     value["mode"] = Mode(value.get("mode", Mode.PUSH.value))
     return Source(id_, spec=spec, namespaces=namespaces, registration=registration, **value)

@@ -15,6 +15,7 @@ from tests.conftest import ROOT
 from tests.rigs import client_wheel
 from tests.rigs.gateways import running
 
+pytestmark = pytest.mark.slow
 CONVERSATION = """
 import asyncio
 

@@ -11,6 +11,7 @@ from dragoman.client import WseClient
 from dragoman.gateway import Gateway, GatewayFailed
 from tests.rigs.waiting import until
 
+pytestmark = pytest.mark.slow
 pytest_plugins = ["pytester"]
 
 

@@ -102,6 +102,18 @@ async def test_a_consumer_waits_too(gateway: Running) -> None:
     assert await asyncio.to_thread(use) == ["1", "2"]
 
 
+def test_a_source_waits_too() -> None:
+    with (
+        sync.Source() as source,
+        sync.WseClient(source.url) as client,
+        client.listen(topic="storms") as events,
+    ):
+        assert len(source) == 1
+        assert source.publish("<a>1</a>", topic="storms") == 1
+        assert next(events).element.text == "1"
+        source.delivered()
+
+
 def test_each_asynchronous_method_has_its_counterpart() -> None:
     for name, method in inspect.getmembers(asynchronous.Client, inspect.isfunction):
         if not name.startswith("_"):

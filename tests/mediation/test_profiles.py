@@ -359,5 +359,11 @@ def _() -> None:
     assert wsman.management and wsman.version is Version.WSE_2004_08 and not wsman.checks
 
 
+@row("onvif")
+def _() -> None:
+    camera = PRODUCERS["onvif"]
+    assert camera.device and camera.username_token and camera.version is Version.WSN_1_3
+
+
 def test_a_producer_without_a_peculiarity_has_a_name() -> None:
     assert next(iter(PRODUCERS)) == "standard" and "standard" not in PROFILES

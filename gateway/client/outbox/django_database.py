@@ -47,7 +47,8 @@ class DjangoWork:
 
     def insert_new(self, table: Table, rows: Sequence[Values]) -> int:
         """Add *rows*, but for those whose unique columns are there; how many were added."""
-        return sum(self.change(insert_new(table, [dict(row)], self._vendor)) for row in rows)
+        statement = insert_new(table, self._vendor)
+        return sum(self.change(statement.values(dict(row))) for row in rows)
 
     def create_all(self) -> None:
         """Make the tables and indexes that are missing."""

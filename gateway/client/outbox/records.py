@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from filters import Refused
 from gateway.client.outbox.payloads import encode
 from gateway.client.outbox.tables import WAITING, digest
 from gateway.client.outbox.tracing import current_trace
@@ -56,8 +57,7 @@ def outgoing_row(
         found["partitionkey"] = key
     if expires_at is not None:
         found["expirytime"] = _text(expires_at)
-    checked = read_attributes(found.items())
-    del checked["source"]
+    checked = _checked(found)
     return {
         "digest": digest(message_id),
         "id": message_id,
@@ -73,6 +73,20 @@ def outgoing_row(
         "attempts": 0,
         "error": None,
     }
+
+
+def _checked(attributes: dict[str, object]) -> dict[str, str | int | bool]:
+    """Check the attributes of an event, and leave out its source.
+
+    Raises:
+        ValueError: One of them cannot be.
+    """
+    try:
+        checked = read_attributes(attributes.items())
+    except Refused as error:
+        raise ValueError(error.text) from error
+    del checked["source"]
+    return checked
 
 
 def check_name(what: str, text: str, *, may_be_empty: bool = False) -> None:

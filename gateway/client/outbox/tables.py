@@ -143,8 +143,11 @@ def fill(work: Work) -> str:
     Returns:
         The name of this database as a source of messages.
     """
+    own = select(states.c.value).where(states.c.name == SOURCE)
+    for [source] in work.rows(own):  # A database that another program writes to is only read.
+        return str(source)
     work.insert_new(lanes, [{"lane": lane} for lane in range(LANES)])
     made = {"name": SOURCE, "value": f"urn:dragoman:outbox:{secrets.token_hex(8)}", "until": 0.0}
     work.insert_new(states, [made])
-    [[source]] = work.rows(select(states.c.value).where(states.c.name == SOURCE))
+    [[source]] = work.rows(own)
     return str(source)

@@ -2,9 +2,10 @@
 on a cursor of another library."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Executable, Table
+from sqlalchemy import Connection, Executable, Insert, Table
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 Values = Mapping[str, Any]
@@ -54,26 +55,24 @@ class ConnectionWork:
         """Add *rows*, but for those whose unique columns are there; how many were added."""
         if not rows:
             return 0
-        name = self.connection.dialect.name
-        added = 0
-        for start in range(0, len(rows), MOST_ROWS):
-            some = [dict(row) for row in rows[start : start + MOST_ROWS]]
-            statement = insert_new(table, some, name)
-            added += self.connection.execute(statement, execution_options=_COUNTED).rowcount
-        return max(added, 0)
+        statement = insert_new(table, self.connection.dialect.name)
+        added = self.connection.execute(
+            statement, [dict(row) for row in rows], execution_options=_COUNTED
+        )
+        return max(added.rowcount, 0)
 
 
 _COUNTED: dict[str, Any] = {"preserve_rowcount": True}
-MOST_ROWS = 64
-"""Rows of one statement: SQLite took 999 values before 3.32."""
 
 
-def insert_new(table: Table, rows: list[dict[str, Any]], dialect: str) -> Executable:
-    """The statement that adds *rows*, but for those whose unique columns are there."""
+@cache
+def insert_new(table: Table, dialect: str) -> Insert:
+    """The statement that adds rows, but for those whose unique columns are there; made once, since
+    to make one takes longer than to run it."""
     if dialect == "sqlite":
-        return sqlite.insert(table).values(rows).on_conflict_do_nothing()
+        return sqlite.insert(table).on_conflict_do_nothing()
     if dialect == "postgresql":
-        return postgresql.insert(table).values(rows).on_conflict_do_nothing()
+        return postgresql.insert(table).on_conflict_do_nothing()
     # INSERT IGNORE would cut values that are too long.
     key = next(iter(table.primary_key)).name
-    return mysql.insert(table).values(rows).on_duplicate_key_update({key: table.c[key]})
+    return mysql.insert(table).on_duplicate_key_update({key: table.c[key]})

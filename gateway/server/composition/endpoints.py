@@ -160,6 +160,7 @@ class Endpoints:
                 ),
                 base=base.peers.base_here,
                 pulls=not settings.on_loopback,
+                mask=Mask(settings.console_mask),
                 asking=base.asking,
             )
 

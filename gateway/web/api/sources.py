@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr
 
 from filters import Refused
 from gateway.model.sources import Wanted
 from gateway.routes import Dependency
 from gateway.security.identify import OPERATOR
-from gateway.sources.new_sources import NewSource
+from gateway.sources.new_sources import Login, NewSource
 from gateway.sources.requests import MODES
 from gateway.sources.sources import Entry, Sources
 from gateway.web.parameters import PAGE, After, Limit, Prefix, Text, page_of
@@ -46,7 +46,10 @@ class SourceRequest(BaseModel, extra="forbid"):
         "no topic and no XPath.",
     )
     namespaces: dict[Prefix, Text] = Field({}, max_length=100, description="Prefixes of both.")
-    lease: LeaseText = Field("PT1H", description="To ask for: seconds, or an xsd:duration.")
+    lease: LeaseText | None = Field(
+        None,
+        description="To ask for: seconds, or an xsd:duration; an hour, of a camera ten minutes.",
+    )
     publish_on: Text | None = Field(
         None, description="The topic of events that come without one; else `topic`, if it is one."
     )
@@ -59,6 +62,13 @@ class SourceRequest(BaseModel, extra="forbid"):
     )
     mode: str = Field(Mode.PUSH.value, description=f"How its deliveries are made there: {_MODES}.")
     existing: bool = Field(False, description="The events that it has kept are wanted, too.")
+    user: Text | None = Field(None, description="Whom the producer takes the gateway for.")
+    password: SecretStr | None = Field(
+        None, max_length=1024, description="What the user proves it with; it is never told again."
+    )
+    allow_basic: bool = Field(
+        False, description="The password may go over http as it is, where nothing else is taken."
+    )
 
 
 class SourcePage(BaseModel, extra="forbid"):
@@ -99,7 +109,7 @@ async def add_source(asked: SourceRequest, sources: Given) -> SourceView:
         asked.topic,
         asked.xpath,
         tuple(sorted(asked.namespaces.items())),
-        lease_seconds(asked.lease),
+        None if asked.lease is None else lease_seconds(asked.lease),
         asked.publish_on,
         asked.silence,
         asked.profile,
@@ -107,6 +117,7 @@ async def add_source(asked: SourceRequest, sources: Given) -> SourceView:
         resource=asked.resource,
         mode=_mode(asked.mode),
         existing=asked.existing,
+        login=_login(asked),
     )
     return _view(sources, await sources.add(new, OPERATOR))
 
@@ -121,6 +132,15 @@ async def show_source(entry: Named, sources: Given) -> SourceView:
 async def remove_source(entry: Named, sources: Given) -> None:
     """Remove a source; its producer is told, and then it is gone."""
     await sources.want(entry.id, Wanted.REMOVED)
+
+
+def _login(asked: SourceRequest) -> Login | None:
+    if asked.user is None:
+        if asked.password is not None or asked.allow_basic:
+            raise HTTPException(422, "user: a password is somebody's.")
+        return None
+    password = "" if asked.password is None else asked.password.get_secret_value()
+    return Login(asked.user, password, asked.allow_basic)
 
 
 def _version(name: str) -> Version:

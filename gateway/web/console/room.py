@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from gateway.observing.masking import Mask
 from gateway.rooms import Room
 from gateway.routes import BoundRouter, Routes
 from gateway.security.rights import Right
@@ -44,6 +45,7 @@ class ConsoleRoom(Room):
         asking: Has the sessions of those who log in, where there is a file of identities.
         pulls: Whether a viewer usually fetches: the gateway sends to no address of its own network
             where it listens to others.
+        mask: Hides fields of the messages that viewers show.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class ConsoleRoom(Room):
         transports: TransportChoice,
         base: str,
         pulls: bool,
+        mask: Mask,
         asking: Asking,
     ) -> None:
         acts = mode == "full"
@@ -64,7 +67,7 @@ class ConsoleRoom(Room):
         self._asking, self._rendering = asking, rendering
         self._acts, self._base, self._pulls = acts, base, pulls
         references = HeldReferences()
-        self._viewers = Viewers(transports, references)
+        self._viewers = Viewers(transports, references, mask)
         self._trials = Trials(transports, base)
         self._subscribe_trials = SubscribeTrials(transports, references, base)
         self._brokers = Brokers(transports, references)

@@ -6,8 +6,8 @@ from pydantic import BaseModel, Field
 
 from gateway.model.moments import moment_of, moment_or_none
 from gateway.security.resource_addresses import shown
+from gateway.sources.requests import asked_at
 from gateway.sources.sources import Entry
-from mediation.client import manager_at
 
 
 class SourceView(BaseModel, extra="forbid"):
@@ -26,6 +26,7 @@ class SourceView(BaseModel, extra="forbid"):
     profile: str
     resource: str | None
     mode: str
+    user: str | None = Field(description="Whom the producer takes the gateway for.")
     existing: bool
     added_by: str = Field(description="operator, settings, directory, or the id of a registration.")
     created: datetime
@@ -65,6 +66,7 @@ def source_view(entry: Entry, *, events: int, last_event: float | None) -> Sourc
         profile=source.profile,
         resource=source.resource,
         mode=source.mode.value,
+        user=None if source.credential is None else source.credential.user,
         existing=source.existing,
         added_by=source.registration or source.made_by or "operator",
         created=moment_of(source.created),
@@ -87,5 +89,5 @@ def _asked_at(entry: Entry) -> str | None:
     manager = entry.standing.manager
     if manager is None:
         return None
-    _, url = manager_at(manager, entry.source.url)
+    _, url = asked_at(entry.source, manager)
     return None if url == manager.address else shown(url)

@@ -1,5 +1,6 @@
 """What credentials prove: keys, passwords, tokens, certificates; and what they do not."""
 
+import asyncio
 import base64
 import json
 import ssl
@@ -177,6 +178,15 @@ async def test_a_token(
     found = await prove(authentication, f"Bearer {token}")
     assert found is not None
     assert found.names == {"user:mole", "role:harbour", "role:ward"}
+
+
+async def test_many_at_once_wait_for_the_keys(
+    authentication: Authentication, provider: IdentityProvider
+) -> None:
+    reads, token = provider.reads, provider.token()
+    found = await asyncio.gather(*(prove(authentication, f"Bearer {token}") for _ in range(16)))
+    assert {identity.owner for identity in found if identity} == {"user:mole"}
+    assert provider.reads == reads + 1
 
 
 FUTURE, PAST = int(time.time()) + 3600, int(time.time()) - 120

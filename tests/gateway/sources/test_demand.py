@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from filters import Expression, Filter, dialects, parse_expression
 from gateway.delivery import Entry
@@ -14,6 +15,7 @@ from gateway.security.identify import OPERATOR
 from gateway.security.keys import new_key, public_id
 from gateway.sources.demand import Demand
 from gateway.sources.new_sources import NewSource
+from gateway.sources.password_cipher import PasswordCipher
 from gateway.sources.registrations import pattern_of
 from gateway.sources.sources import Sources
 from gateway.store import Store
@@ -22,6 +24,8 @@ from mediation.model.messages import EndpointReference, Lease, Subscription
 from mediation.model.versions import Soap, Spec, Version, Wsa
 from mediation.rendering import prepare
 from tests.rigs.stores import on_each_store
+
+NO_KEY = PasswordCipher(Path("there-is-none"))
 
 BASE = "http://gateway.example.org"
 CONSUMER = "http://sink.example.org/"
@@ -50,7 +54,7 @@ class Rig:
         for one in entries:
             self.table.add(one)
         policy = AddressPolicy()
-        self.sources = Sources(store, policy, shared=False, base=BASE)
+        self.sources = Sources(store, policy, cipher=NO_KEY, shared=False, base=BASE)
         self.demand = Demand(self.sources, self.table, base=BASE)
 
     async def source(self, topic: str | None, registration: str = "a") -> str:

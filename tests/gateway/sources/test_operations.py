@@ -16,6 +16,7 @@ from gateway.security.keys import new_key
 from gateway.security.principals import OF_STRANGERS, Principal
 from gateway.sources.new_sources import NewSource
 from gateway.sources.operations import SourceOperations
+from gateway.sources.password_cipher import PasswordCipher
 from gateway.sources.sources import Sources, SourceUnknown
 from gateway.store import Store
 from gateway.store import sources as rows
@@ -24,6 +25,8 @@ from mediation.model.requests import Acknowledged, Arrival, Incoming, Publish, P
 from tests.rigs.envelopes import RL, Speaker, notification_message, notify
 from tests.rigs.stores import on_each_store, sqlite_url
 
+NO_KEY = PasswordCipher(Path("there-is-none"))
+
 BASE = "http://gateway.example.org"
 ENDING = f'<r:TerminationNotification xmlns:r="{RL}"/>'
 
@@ -31,7 +34,7 @@ ENDING = f'<r:TerminationNotification xmlns:r="{RL}"/>'
 @on_each_store
 async def test_an_end_is_noted_behind_the_events_that_came_with_it(store: Store) -> None:
     """Else they come again to a key that is unknown by then."""
-    sources = Sources(store, AddressPolicy(), shared=False, base=BASE)
+    sources = Sources(store, AddressPolicy(), cipher=NO_KEY, shared=False, base=BASE)
     entry = await sources.add(NewSource("http://producer.example.org/", topic="a"), OPERATOR)
     entry.share, key = everything(), new_key()
     await sources.keep(entry, Standing(State.LIVE, key=key), entry.share)
@@ -66,6 +69,6 @@ async def test_a_gateway_alone_asks_no_store_for_keys_that_it_does_not_know(
     tmp_path: Path,
 ) -> None:
     not_started = Store(sqlite_url(tmp_path))
-    sources = Sources(not_started, AddressPolicy(), shared=False, base=BASE)
+    sources = Sources(not_started, AddressPolicy(), cipher=NO_KEY, shared=False, base=BASE)
     with pytest.raises(SourceUnknown):
         await sources.find(new_key())

@@ -12,6 +12,7 @@ from gateway.security.identify import anonymous
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import OF_TRUSTED, Principal
 from gateway.security.quotas import QuotaExceeded
+from gateway.sources.password_cipher import PasswordCipher
 from gateway.sources.registrations import MOST, RESERVED, Registrations
 from gateway.sources.sources import Sources
 from gateway.store import Store
@@ -26,6 +27,8 @@ from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
 from tests.rigs.producers import producers
+
+NO_KEY = PasswordCipher(Path("there-is-none"))
 
 SPEAKER = Speaker()
 STRANGER = "127.0.0.9"
@@ -42,7 +45,7 @@ STORMS = '<b:Topic xmlns:w="urn:w">w:storms</b:Topic>'
 
 def registrations(store: Store, most: int = MOST) -> Registrations:
     policy = AddressPolicy()
-    sources = Sources(store, policy, shared=False, base="http://gateway.example.org")
+    sources = Sources(store, policy, cipher=NO_KEY, shared=False, base="http://gateway.example.org")
     terms = LeaseTerms(timedelta(hours=1), timedelta(days=1), grace=timedelta(0))
     return Registrations(store, sources, policy, Alone(store), terms=terms, most=most)
 

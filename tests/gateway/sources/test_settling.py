@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from gateway.model.sources import Source, Standing, State
 from gateway.security.identify import OPERATOR
 from gateway.security.keys import new_key
 from gateway.sources.new_sources import NewSource
+from gateway.sources.password_cipher import PasswordCipher
 from gateway.sources.pulling import Pulling
 from gateway.sources.sources import Entry, Sources
 from gateway.store import Store
@@ -21,6 +23,8 @@ from mediation.model.messages import EndpointReference
 from mediation.model.versions import Version, Wsa
 from tests.rigs.stores import on_each_store
 from tests.rigs.waiting import DEADLINE, until
+
+NO_KEY = PasswordCipher(Path("there-is-none"))
 
 BASE = "http://gateway.example.org"
 MANAGER = EndpointReference("http://producer.example.org/", Wsa.V2004_08)
@@ -47,7 +51,7 @@ class Answering:
 
 @pytest.fixture
 async def sources(store: Store) -> AsyncIterator[Sources]:
-    yield Sources(store, AddressPolicy(), shared=False, base=BASE)
+    yield Sources(store, AddressPolicy(), cipher=NO_KEY, shared=False, base=BASE)
 
 
 async def live(sources: Sources) -> Entry:

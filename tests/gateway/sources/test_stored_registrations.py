@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from gateway.replicas.alone import Alone
 from gateway.security.identify import OPERATOR
 from gateway.security.principals import OF_STRANGERS, Principal
 from gateway.security.quotas import QuotaExceeded
+from gateway.sources.password_cipher import PasswordCipher
 from gateway.sources.registrations import Registrations
 from gateway.sources.sources import Sources
 from gateway.store import Store
@@ -30,6 +32,8 @@ from mediation.model.requests import RegisterPublisher
 from mediation.model.versions import Version, Wsa
 from tests.rigs.stores import execute, on_each_store
 
+NO_KEY = PasswordCipher(Path("there-is-none"))
+
 STRANGER = Principal("127.0.0.1", "anonymous:127.0.0.1", "urn:p", OF_STRANGERS)
 PUBLISHER = EndpointReference("http://127.0.0.1:8099/p", Wsa.V2005_08, parameters=(b"<a/>",))
 
@@ -40,7 +44,12 @@ class Gateway:
     def __init__(self, store: Store, *, shared: bool = False, most_of_owner: int = 100) -> None:
         policy = AddressPolicy(loopback=True)
         self.sources = Sources(
-            store, policy, shared=shared, base="http://g.example.org", most_of_owner=most_of_owner
+            store,
+            policy,
+            cipher=NO_KEY,
+            shared=shared,
+            base="http://g.example.org",
+            most_of_owner=most_of_owner,
         )
         self.registrations = Registrations(
             store, self.sources, policy, Alone(store), terms=LeaseTerms()

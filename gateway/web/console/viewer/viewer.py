@@ -46,6 +46,7 @@ _log = structlog.get_logger("dragoman.console")
 SOAP_TCP_URLS = tuple(f"{scheme}://" for scheme in SOAP_TCP)
 Indent: TypeAlias = Callable[[bytes], Awaitable[str]]
 """Indents XML, not on the event loop."""
+Hide: TypeAlias = Callable[[ReceivedMessage], Awaitable[ReceivedMessage]]
 
 
 class Way(Enum):
@@ -92,6 +93,7 @@ class ViewerParts:
 
     Attributes:
         read: Reads messages, not on the event loop.
+        hide: Hides fields of messages, not on the event loop; None: nothing is hidden.
         references: Has the references of the subscriptions of viewers that run.
         quiet: Seconds without a message after which push is compared with pull.
         idle: Seconds after which a viewer that nobody looks at ends.
@@ -101,6 +103,7 @@ class ViewerParts:
     read: Read
     indent: Indent
     references: HeldReferences
+    hide: Hide | None = None
     quiet: float = QUIET
     idle: float = IDLE
 
@@ -237,7 +240,7 @@ class Viewer:
             self._checks.received()
             if self._comparison is not None:
                 self._comparison.received()
-            self._keep(message)
+            self._keep(message if self._parts.hide is None else await self._parts.hide(message))
 
     def _keep(self, message: ReceivedMessage) -> None:
         self.received += 1

@@ -1,11 +1,13 @@
 """All viewers of the console: so many at a time, and none that outlives the gateway."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 
 from filters import Reason, Refused
-from gateway.client.consumer import Headers, read_message
+from gateway.client.consumer import Headers, ReceivedMessage, read_message
 from gateway.client.push_pull_comparison import QUIET
+from gateway.observing.masking import HIDDEN, Mask
 from gateway.observing.xml_indentation import pretty
 from gateway.parsing import ParsingThreads
 from gateway.web.console.viewer.calls import TransportChoice
@@ -25,6 +27,7 @@ class Viewers:
 
     Args:
         references: Has the references of the subscriptions of those that run.
+        mask: Hides fields of messages before they are kept.
         quiet: Seconds without a message after which a viewer compares push with pull.
         idle: Seconds after which a viewer that nobody looks at ends.
     """
@@ -33,6 +36,7 @@ class Viewers:
         self,
         transports: TransportChoice,
         references: HeldReferences | None = None,
+        mask: Mask | None = None,
         *,
         quiet: float = QUIET,
         idle: float = IDLE,
@@ -40,8 +44,15 @@ class Viewers:
         # A thread of their own: messages of publishers do not wait for those that are looked at.
         self._threads = ParsingThreads("viewer", wait=READ)
         self._transports = transports
+        self._mask = mask or Mask()
         self._parts = ViewerParts(
-            transports, self._read, self._indent, references or HeldReferences(), quiet, idle
+            transports,
+            self._read,
+            self._indent,
+            references or HeldReferences(),
+            self._hide if self._mask.names else None,
+            quiet,
+            idle,
         )
         self._viewers: dict[str, Viewer] = {}
         self._stopped = False
@@ -86,8 +97,29 @@ class Viewers:
     async def _read(self, headers: Headers, octets: bytes) -> tuple[Received, ...] | Ended:
         return await self._threads.run(len(octets), partial(_read, headers, octets), "viewer")
 
+    async def _hide(self, message: ReceivedMessage) -> ReceivedMessage:
+        work = partial(_masked, self._mask, message)
+        return await self._threads.run(2 * len(message.octets), work, "viewer")
+
     async def _indent(self, octets: bytes) -> str:
         return await self._threads.run(len(octets), lambda _: pretty(octets), "viewer")
+
+
+def _masked(mask: Mask, message: ReceivedMessage, _: set[str] | None) -> ReceivedMessage:
+    """*message* without what is masked; of a document that cannot be read nothing is left."""
+
+    def hide(octets: bytes) -> bytes:
+        masked = mask.document(octets)
+        return HIDDEN.encode() if masked is None else masked
+
+    return replace(
+        message,
+        octets=hide(message.octets),
+        headers=tuple((name, mask.header(name, value)) for name, value in message.headers),
+        notifications=tuple(
+            replace(one, payload=hide(one.payload)) for one in message.notifications
+        ),
+    )
 
 
 def _read(headers: Headers, octets: bytes, _: set[str] | None) -> tuple[Received, ...] | Ended:

@@ -159,7 +159,7 @@ BODIES: list[tuple[Any, str, bytes, str]] = [
     (Model(item="tea"), "", b'{"item":"tea"}', "application/json"),
     ([Model(item="tea")], "", b'[{"item":"tea"}]', "application/json"),
     ("<order>tea</order>", "", b"<order>tea</order>", "application/xml"),
-    (b" <order/>", "", b"<order/>", "application/xml"),
+    (b"<order/>", "", b"<order/>", "application/xml"),
     (etree.fromstring("<order/>"), "", b"<order/>", "application/xml"),
     ("tea", "", b"tea", "text/plain;charset=utf-8"),
     (b"\0\1", "image/png", b"\0\1", "image/png"),

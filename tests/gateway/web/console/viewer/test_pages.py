@@ -84,6 +84,22 @@ async def test_messages_are_shown_paused_cleared_and_saved(tmp_path: Path) -> No
         assert len(run.gateway.subscriptions.entries) == 0
 
 
+async def test_masked_fields_are_neither_shown_nor_kept(tmp_path: Path) -> None:
+    async with running(tmp_path, console_mask=["ssn"]) as run:
+        path = await begun(run)
+        await publish(run, b"<a><ssn>078-05</ssn><name>Ada</name></a>")
+
+        async def shown() -> bool:
+            return "1 received" in await text(run, path)
+
+        await until(shown)
+        for page in ("", "?whole=true", "/messages/1"):
+            said = await text(run, f"{path}{page}")
+            assert "078-05" not in said and "Ada" in said and "***" in said, page
+        saved = await run.admin("GET", f"/console/viewer{path}/messages.jsonl")
+        assert b"078-05" not in saved.body and b"Ada" in saved.body
+
+
 async def test_a_gateway_that_listens_everywhere_reaches_itself(tmp_path: Path) -> None:
     """Its own policy lets it send to no address of this machine: messages are fetched."""
     async with running(tmp_path, host="0.0.0.0") as run:

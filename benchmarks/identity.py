@@ -1,0 +1,176 @@
+"""Measures what it costs to know who sends.
+
+Question: how much more processor time does an event take that is published with an API key, a
+token, a password, or a digest of WS-Security, than one at a gateway without identities; and how
+long does it take to decide whether a principal may do something, with 10,000 rules? Each way has a
+gateway of its own, in turn, in the same run; a rule grants one topic.
+
+    .venv/bin/python -m benchmarks.identity [--seconds 5] [--repetitions 3]
+"""
+
+import argparse
+import asyncio
+import base64
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import uvloop
+from joserfc import jwt
+from joserfc.jwk import ECKey, KeySet
+
+from benchmarks.machine import describe, pin, spread
+from benchmarks.rig import TOPIC, Poster, gateway, publish_request
+from filters import parse_clark
+from gateway.client.signals import end_as_by_interrupt
+from gateway.security.identities_editing import add_key, add_user, create_identities
+from gateway.security.rights import Policy, Right, Rule, read_topics
+from mediation.model.versions import Version
+from mediation.names import WSSE, WSU
+from mediation.soap.username_tokens import digest_of
+
+PUBLISHERS = 16
+PASSWORD = "open sesame"
+ISSUER = "https://id.example.org"
+_TYPE = (
+    "http://docs.oasis-open.org/wss/2004/01/"
+    "oasis-200401-wss-username-token-profile-1.0#PasswordDigest"
+)
+Sender = Callable[[int], bytes]
+"""Makes the event with a number."""
+
+
+def make_file(folder: Path) -> dict[str, str]:
+    """A file of identities in *folder*. Returns the value of ``Authorization`` by its kind."""
+    file = folder / "identities.toml"
+    create_identities(file)
+    add_user(file, "mole", PASSWORD, [], digest=True)
+    key = add_key(file, "mole")
+    signing = ECKey.generate_key("P-256", {"kid": "1", "use": "sig"})
+    keys = KeySet([signing]).as_dict(private=False)
+    (folder / "keys.json").write_text(json.dumps(keys))
+    rows = f"""
+[[issuers]]
+issuer = "{ISSUER}"
+audience = "dragoman"
+keys = "keys.json"
+[[rights]]
+who = ["user:mole"]
+may = ["publish"]
+topics = ["{TOPIC}//."]
+"""
+    file.write_text(file.read_text() + rows)
+    claims = {"iss": ISSUER, "aud": "dragoman", "sub": "mole", "exp": int(time.time()) + 86400}
+    token = jwt.encode({"alg": "ES256", "kid": "1"}, claims, signing)
+    basic = base64.b64encode(f"mole:{PASSWORD}".encode()).decode()
+    return {"key": f"Bearer {key}", "token": f"Bearer {token}", "password": f"Basic {basic}"}
+
+
+def digested(number: int) -> bytes:
+    """An event with a UsernameToken, whose nonce is its own."""
+    nonce, created = os.urandom(16), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    digest = base64.b64encode(digest_of(PASSWORD, nonce, created)).decode()
+    block = (
+        f'<w:Security xmlns:w="{WSSE}"><w:UsernameToken><w:Username>mole</w:Username>'
+        f'<w:Password Type="{_TYPE}">{digest}</w:Password>'
+        f"<w:Nonce>{base64.b64encode(nonce).decode()}</w:Nonce>"
+        f'<u:Created xmlns:u="{WSU}">{created}</u:Created></w:UsernameToken></w:Security>'
+    )
+    event = publish_request(Version.WSN_1_3, number)
+    return event.replace(b"<s:Header>", b"<s:Header>" + block.encode(), 1)
+
+
+async def publish(port: int, authorization: str, make: Sender, seconds: float) -> int:
+    """Publish from all publishers; the number of events that were accepted."""
+    headers = f"Authorization: {authorization}\r\n" if authorization else ""
+    posters = [
+        await Poster.connect("127.0.0.1", port, "/soap", headers=headers) for _ in range(PUBLISHERS)
+    ]
+    until, accepted = time.perf_counter() + seconds, 0
+
+    async def one(poster: Poster, number: int) -> None:
+        nonlocal accepted
+        while time.perf_counter() < until:
+            status, body = await poster.post(make(number))
+            if status != 202:
+                raise SystemExit(f"an event was refused: {status} {body[:300]!r}")
+            number += PUBLISHERS
+            accepted += 1
+
+    await asyncio.gather(*(one(poster, n) for n, poster in enumerate(posters)))
+    for poster in posters:
+        poster.close()
+    return accepted
+
+
+async def microseconds(
+    environment: Mapping[str, str], authorization: str, make: Sender, seconds: float
+) -> float:
+    """The gateway's processor time for an event."""
+    with gateway(environment=environment) as running:
+        port = int(running.url.rpartition(":")[2])
+        await publish(port, authorization, make, 1.0)
+        before = running.cpu()
+        accepted = await publish(port, authorization, make, seconds)
+        return (running.cpu() - before) / accepted * 1e6
+
+
+def decisions(rules: int, topics: int) -> tuple[float, float]:
+    """Microseconds of a decision with so many *rules*, of which one is the principal's: on a topic
+    that was asked for before, and on a new one."""
+    policy = Policy(
+        [
+            Rule(n, frozenset({f"user:{n}"}), frozenset({Right.PUBLISH}), read_topics(["a//."], {}))
+            for n in range(rules)
+        ]
+    )
+    grants = policy.grants(["user:77"])
+    new = [parse_clark(f"a/b{n}") for n in range(topics)]
+    started = time.perf_counter()
+    for topic in new:
+        grants.allows(Right.PUBLISH, topic)
+    first = time.perf_counter() - started
+    started = time.perf_counter()
+    for topic in new:
+        grants.allows(Right.PUBLISH, topic)
+    again = time.perf_counter() - started
+    return again / topics * 1e6, first / topics * 1e6
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--repetitions", type=int, default=3)
+    options = parser.parse_args()
+    pin(1)
+    print(describe())
+    with tempfile.TemporaryDirectory() as folder:
+        said = make_file(Path(folder))
+        known = {"DRAGOMAN_IDENTITIES": f"{folder}/identities.toml"}
+        plain: Sender = partial(publish_request, Version.WSN_1_3)
+        ways: dict[str, tuple[Mapping[str, str], str, Sender]] = {
+            "nobody is known": ({}, "", plain),
+            **{name: (known, value, plain) for name, value in said.items()},
+            "digest": (known, "", digested),
+        }
+        found: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(options.repetitions):
+            for name, way in ways.items():
+                found[name].append(await microseconds(*way, options.seconds))
+    base: Any = median(found["nobody is known"])
+    for name, values in found.items():
+        print(f"{name:<16} {spread(values)} us an event   ratio {median(values) / base:.2f}")
+    again, first = decisions(10_000, 4000)
+    print(f"10,000 rules: {again:.2f} us a decision, {first:.2f} us the first of a topic")
+
+
+if __name__ == "__main__":
+    end_as_by_interrupt()
+    uvloop.run(main())
