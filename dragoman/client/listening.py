@@ -5,6 +5,7 @@ from collections import deque
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from dragoman.client.subscriptions import Subscription
 from dragoman.events import Event
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 _AHEAD = 256
 """Events that were sent and wait for the program; a broker keeps the others."""
+_RETRY = 2.0
+"""Seconds after which a broker that is away is asked again."""
 
 
 class Listening:
@@ -132,10 +135,22 @@ class Listening:
         renewing = asyncio.create_task(held.renew_for_ever())
         stack.callback(renewing.cancel)
         while not renewing.done():
-            for event in await self._client.pull(subscription):
+            for event in await self._pulled(subscription):
                 await self._events.put(event)
                 await self._events.join()
         renewing.result()
+
+    async def _pulled(self, subscription: Subscription) -> list[Event]:
+        """The next events; none yet while the broker is away, for as long as the lease lasts."""
+        from gateway.client.errors import GatewayError
+
+        try:
+            return await self._client.pull(subscription)
+        except GatewayError as error:
+            if error.is_final:
+                raise
+            await asyncio.sleep(_RETRY)
+            return []
 
     async def _hand_out(self, message: "ReceivedMessage") -> None:
         from dragoman.client.base import event_of

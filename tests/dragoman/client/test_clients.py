@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from lxml import etree
@@ -17,9 +17,11 @@ from dragoman.client import (
     GatewayError,
     GridEventsClient,
     OnvifClient,
+    Subscription,
     UnsupportedOperation,
     WseClient,
     WsnClient,
+    listening,
 )
 from dragoman.client import Consumer as EventConsumer
 from dragoman.client.base import Credentials
@@ -144,6 +146,31 @@ async def test_iterating_subscribes_and_the_client_ends_it(gateway: Running, pul
     assert len(gateway.gateway.subscriptions) == 0
     with pytest.raises(StopAsyncIteration):
         await soon(anext(listening))
+
+
+class Interrupted(WsnClient):
+    """A client whose first pulls go elsewhere."""
+
+    urls: ClassVar[list[str]] = []
+
+    async def pull(self, subscription: Subscription, **how: Any) -> list[Event]:
+        if self.urls:
+            subscription = replace(subscription, pull_point=self.urls.pop(0))
+        return await super().pull(subscription, **how)
+
+
+async def test_a_broker_that_is_away_is_asked_again(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "_RETRY", 0.01)
+    monkeypatch.setattr(Interrupted, "urls", ["http://127.0.0.1:1/"])
+    async with Interrupted(gateway.url) as client, client.listen(pull=True) as events:
+        await client.publish("<a/>")
+        await soon(anext(events))
+    monkeypatch.setattr(Interrupted, "urls", [f"{gateway.url}/pullpoints/none"])
+    async with Interrupted(gateway.url) as client, client.listen(pull=True) as events:
+        with pytest.raises(GatewayError, match="refused"):
+            await soon(anext(events))
 
 
 async def test_one_that_an_operator_ends_is_an_error_to_who_iterates(gateway: Running) -> None:
