@@ -14,6 +14,7 @@ from gateway.checks.certificates import check_egress, check_tls
 from gateway.checks.discovery import check_discovery
 from gateway.checks.files import check_archive, check_data, check_store, is_locked
 from gateway.checks.findings import Check, Finding, Verdict, fail, warn
+from gateway.checks.identities import check_identities
 from gateway.checks.machine import check_clock, check_engine, check_versions
 from gateway.checks.mailboxes import check_mailboxes
 from gateway.checks.peers import (
@@ -60,6 +61,7 @@ def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Findi
             ("public URL", partial(check_public_url, settings)),
             ("TLS", partial(check_tls, settings)),
             ("egress", partial(check_egress, settings)),
+            ("identities", partial(check_identities, settings)),
             ("mailboxes", partial(check_mailboxes, settings)),
             ("topics", partial(check_topics, settings)),
         ]
@@ -90,6 +92,7 @@ def examine_settings(given: Mapping[str, Any], others: Collection[str]) -> Itera
             ("adapter", partial(check_adapter_settings, settings)),
             ("TLS", partial(check_tls, settings)),
             ("egress", partial(check_egress, settings)),
+            ("identities", partial(check_identities, settings)),
             *_of_sending(settings),
             ("topics", partial(check_topics, settings)),
         ]

@@ -77,7 +77,7 @@ def test_before_the_first_start(folder: Path) -> None:
     told = [line.split(":")[0].split(maxsplit=1)[1] for line in lines]
     assert told == [
         "settings", "data", "store", "adapter", "port", "administration", "public URL", "egress",
-        "mailboxes",
+        "identities", "mailboxes",
         "archive", "clock", "versions", "filter engine",
     ]  # fmt: skip
     assert list(folder.iterdir()) == [], "it made something"

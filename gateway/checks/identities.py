@@ -1,0 +1,54 @@
+"""Checks of the file of identities, and of its absence."""
+
+from collections.abc import Iterator
+
+from gateway.checks.findings import Finding, fail, ok, warn
+from gateway.security.identities import IdentitiesUnusable, is_expired, load_identities
+from gateway.security.kept_passwords import KeptPasswords
+from gateway.security.rights import Right
+from gateway.settings.settings import Settings
+from gateway.settings.values import is_loopback
+
+
+def check_identities(settings: Settings) -> Iterator[Finding]:
+    path = settings.identities
+    if path is None:
+        yield _without(settings)
+        return
+    if not path.exists():
+        yield ok("identities", f"{path} is not there: the first start makes it")
+        return
+    try:
+        found = load_identities(path)
+        kept = KeptPasswords(path)
+        for user in found.users:
+            if user.digest is not None:
+                kept.decrypt(user.digest)
+    except IdentitiesUnusable as unusable:
+        yield fail("identities", f"{unusable.text}; correct it")
+        return
+    if path.stat().st_mode & 0o077:
+        text = f"others can read {path}, and guess passwords; set its mode to 600"
+        yield warn("identities", text)
+    gone = [key for key in found.keys if is_expired(key.expires)]
+    if gone:
+        yield warn("identities", f"{len(gone)} keys have expired; remove them (dragoman keys list)")
+    operators = [rule for rule in found.policy.rules if Right.OPERATE in rule.rights]
+    if not operators:
+        text = "nobody may operate; add a rule with may = ['operate'], for there is no other way in"
+        yield warn("identities", text)
+    else:
+        users, rules = len(found.users), len(found.rights)
+        yield ok("identities", f"{path}: {users} users, {len(found.keys)} keys, {rules} rules")
+
+
+def _without(settings: Settings) -> Finding:
+    """What follows of there being no such file."""
+    admin = settings.admin
+    if admin is not None and not is_loopback(admin[0]):
+        text = f"whoever reaches {admin[0]} may operate; set identities, or admin_host to loopback"
+        return warn("identities", text)
+    if not settings.on_loopback:
+        text = "everybody who reaches the gateway may publish and subscribe; set identities"
+        return warn("identities", f"{text}, unless the network keeps others out")
+    return ok("identities", "none: everybody on this machine may do everything")
