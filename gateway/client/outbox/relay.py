@@ -90,25 +90,28 @@ class Relay:
         self._why = ""
 
     async def run(self) -> None:
-        """Send until the runner stops."""
+        """Send until the runner stops, and what is there then, as long as it is taken."""
         sent: Sequence[int] = ()
-        while not self._runner.stopping:
+        failed = False
+        while not (failed and self._runner.stopping):
+            failed = True
             self._runner.clear()
             try:
                 batch = await self._database.run(partial(self._next, sent))
                 sent = ()
+                if batch:
+                    sent = await self._send(batch)
+                if self._runner.stopping and not sent:
+                    return
                 if not batch:
                     await self._runner.rest(POLL)
-                    continue
-                sent = await self._send(batch)
+                failed = False
             except (SQLAlchemyError, StorageUnavailable, OSError) as error:
                 log.warning("the database of the outbox does not answer: %s", _line(error))
                 await self._runner.pause(PAUSES.seconds(2))
             except Exception:
                 log.exception("messages to %s could not be sent", shown(self._to.url))
                 await self._runner.pause(PAUSES.seconds(4))
-        if sent:
-            await self._database.run(partial(_remove, sent))
 
     def _next(self, sent: Sequence[int], work: Work) -> list[_Row]:
         """Remove what was sent, and read what is next."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import stomp
 
+from dragoman.client import WseClient, WsnClient
 from tests.rigs.activemq import ActiveMQ, needs_activemq, own_activemq
 from tests.rigs.broker_gateways import ROOT, GatewayTrials
 from tests.rigs.brokers import PASSWORD, USER
@@ -55,6 +56,26 @@ class TestGateway(GatewayTrials):
             connection.disconnect(receipt="done")
 
         return f'topic = "{topic}.eu.>"\nnamespace = "urn:orders"\n', publish
+
+
+async def test_a_selector_sees_what_publishers_in_soap_say(
+    broker: ActiveMQ, tmp_path: Path
+) -> None:
+    environment = TestGateway().environment(broker.url)
+    async with consumers() as sinks, gateway_process(tmp_path / "data", environment) as gateway:
+        severe = sinks.add()
+        selector = "urn:dragoman:dialect:jms-selector:1"
+        condition = message_content("severity &gt; 5", dialect=selector)
+        answer = await gateway.ask(SPEAKER.wsn_subscribe(severe.url, filter=condition))
+        assert answer.status == 200, answer.body
+        url = f"http://127.0.0.1:{gateway.port}"
+        async with WsnClient(url) as wsn, WseClient(url) as wse:
+            for number, client in ((4, wsn), (6, wsn), (5, wse), (10, wse)):
+                properties = {"severity": str(number)}
+                await client.publish(f"<n>{number}</n>", topic="storms", properties=properties)
+        await severe.have_all(["6", "10"])
+        assert set(severe.numbers) == {"6", "10"}
+        await gateway.at_rest()
 
 
 async def test_a_selector(broker: ActiveMQ, tmp_path: Path) -> None:

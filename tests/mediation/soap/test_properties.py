@@ -13,6 +13,7 @@ from mediation.cloudevents.mapping import json_of
 from mediation.model.errors import MediationError
 from mediation.model.messages import Notification
 from mediation.model.requests import Publish
+from mediation.packaging.records import decode, encode
 from mediation.soap.properties import properties_block, properties_in
 from tests.rigs.mediation import envelope, incoming, refused
 
@@ -48,6 +49,16 @@ def test_an_event_and_all_of_a_notify_have_them_and_pass_them_on() -> None:
     received = read_received(octets)
     assert isinstance(received, tuple)
     assert [one.properties for one in received] == [said] * 2
+
+
+def test_a_messaging_system_has_them_as_its_own() -> None:
+    block = properties_block({"region": "north", "Level_2": "high"}).decode()
+    (event,) = published(envelope('<e xmlns="urn:e"/>', headers=block))
+    record = encode(event)
+    assert record.properties["region"] == "north"
+    assert record.properties["Level_2"] == "high"
+    again = decode(record.body, record.properties)
+    assert (again.properties, again.headers) == (event.properties, event.headers)
 
 
 def test_attributes_of_a_cloudevent_are_those_that_may_have_such_a_name() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import pymysql
 import pytest
 from sqlalchemy import Engine, create_engine, select
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -139,6 +140,25 @@ def test_a_function_whose_commit_fails_is_a_failure_of_its_message(tmp_path: Pat
             wait_until(lambda: ended(engine, 3))
         assert items(engine) == ["0", "2"]
         assert states(engine)["1"][0] == DEAD
+
+
+def test_what_a_deadlock_undoes_is_not_noted_as_done(tmp_path: Path) -> None:
+    with engine_of("mariadb", tmp_path) as engine:
+        inbox = Inbox(engine)
+
+        @inbox.on("orders", backoff=SOON)
+        def deadlock(message: Message) -> None:
+            take(message)
+            if message.json()["n"] == 2 and message.attempt == 1:
+                # As InnoDB does at a deadlock: all of the transaction is gone, and it goes on.
+                message.connection.exec_driver_sql("ROLLBACK")
+                raise pymysql.err.OperationalError(1213, "Deadlock found")
+
+        url = listening(inbox)
+        with inbox, Outbox(engine, url) as outbox:
+            publish(outbox, engine, 0, 1, 2, 3)
+            wait_until(lambda: ended(engine, 4))
+        assert items(engine) == ["0", "1", "2", "3"]
 
 
 @pytest.mark.parametrize("kind", ASYNC)
