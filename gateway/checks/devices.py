@@ -54,7 +54,7 @@ async def _findings(source: Source) -> list[Finding]:
     except NotAuthorized as refused:
         found.append(fail("password", str(refused)))
     except ProducerRefused as refused:
-        found.append(fail("event service", f"{refused}; give the URL of the device service"))
+        found.append(fail("event service", str(refused)))
     except ProducerUnreachable as unreachable:
         found.append(fail("camera", f"{host} does not answer: {unreachable}"))
     finally:

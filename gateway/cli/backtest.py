@@ -18,6 +18,7 @@ from filters.spark.backtest_report import MAX_SAMPLE, busiest, html, over_time
 from filters.spark.charts import shortened
 from filters.spark.definitions import Definitions, make_definition, read_definitions
 from filters.spark.following import follow as start_following
+from filters.spark.overlap import Overlap, overlaps
 from filters.spark.page import write as write_page
 from filters.spark.paths import absolute, child, is_remote, local_path, write_text
 from filters.spark.session import require_spark, session
@@ -56,6 +57,13 @@ def backtest(
             " what `subscriptions list --output json` prints.",
         ),
     ] = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Filters that are there, as for --filters: say which of them match the same.",
+        ),
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option(
@@ -82,6 +90,7 @@ def backtest(
     Examples:
       dragoman backtest --xpath '/storm[speed > 100]' /var/lib/dragoman/archive
       dragoman backtest --topic storms//. --out report /var/lib/dragoman/archive
+      dragoman backtest --xpath /storm --beside subscriptions.json /var/lib/dragoman/archive
       dragoman backtest --filters subscriptions.jsonl --master spark://spark:7077 /mnt/archive
       dragoman backtest --xpath /storm --out s3a://bucket/out s3a://bucket/archive
       dragoman backtest --xpath /storm --follow --out /mnt/storms /mnt/archive
@@ -95,6 +104,11 @@ def backtest(
             require_files(archive)
         elif not is_remote(archive) and not Path(local_path(archive)).is_dir():
             raise CommandFailed(f"{archive}: not a directory")
+        if beside is not None and (follow or filters is not None):
+            raise typer.BadParameter(
+                "it is for one filter, and without --follow", param_hint="--beside"
+            )
+        existing = None if beside is None else _read(beside)
         if follow and out is None:
             raise typer.BadParameter("--follow needs a folder for the matches", param_hint="--out")
         require_spark()
@@ -108,6 +122,9 @@ def backtest(
                 return
             number = len(definitions)
             note(f"Matching {archive} against {number:,} filter{'s' * (number > 1)} ...")
+            shared: Sequence[Overlap] = ()
+            if existing is not None:
+                shared = overlaps(spark, archive, definitions.rows[0], existing)
             target = absolute(out) if out else None
             result = run_backtest(spark, archive, definitions, out=target)
             if target is not None:
@@ -116,9 +133,12 @@ def backtest(
     for file, rows, damage in result.damage:
         note(f"damaged: {file}, after {rows:,} rows: {damage}")
     if output is Form.JSON:
-        json_line(_record(result))
+        same = {} if existing is None else {"overlaps": [asdict(one) for one in shared]}
+        json_line(_record(result) | same)
     else:
         _print(result)
+        if existing is not None:
+            _print_overlaps(result, shared, len(existing))
     if out is not None:
         note(f"Wrote {', '.join(child(out, one) for one in ('matches', 'counts', 'report.html'))}")
 
@@ -134,7 +154,11 @@ def _definitions(
         raise typer.BadParameter(
             "it takes the place of --xpath and --topic", param_hint="--filters"
         )
-    read = read_definitions(filters)
+    return _read(filters)
+
+
+def _read(file: Path) -> Definitions:
+    read = read_definitions(file)
     if read.left_out:
         left_out = f"{counted(len(read.left_out), 'subscription')}, such as {read.left_out[0]}"
         note(f"left out: {left_out}: they ask about what an archive has not")
@@ -212,6 +236,26 @@ def _print(result: Result) -> None:
         line()
         line(f"{sample.time:%Y-%m-%d %H:%M:%SZ}  {sample.topic or 'default topic'}  {sample.id}")
         line(shortened(payload_text(sample.payload.encode()), MAX_SAMPLE))
+
+
+def _print_overlaps(result: Result, shared: Sequence[Overlap], existing: int) -> None:
+    line()
+    line(f"{len(shared):,} of {counted(existing, 'filter')} that are there match some of the same")
+    if not shared:
+        return
+    names = ("filter", "in common", "of the proposed", "of its own")
+    rows = [
+        (
+            *(one.id, f"{one.common:,}"),
+            *(f"{one.common / result.messages:.0%}", f"{one.common / one.messages:.0%}"),
+        )
+        for one in shared[:SHOWN_FILTERS]
+    ]
+    line()
+    for text in table(names, rows):
+        line(text)
+    if len(shared) > len(rows):
+        line(f"and {len(shared) - len(rows):,} more, with --output json")
 
 
 def _print_filters(result: Result) -> None:

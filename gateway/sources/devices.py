@@ -47,7 +47,7 @@ class Devices:
             ProducerRefused: It has none, or tells nobody.
             ProducerUnreachable
         """
-        why = "it has no event service"
+        why = ""
         for write in (write_get_services, write_get_capabilities):
             try:
                 written = write(source.url)
@@ -55,12 +55,13 @@ class Devices:
             except NotAuthorized:
                 raise
             except ProducerRefused as refused:
-                why = f"it is not asked at its device service, or has no events: {refused}"
+                why = str(refused)
                 continue
-            if found is not None:
-                _, url = asked_at(source, EndpointReference(found.address, Wsa.V2005_08))
-                return FoundService(found, url)
-        raise ProducerRefused(why)
+            if found is None:
+                raise ProducerRefused("it has no event service")
+            _, url = asked_at(source, EndpointReference(found.address, Wsa.V2005_08))
+            return FoundService(found, url)
+        raise ProducerRefused(f"the URL is not that of a device service: {why}")
 
     async def synchronize(self, source: Source, manager: EndpointReference) -> None:
         """Have the device say the state of all properties anew; one that cannot is let be."""

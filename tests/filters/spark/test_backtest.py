@@ -16,6 +16,7 @@ from filters.spark.backtest import BacktestError, backtest, require_files
 from filters.spark.backtest_report import html
 from filters.spark.definitions import Definitions, build, builds, filter_set, make_definition
 from filters.spark.following import follow
+from filters.spark.overlap import overlaps
 from filters.spark.paths import local_path
 from filters.topics import parse_clark
 from tests.filters.spark.conftest import check_report, storm, write
@@ -142,6 +143,21 @@ def test_following_writes_each_match_once(spark: Any, archive: Path, tmp_path: P
     assert matches == {id: 1 for id, found in plainly(archive, FILTERS).items() if found}
     reports = [(Path(row["file"]).name, row["rows"]) for row in rows if row["kind"] == "file"]
     assert len(reports) == 6 and sum(count for _, count in reports) == 50
+
+
+def test_which_filters_match_the_same(spark: Any, archive: Path) -> None:
+    plain = plainly(archive, FILTERS)
+    proposed = make_definition("coast", xpath="/storm[speed < 30]", topic=None, namespaces={})
+    own = {id for id in plain if int(id.removeprefix("n-")) < 30}
+    expected = {
+        (one.id, len(own & ids), len(ids))
+        for one in FILTERS.rows
+        if own & (ids := {id for id, found in plain.items() if one.id in found})
+    }
+    found = overlaps(spark, archive, proposed, FILTERS)
+    assert {(one.id, one.common, one.messages) for one in found} == expected
+    assert [one.common for one in found] == sorted((one.common for one in found), reverse=True)
+    assert {one.id for one in found} == {"fast", "coast"}
 
 
 def test_the_name_of_an_archive_is_no_pattern(spark: Any, tmp_path: Path) -> None:

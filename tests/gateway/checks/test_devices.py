@@ -86,3 +86,10 @@ async def test_a_camera_that_is_not_there_is_told(some: Producers) -> None:
 )  # fmt: skip
 async def test_a_length_is_told_in_two_units(seconds: float, words: str) -> None:
     assert length_in_words(seconds) == words
+
+
+async def test_another_url_of_a_camera_is_told(some: Producers) -> None:
+    refuse = {"GetServices": status(400), "GetCapabilities": status(400)}
+    camera = some.put(partial(Camera, answers=refuse))
+    findings = await found(camera.device, *LOGIN)
+    assert findings[-1].text.startswith("the URL is not that of a device service: ")

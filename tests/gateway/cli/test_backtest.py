@@ -54,6 +54,10 @@ ERRORS = [
     pytest.param(("--conf", "memory", "{archive}"), 2, "--conf", id="conf"),
     pytest.param(("--ns", "x", "{archive}"), 2, "--ns", id="namespace"),
     pytest.param(("--follow", "{archive}"), 2, "--out", id="follow without a place"),
+    pytest.param(("--beside", "a", "--follow", "{archive}"), 2, "--beside", id="beside a stream"),
+    pytest.param(
+        ("--engine", "yfilter", "{archive}"), 2, "'yfilter' is not an engine", id="engine"
+    ),
     pytest.param((), 2, "ARCHIVE", id="nothing"),
 ]
 
@@ -128,6 +132,20 @@ def test_of_a_large_message_the_beginning_is_printed(capsys: pytest.CaptureFixtu
     total = Total(THE_FILTER, 1, 100_007, START, START)
     _print(Result(1, 1, 0, (), (Hour(START, 1, 100_007),), (total,), (sample,)))
     assert max(map(len, capsys.readouterr().out.splitlines())) == MAX_SAMPLE
+
+
+@pytest.mark.nightly
+def test_what_a_proposed_filter_has_in_common(tmp_path: Path, archive: Path) -> None:
+    require_spark_here()
+    view = {"filter": {"contents": [{"text": "/storm[speed > 15]"}]}}
+    rows = [{"id": "fast", **view}, {"id": "calm", "filter": {"contents": [{"text": "/calm"}]}}]
+    (tmp_path / "subscriptions.json").write_text(json.dumps(rows))
+    arguments = ("--xpath", "/storm[speed > 9]", "--beside", "subscriptions.json")
+    done = run("backtest", *arguments, "--master", "local[1]", *QUICK, "archive", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "1 of 2 filters that are there match some of the same" in said
+    assert "fast 4 40% 100%" in said
 
 
 @pytest.mark.nightly

@@ -88,6 +88,8 @@ async def test_ten_thousand_rows(page: Page, tmp_path: Path) -> None:
         await page.go(f"{run.url}/console")
         said = await page.evaluate("document.getElementById('state').textContent")
         assert f"{ROWS:,}" in said
+        await page.go(f"{run.url}/console/topology")
+        assert f"{ROWS:,} subscriptions" in await page.evaluate("document.body.textContent")
         for name in ("subscriptions", "deadletters"):
             await page.go(f"{run.url}/console/{name}")
             for rows in (100, 200, 300):
