@@ -22,7 +22,7 @@ from gateway.egress import (
     SendFailed,
     Transport,
 )
-from gateway.egress.origins import Origins
+from gateway.egress.returning_events import Origins
 from gateway.parsing import Busy, Parsing
 from mediation.cloudevents import Secret, signature
 from mediation.rendering import Shape

@@ -28,10 +28,10 @@ from gateway.delivery.pending import Message
 from gateway.delivery.settlement import Settlement
 from gateway.delivery.states import State
 from gateway.delivery.verdicts import Outcome
-from gateway.model.deaths import Death, DeathReason
-from gateway.store import HeldRow, burials
+from gateway.model.dead_letter_reasons import Death, DeathReason
+from gateway.store import HeldRow, dead_lettering
 from gateway.store import waiting_deliveries as rows
-from gateway.store.burials import Overflow
+from gateway.store.dead_lettering import Overflow
 from gateway.store.owner_bytes import OwnerBytes
 from gateway.store.waiting_deliveries import Backlog
 from mediation.eventing.management import event_octets
@@ -225,7 +225,7 @@ class BacklogStorage:
         return self._owner_bytes.over(outbox.entry.subscription.owner)
 
     def _bury_next(self) -> None:
-        """Ask for one small transaction of burials, where none is under way: whoever settles
+        """Ask for one small transaction of dead letters, where none is under way: whoever settles
         meanwhile waits for no more than that."""
         if self._burying or not self._over_bounds:
             return
@@ -241,8 +241,8 @@ class BacklogStorage:
             outbox.begin_burial()
             overflows.append(self._overflow(outbox, by_age))
         operation = partial(
-            burials.bury_oldest, overflows=overflows, partition=self._partition, died=time.time(),
-            limit=BURIED,
+            dead_lettering.bury_oldest, overflows=overflows, partition=self._partition,
+            died=time.time(), limit=BURIED,
         )  # fmt: skip
         self._submit(operation, partial(self._have_buried, chosen))
 
@@ -372,12 +372,12 @@ class BacklogStorage:
         outbox.entry.state.dropped += 1
         if outbox.bury(pending):
             self._submit(
-                lambda connection: burials.bury_held(connection, pending.position, death),
+                lambda connection: dead_lettering.bury_held(connection, pending.position, death),
                 lambda _: None,
             )
         else:
             self._submit(
-                lambda connection: burials.bury_fresh(connection, notification, death),
+                lambda connection: dead_lettering.bury_fresh(connection, notification, death),
                 lambda _: self._settlement.stored(pending.message),
             )
         return death
@@ -390,7 +390,7 @@ class BacklogStorage:
         never = HeldRow(entry.id, position, notification.octets, since)
         death = self._death(entry, notification, never, reason)
         self._submit(
-            lambda connection: burials.bury_fresh(connection, notification, death),
+            lambda connection: dead_lettering.bury_fresh(connection, notification, death),
             lambda _: self._settlement.stored(message),
         )
 

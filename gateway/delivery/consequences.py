@@ -29,7 +29,7 @@ from gateway.delivery.settlement import Settlement
 from gateway.delivery.states import State
 from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import FailureKind
-from gateway.model.deaths import DeathReason
+from gateway.model.dead_letter_reasons import DeathReason
 from gateway.security.resource_addresses import shown
 from gateway.store import bookmarks
 from mediation.model.delivery_modes import Oversize

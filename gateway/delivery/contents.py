@@ -12,7 +12,7 @@ from gateway.delivery.entry import Entry
 from gateway.delivery.outbox import PendingDelivery
 from gateway.egress import FailureKind, SendFailed, hops_kept, with_hops
 from gateway.egress.hops import HOPS_PROPERTY, join_origins, passed_by_all
-from gateway.egress.origins import Origins
+from gateway.egress.returning_events import Origins
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.parsing import SMALL
 from mediation.eventing.management import (

@@ -40,7 +40,7 @@ from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import CROWD, RETRY, Settlement
 from gateway.delivery.states import State
 from gateway.delivery.verdicts import Outcome, Verdict
-from gateway.model.deaths import DeathReason
+from gateway.model.dead_letter_reasons import DeathReason
 from gateway.security.keys import message_urn
 from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes

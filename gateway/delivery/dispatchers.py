@@ -19,10 +19,10 @@ from gateway.delivery.heartbeats import Heartbeats
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.status import DeliveryStatus, failing_among, status_of
-from gateway.model.deaths import NOBODY, Death, DeathReason
+from gateway.model.dead_letter_reasons import NOBODY, Death, DeathReason
 from gateway.observing.samples import Sample, counter, counters, gauge, histograms
 from gateway.security.keys import message_urn
-from gateway.store import Store, burials, totals
+from gateway.store import Store, dead_lettering, totals
 from mediation.model.messages import Notification
 
 
@@ -109,7 +109,7 @@ class Dispatchers:
         if dispatcher is None:
             return  # Another gateway has the partition now, and gets the message.
         death = unreadable_death(delivery, why, time.time())
-        operation = partial(burials.bury, notification=delivery.notification, death=death)
+        operation = partial(dead_lettering.bury, notification=delivery.notification, death=death)
         dispatcher.settlement.submit(operation, lambda _: delivery.settle())
 
     # As `Dispatcher` has them, for all partitions or for one.

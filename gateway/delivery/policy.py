@@ -20,7 +20,7 @@ from typing import TypeAlias
 from gateway.delivery.retry_schedule import Schedule
 from gateway.delivery.verdicts import Outcome, Verdict
 from gateway.egress import FailureKind
-from gateway.model.deaths import DeathReason
+from gateway.model.dead_letter_reasons import DeathReason
 
 HOPELESS = 5 * 86400.0
 """Seconds without a delivery after which a subscription ends,"""

@@ -17,7 +17,7 @@ from gateway.delivery.sequences.protocol import SequenceProtocol
 from gateway.delivery.work_sharing import WorkSharing
 from gateway.egress import ConsumerOptions, TransportByScheme
 from gateway.egress.host_list import HostList
-from gateway.egress.origins import Origins
+from gateway.egress.returning_events import Origins
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.rooms import Room

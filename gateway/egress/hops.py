@@ -2,7 +2,7 @@
 
 Two gateways that subscribe to each other would hand one message on for ever. Each writes
 into a delivery how many gateways it has passed; the eighth goes no further. And it writes which
-event the message is a copy of (`gateway.egress.origins`), so that of many copies one is taken.
+event the message is a copy of (`gateway.egress.returning_events`): of many copies one is taken.
 """
 
 import re

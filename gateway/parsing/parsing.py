@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from filters import Refused
+from gateway.parsing.fair_queue import WAIT
 from gateway.parsing.learnt import LearntNames
-from gateway.parsing.line import WAIT
 from gateway.parsing.threads import ParsingThreads
 from mediation.soap.answers import PeerFault, PeerReply, read_fault, read_reply
 
@@ -120,7 +120,7 @@ class Parsing:
 
     def drain(self) -> None:
         """Refuse what waits for its turn, now and later: the gateway stops."""
-        self._messages.line.close()
+        self._messages.queue.close()
 
     def close(self) -> None:
         """End the threads."""

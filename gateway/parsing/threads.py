@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from gateway.parsing.line import Line
+from gateway.parsing.fair_queue import FairQueue
 
 T = TypeVar("T")
 
@@ -20,11 +20,11 @@ class ParsingThreads:
 
     Args:
         name: That of its threads.
-        wait: As `Line`.
+        wait: As `FairQueue`.
     """
 
     def __init__(self, name: str, *, wait: float) -> None:
-        self.line = Line(wait=wait)
+        self.queue = FairQueue(wait=wait)
         self._name = name
         self._threads = ThreadPoolExecutor(1, name)
         self._documents = 0
@@ -34,9 +34,9 @@ class ParsingThreads:
         """Run *work*, which parses *octets* of *owner*, when it is its turn.
 
         Raises:
-            Busy: As `Line.take_turn`.
+            Busy: As `FairQueue.take_turn`.
         """
-        await self.line.take_turn(owner, octets)
+        await self.queue.take_turn(owner, octets)
         return await asyncio.wrap_future(self._submit(octets, work))
 
     def _submit(self, octets: int, work: Callable[[set[str] | None], T]) -> "Future[T]":
@@ -52,12 +52,12 @@ class ParsingThreads:
         def ended(_: "Future[Any]") -> None:
             # Not when whoever waits gives up: the thread is at work as long as it is.
             with contextlib.suppress(RuntimeError):  # The loop is closed.
-                loop.call_soon_threadsafe(self.line.leave)
+                loop.call_soon_threadsafe(self.queue.leave)
 
         try:
             future = threads.submit(work, None)
         except RuntimeError:  # It is closed: the gateway has stopped.
-            self.line.leave()
+            self.queue.leave()
             raise
         future.add_done_callback(ended)
         if last:
@@ -66,5 +66,5 @@ class ParsingThreads:
 
     def close(self) -> None:
         """Refuse what waits, and end the thread after what it is at."""
-        self.line.close()
+        self.queue.close()
         self._threads.shutdown(wait=False, cancel_futures=True)

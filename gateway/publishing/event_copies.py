@@ -8,11 +8,11 @@ from functools import partial
 import structlog
 
 from adapters.loading import EventCopies, load_event_copies
-from gateway.model.deaths import NOBODY, Death, DeathReason
+from gateway.model.dead_letter_reasons import NOBODY, Death, DeathReason
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.settings.amqp_copies import AmqpCopies
 from gateway.store import Store, StoreUnavailable
-from gateway.store.burials import bury
+from gateway.store.dead_lettering import bury
 from mediation.model.messages import Notification
 
 CLOSE = 2.0

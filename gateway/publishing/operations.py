@@ -20,7 +20,7 @@ from gateway.egress.hops import (
     read_origins,
     read_via,
 )
-from gateway.egress.origins import Origins
+from gateway.egress.returning_events import Origins
 from gateway.exchange import Handlers, Inbound
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.observing.recent_messages import Arrival, RecentMessages

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from filters import Topic
-from gateway.egress.origins import Origins
+from gateway.egress.returning_events import Origins
 from gateway.exchange import Handlers
 from gateway.observing.recent_messages import RecentMessages
 from gateway.observing.samples import Sample

@@ -11,10 +11,10 @@ import structlog
 from sqlalchemy import Connection
 
 from filters import Refused
-from gateway.model.deaths import NOBODY, Death, DeathReason
+from gateway.model.dead_letter_reasons import NOBODY, Death, DeathReason
 from gateway.security.networks import Networks
 from gateway.security.principals import Principal
-from gateway.store import Store, burials
+from gateway.store import Store, dead_lettering
 from mediation.model.messages import Notification
 from mediation.model.requests import SetAside, TopicRules
 from mediation.notification.notify import read_set_aside
@@ -112,7 +112,7 @@ def _from(notification: Notification, principal: Principal) -> Notification:
 
 def _bury(connection: Connection, letters: Sequence[tuple[Notification, Death]]) -> None:
     for notification, death in letters:
-        burials.bury(connection, notification, death)
+        dead_lettering.bury(connection, notification, death)
 
 
 def _death(message: SetAside, principal: Principal, now: float) -> Death:

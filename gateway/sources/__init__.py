@@ -3,8 +3,12 @@ events become: publications like any other.
 
     states        what happens to a source, as a table; no clock, no socket
     sources       the sources of this gateway, in memory and in the store
-    asked_for     what is said of a new source
-    requests      the requests to producers; `exchanges` sends them, and reads the answers
+    new_sources   what is said of a new source; `configured` has those of the settings
+    requests      the requests to producers, written
+    requester     sends them, and understands what is answered; `authentication` says who asks,
+                  with passwords that `password_cipher` encrypts in the store
+    devices       what must be known of a camera of ONVIF before it is subscribed at
+    exchanges     one operation at a producer, such as Subscribe, and what came of it
     keeper        carries out what the states say, when it is due
     pulling       fetches the events of those that do not send them
     operations    takes in what producers send

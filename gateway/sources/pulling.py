@@ -1,4 +1,5 @@
-"""Fetches the events of sources in mode Pull of WS-Management: one request waits at each of them.
+"""Fetches the events of sources in mode Pull of WS-Management, and of cameras' pull points: one
+request waits at each of them.
 
     Pull in a context --> events --> durable --> the next context, and the bookmark, durable --+
          ^                                                                                     |
@@ -7,7 +8,7 @@
 The next Pull is what tells the source that the events before it have arrived, so it is not sent
 before they are durable. A crash in between has them fetched again, in the context before. Where the
 source does not know a context any more, its subscription is over, and the next one goes on behind
-the last bookmark.
+the last bookmark. A pull point has no context but its address: the camera gives each event once.
 """
 
 import asyncio
@@ -24,12 +25,13 @@ from gateway.security.keys import message_urn
 from gateway.sources.exchanges import Exchanges
 from gateway.sources.requester import (
     ContextRefused,
+    NotAuthorized,
     NothingYet,
     ProducerRefused,
     ProducerUnreachable,
 )
 from gateway.sources.sources import Entry, Sources, SourceUnknown
-from gateway.sources.states import LONGEST_ERROR, Failed
+from gateway.sources.states import LONGEST_ERROR, UNAUTHORIZED, Failed
 from gateway.store import StoreUnavailable
 from gateway.store.replicas import Fenced
 from mediation.eventing.management import Pulled, PulledEvent
@@ -113,7 +115,8 @@ class Pulling:
                     self._failures[entry.id] = self._failures.get(entry.id, 0) + 1
                     refused = isinstance(failed, ProducerRefused)
                     tell(entry, share, Failed(f"Pull: {failed}", refused=refused))
-                    await asyncio.sleep(self._delay(entry))
+                    denied = isinstance(failed, NotAuthorized)
+                    await asyncio.sleep(max(self._delay(entry), UNAUTHORIZED if denied else 0.0))
                     continue
                 self._failures.pop(entry.id, None)
                 self._sources.count_events(entry, 0)

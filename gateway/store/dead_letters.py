@@ -11,10 +11,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, literal, select
 
-from gateway.model.deaths import OF_MAILBOXES, DeadLetter, Death, DeathReason
+from gateway.model.dead_letter_reasons import OF_MAILBOXES, DeadLetter, Death, DeathReason
 from gateway.store import dead_letter_counts, replicas, totals
-from gateway.store.burials import CHARGED
 from gateway.store.dead_letter_counts import Buried
+from gateway.store.dead_lettering import CHARGED
 from gateway.store.messages import sweep
 from gateway.store.schema import dead_letters, mailboxes, messages, subscriptions
 from gateway.store.statements import number, write_many

@@ -5,11 +5,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, select, text
 
-from gateway.model.deaths import Death, DeathReason
+from gateway.model.dead_letter_reasons import Death, DeathReason
 from gateway.model.mailboxes import MailboxBounds, MailboxMessage, PutResult
 from gateway.model.moments import moment_of
 from gateway.store import dead_letters
-from gateway.store.burials import bury
+from gateway.store.dead_lettering import bury
 from gateway.store.dead_letters import Selection, Slice
 from gateway.store.mailboxes import count
 from gateway.store.schema import mailbox_messages, mailboxes

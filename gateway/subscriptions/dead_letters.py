@@ -18,7 +18,7 @@ from filters import Event, Expression, Filter, Reason, Refused, compile, parse_c
 from filters.dialects import TOPIC_FULL
 from gateway.delivery import AUTHORS, Entry, WorkSharing, author, next_position
 from gateway.mailboxes.mailboxes import Mailboxes
-from gateway.model.deaths import OF_MAILBOXES, DeadLetter
+from gateway.model.dead_letter_reasons import OF_MAILBOXES, DeadLetter
 from gateway.store import Store, dead_letter_counts
 from gateway.store import dead_letters as rows
 from gateway.store.dead_letters import SLICE, Selection, Slice

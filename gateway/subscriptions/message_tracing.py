@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.model.deaths import DeadLetter
+from gateway.model.dead_letter_reasons import DeadLetter
 from gateway.observing.traces import MessageTraces, Trace, delivered_as, ids_of
 from gateway.store import Store, dead_letters, messages
 

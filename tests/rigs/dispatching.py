@@ -23,7 +23,7 @@ from gateway.delivery import (
 )
 from gateway.delivery.conservation import add_up
 from gateway.egress import AddressPolicy, Dialer, HttpTransport, TransportByScheme, parse_target
-from gateway.model.deaths import DeadLetter
+from gateway.model.dead_letter_reasons import DeadLetter
 from gateway.security.keys import new_key, public_id
 from gateway.store import Store, dead_letters, totals, waiting_deliveries
 from gateway.store import subscriptions as rows

@@ -7,6 +7,7 @@ specification says.
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -322,9 +323,11 @@ P = TypeVar("P", bound=Producer)
 
 
 class Producers:
-    """Any number of producers on one port, each at a path of its own."""
+    """Any number of producers on one port, each at a path of its own; over https, where there is a
+    context for that."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.by_path: dict[str, Producer] = {}
         self.port = 0
         self._server: asyncio.Server | None = None
@@ -339,7 +342,9 @@ class Producers:
 
     async def listen(self) -> None:
         """Be there; at the same port when they were away."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", self.port, ssl=self._tls
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def leave(self) -> None:
@@ -357,7 +362,8 @@ class Producers:
     def put(self, make: Callable[[str], P]) -> P:
         """What *make* makes for an address of its own."""
         path = f"/p{next_number()}"
-        producer = make(f"http://127.0.0.1:{self.port}{path}")
+        scheme = "http" if self._tls is None else "https"
+        producer = make(f"{scheme}://127.0.0.1:{self.port}{path}")
         self.by_path[path] = producer
         return producer
 
@@ -392,6 +398,6 @@ def children_of(message: Message) -> etree._Element:
 
 
 @asynccontextmanager
-async def producers() -> AsyncIterator[Producers]:
-    async with Producers() as all_of_them:
+async def producers(tls: ssl.SSLContext | None = None) -> AsyncIterator[Producers]:
+    async with Producers(tls) as all_of_them:
         yield all_of_them

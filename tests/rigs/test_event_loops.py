@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gateway.parsing import Line
+from gateway.parsing import FairQueue
 from mediation.cloudevents.projection import project
 from tests.rigs.event_loops import MOST, take_held, watched
 
@@ -21,7 +21,7 @@ async def test_a_callback_of_the_gateway_is_named() -> None:
 
 
 async def test_a_step_of_a_task_is_named_with_what_it_waits_for() -> None:
-    line = Line()
+    line = FairQueue()
     await line.take_turn("", 1)
     await line.take_turn("", 1)
     with watched(0.0):
@@ -29,7 +29,7 @@ async def test_a_step_of_a_task_is_named_with_what_it_waits_for() -> None:
         await asyncio.sleep(0)
     line.leave()
     await task
-    assert any(each.startswith("a step of Line.take_turn:") for each in take_held())
+    assert any(each.startswith("a step of FairQueue.take_turn:") for each in take_held())
 
 
 async def test_what_tests_do_is_not_the_gateways() -> None:

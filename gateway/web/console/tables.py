@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from gateway.model.deaths import DeathReason
+from gateway.model.dead_letter_reasons import DeathReason
 
 
 class Kind(Enum):

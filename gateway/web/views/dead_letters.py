@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
-from gateway.model.deaths import DeadLetter
+from gateway.model.dead_letter_reasons import DeadLetter
 from gateway.model.moments import moment_of
 from gateway.observing.masking import Mask
 from gateway.security.resource_addresses import shown

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from gateway.delivery.policy import REFUSALS, RETRIES_USED, TOO_LARGE
 from gateway.delivery.verdicts import NOT_ACKNOWLEDGED, Verdict
-from gateway.model.deaths import DeathReason
+from gateway.model.dead_letter_reasons import DeathReason
 from gateway.store import bookmarks
 from mediation.model.delivery_modes import DeliveryMode, Mode, Oversize
 from tests.rigs.consumers import (

@@ -9,7 +9,7 @@ import pytest_asyncio
 from gateway.delivery import BlackList, Schedule
 from gateway.delivery.status import Condition, status_of
 from gateway.egress.client_limits import ClientLimits
-from gateway.model.deaths import DeathReason
+from gateway.model.dead_letter_reasons import DeathReason
 from tests.rigs.consumers import Consumer, Consumers, accept, consumers, hang, status
 from tests.rigs.dispatching import Engine, engine
 from tests.rigs.waiting import until

@@ -13,7 +13,7 @@ import pytest_asyncio
 from gateway.delivery import Schedule, backlog
 from gateway.delivery.destinations.breaker import FAILURES
 from gateway.delivery.outboxes import LATE
-from gateway.model.deaths import DeathReason
+from gateway.model.dead_letter_reasons import DeathReason
 from gateway.store import StoreUnavailable
 from mediation.model.delivery_modes import DeliveryMode
 from mediation.rendering import delivery_id

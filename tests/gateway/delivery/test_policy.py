@@ -25,7 +25,7 @@ from gateway.delivery.policy import TOO_LARGE as WANTS_NONE
 from gateway.delivery.retry_schedule import BlackList, Schedule
 from gateway.delivery.verdicts import DELIVERED, Outcome, Verdict
 from gateway.egress import FailureKind
-from gateway.model.deaths import DeathReason
+from gateway.model.dead_letter_reasons import DeathReason
 
 NOW = 1_000_000.0
 SCHEDULE = Schedule(answered=5, forbidden=3, age=3600.0)

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 import pytest_asyncio
 
-from gateway.parsing.line import AT_A_TIME
+from gateway.parsing.fair_queue import AT_A_TIME
 from gateway.security.quotas import PrincipalRate
 from mediation.discovery import Authorization, Right, Role, Verifier, topic_of, write
 from tests.gateway.publishing.test_synchronization import synchronize
@@ -323,7 +323,7 @@ async def test_strangers_leave_threads_for_others(
     waiting = asyncio.create_task(rig.publish(1, OTHER, source=STRANGER))
     assert (await rig.publish(2, OWNER)).status == 202
     assert not waiting.done()
-    monkeypatch.setattr(threads.line, "_wait", 0.0)
+    monkeypatch.setattr(threads.queue, "_wait", 0.0)
     answer = await rig.publish(1, OTHER, source=STRANGER)
     assert (answer.status, b"wait to be checked" in answer.body) == (503, True), answer.body
     released.set()

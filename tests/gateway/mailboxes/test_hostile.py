@@ -15,7 +15,7 @@ from gateway.egress import AddressPolicy, AddressRefused, Schemes
 from gateway.mailboxes import leases
 from gateway.mailboxes.errors import MailboxUnknown
 from gateway.mailboxes.leases import Batch
-from gateway.model.deaths import DeathReason
+from gateway.model.dead_letter_reasons import DeathReason
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
 from gateway.security.identify import anonymous
 from gateway.store import Store, dead_letters, mailbox_messages

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gateway.parsing import DOCUMENTS, LARGE, LEARNT, LEARNT_OF_ONE, SMALL, Busy, Parsing
-from gateway.parsing.line import AT_A_TIME
+from gateway.parsing.fair_queue import AT_A_TIME
 from tests.rigs.waiting import DEADLINE
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import ssl
 import stat
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from gateway.egress import Consumer
 from gateway.sources.states import UNAUTHORIZED
 from mediation.names import ONVIF_TOPICS
 from tests.gateway.sources.test_sources import shown, state
 from tests.rigs.cameras import MOTION, PASSWORD, TT, USER, Camera
+from tests.rigs.certificates import Authority
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import FULL, Speaker, wse_filter
 from tests.rigs.gateways import Running, running
@@ -178,6 +181,46 @@ async def test_a_camera_that_restarts_is_subscribed_at_again(
     await state(gateway, id_, "live")
 
 
+async def test_a_password_that_is_changed_locks_nobody_out(
+    gateway: Running, some: Producers
+) -> None:
+    camera = some.put(Camera)
+    id_ = await add(gateway, camera, mode="pull")
+    await camera.asked("PullMessages")
+    camera.password = "another"
+    await camera.move("true")  # Answers the pull that waits.
+    seen = await state(gateway, id_, "backing-off")
+    assert "it refused the user" in seen["last_error"]
+    assert sorted(camera.refused) == ["GetServices", "PullMessages"]
+
+
+LEASES = [
+    pytest.param(True, "Renew", 1, id="it is renewed"),
+    pytest.param(False, "CreatePullPointSubscription", 2, id="Renew is refused"),
+]
+
+
+@pytest.mark.parametrize(("renews", "operation", "number"), LEASES)
+async def test_a_lease_that_is_shorter_than_asked_goes_on(
+    gateway: Running,
+    consumer: Consumers,
+    some: Producers,
+    renews: bool,
+    operation: str,
+    number: int,
+) -> None:
+    camera = some.put(lambda url: Camera(url, most=2, renews=renews, state=None))
+    url = await listen(gateway, consumer)
+    await add(gateway, camera, mode="pull")
+    created = await camera.asked("CreatePullPointSubscription")
+    assert created.text("InitialTerminationTime") == "PT10M"
+    told = await camera.asked(operation, number)
+    assert told.text("Password") not in (None, created.text("Password"))
+    await camera.move("true")
+    assert await states(consumer, url, 1) == ["true"]
+    assert not camera.refused
+
+
 async def test_a_camera_that_does_not_answer_stops_no_other(
     gateway: Running, consumer: Consumers, some: Producers
 ) -> None:
@@ -265,3 +308,22 @@ async def test_the_store_and_the_logs_have_no_password(tmp_path: Path, some: Pro
     async with running(data=data) as gateway:
         seen = await state(gateway, id_, "backing-off")
         assert "was not encrypted with the key" in seen["last_error"]
+
+
+async def test_over_https_with_a_certificate_basic_is_enough(tmp_path: Path) -> None:
+    """The password is not read on the way, and the gateway shows a certificate of its own."""
+    authority = Authority(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("127.0.0.1"))
+    context.load_verify_locations(authority.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    certificate, key = authority.issue("gateway.example.org")
+    row = Consumer(
+        address="127.0.0.1", ca=authority.certificate,
+        client_certificate=certificate, client_key=key,
+    )  # fmt: skip
+    async with producers(context) as some, running(tmp_path / "data", consumers=[row]) as gateway:
+        camera = some.put(lambda url: Camera(url, takes=("basic",)))
+        id_ = await add(gateway, camera, mode="pull")
+        await camera.asked("PullMessages")
+        assert (await state(gateway, id_, "live"))["last_error"] is None

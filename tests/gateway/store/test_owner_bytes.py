@@ -8,10 +8,17 @@ import pytest
 from sqlalchemy import insert, text
 
 from filters import Reason
-from gateway.model.deaths import Death, DeathReason
+from gateway.model.dead_letter_reasons import Death, DeathReason
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
 from gateway.security.keys import new_key, public_id
-from gateway.store import HeldRow, Store, burials, mailbox_messages, mailboxes, waiting_deliveries
+from gateway.store import (
+    HeldRow,
+    Store,
+    dead_lettering,
+    mailbox_messages,
+    mailboxes,
+    waiting_deliveries,
+)
 from gateway.store.owner_bytes import BytesExceeded, OwnerBytes, kept
 from gateway.store.schema import sequences, subscriptions
 from tests.rigs.dispatching import notification
@@ -59,7 +66,7 @@ async def test_all_kinds_count_together(store: Store) -> None:
     before = await store.submit(kept)
     assert before == {A: 1000 + message.octets + 300}
     death = Death("a", A, "urn:x", None, DeathReason.REJECTED, 400, None, "no", 1, 0.0, 1.0)
-    assert await store.submit(lambda c: burials.bury_held(c, 1, death))
+    assert await store.submit(lambda c: dead_lettering.bury_held(c, 1, death))
     after = await store.submit(kept)
     assert after[A] >= before[A], "a dead letter is still its owner's"
     for _ in range(2):  # Another gateway, or another start, counts the same.

@@ -12,7 +12,7 @@ import pytest_asyncio
 from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 
-from gateway.store import Store, StoreUnavailable, Totals, burials, totals
+from gateway.store import Store, StoreUnavailable, Totals, dead_lettering, totals
 from gateway.store import waiting_deliveries as rows
 from tests.gateway.store.test_store import death, one_row
 from tests.rigs.dispatching import notification
@@ -160,7 +160,7 @@ async def test_text_that_postgresql_does_not_have(stores: tuple[Store, Store]) -
     store, _ = stores
     message = replace(notification("1"), id="a\0b")
     died = replace(death("a"), answer="no\0", topic="t\0")
-    await store.submit(lambda c: burials.bury_fresh(c, message, died))
+    await store.submit(lambda c: dead_lettering.bury_fresh(c, message, died))
     await store.submit(lambda c: rows.hold(c, [(message, one_row("b", 1))]))
     [(loaded, read)] = await store.submit(lambda c: rows.load(c, "b", limit=9))
     assert loaded.message and read.payload == message.payload

@@ -14,14 +14,14 @@ import pytest_asyncio
 from sqlalchemy import Connection, text
 
 from filters import Refused
-from gateway.model.deaths import Death, DeathReason
+from gateway.model.dead_letter_reasons import Death, DeathReason
 from gateway.store import (
     HeldRow,
     Store,
     StoreUnavailable,
     Totals,
-    burials,
     dead_letter_counts,
+    dead_lettering,
     run_apart,
     totals,
 )
@@ -69,7 +69,7 @@ async def test_hold_once(store: Store) -> None:
     assert await store.submit(
         lambda c: rows.hold_all(c, message, ["a", "b", "c"], position=9, octets=1, since=0.0)
     ) == [False, False, True]
-    assert await store.submit(lambda c: burials.bury_held(c, 1, death("a")))
+    assert await store.submit(lambda c: dead_lettering.bury_held(c, 1, death("a")))
     assert await store.submit(lambda c: rows.hold(c, work[:1])) == [False]
     sums, held, dead = await law(store)
     assert (sums.matched, sums.dead, held, dead) == (3, 1, 2, 1)
@@ -109,7 +109,7 @@ async def test_the_newest_dead_letters_are_counted_by_reason(store: Store) -> No
     await store.submit(lambda c: rows.hold(c, work))
     for n, reason in enumerate((DeathReason.REJECTED, DeathReason.EXHAUSTED, DeathReason.REJECTED)):
         died = replace(death("a", reason), died=100.0 + n)
-        await store.submit(partial(burials.bury_held, position=n, death=died))
+        await store.submit(partial(dead_lettering.bury_held, position=n, death=died))
     assert await store.submit(rows.oldest) == 46.0
     counted = await store.submit(partial(dead_letter_counts.by_reason, since=101.5))
     assert counted == {"rejected": Died(2, 1), "exhausted": Died(1, 0)}

@@ -13,11 +13,11 @@ import pytest_asyncio
 from sqlalchemy import Connection, event
 
 from gateway.delivery import backlog as module
-from gateway.model.deaths import Death, DeathReason
-from gateway.store import Store, Totals, burials, dead_letter_counts, dead_letters, totals
+from gateway.model.dead_letter_reasons import Death, DeathReason
+from gateway.store import Store, Totals, dead_letter_counts, dead_lettering, dead_letters, totals
 from gateway.store import waiting_deliveries as rows
-from gateway.store.burials import CHARGED, Overflow
 from gateway.store.dead_letter_counts import Buried
+from gateway.store.dead_lettering import CHARGED, Overflow
 from gateway.store.dead_letters import ALL, Selection
 from gateway.store.waiting_deliveries import HeldRow
 from mediation.rendering import delivery_id
@@ -73,7 +73,7 @@ async def test_what_overflows_is_buried_without_its_bodies(store: Store) -> None
         note = event.listens_for(connection, "before_cursor_execute")
         note(lambda *said: statements.append(said[2]))
         overflows = [overflow("a", 2, spared={2}), overflow("b", 9)]
-        return burials.bury_oldest(connection, overflows, died=7.0, limit=5)
+        return dead_lettering.bury_oldest(connection, overflows, died=7.0, limit=5)
 
     size = notification("1", 100).octets
     assert await store.submit(bury) == [(2, 2 * size), (3, 3 * size)]
@@ -99,7 +99,7 @@ async def test_a_message_is_charged_to_one_of_its_letters(store: Store) -> None:
     message = notification("1", LARGE)
     for name in "abc":
         death = dead(name, owner=name)
-        await store.submit(lambda c, death=death: burials.bury_fresh(c, message, death))  # type: ignore[misc]
+        await store.submit(lambda c, death=death: dead_lettering.bury_fresh(c, message, death))  # type: ignore[misc]
     whole = message.octets + CHARGED
     for left in ("abc", "bc", "c"):
         charged = await store.submit(dead_letter_counts.by_owner)
@@ -113,7 +113,7 @@ async def test_a_message_is_charged_to_one_of_its_letters(store: Store) -> None:
 def buried(connection: Connection, name: str, died: Sequence[float], *, octets: int = 10) -> None:
     for number, when in enumerate(died):
         message = notification(f"{name}{number}", octets)
-        burials.bury_fresh(connection, message, dead(name, died=when))
+        dead_lettering.bury_fresh(connection, message, dead(name, died=when))
 
 
 @on_each_store
@@ -179,7 +179,7 @@ async def test_slices_are_bounded_and_miss_nothing(
     for number in range(40):
         death = dead("ab"[number % 2], died=float(number))
         message = notification(str(number), LARGE if number < 20 else 10)
-        await store.submit(lambda c, m=message, d=death: burials.bury_fresh(c, m, d))  # type: ignore[misc]
+        await store.submit(lambda c, m=message, d=death: dead_lettering.bury_fresh(c, m, d))  # type: ignore[misc]
     chosen = Selection(topic=lambda topic: topic == "storms", since=5.0, subscription="b")
     upto = await store.submit(dead_letters.newest)
     after: int | None = 0
@@ -203,7 +203,7 @@ async def test_the_oldest_letters_of_who_has_most_go_first(tmp_path: Path) -> No
         for number in range(20):
             owner = "small" if number < 2 else "large"
             death, message = dead("a", owner), notification(str(number), LARGE)
-            await store.submit(lambda c, m=message, d=death: burials.bury_fresh(c, m, d))  # type: ignore[misc]
+            await store.submit(lambda c, m=message, d=death: dead_lettering.bury_fresh(c, m, d))  # type: ignore[misc]
         limits = {"most": 10 * LARGE, "most_of_owner": 8 * LARGE}
         gone = await letters.bound(**limits)
         assert await letters.bound(**limits) == 0

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.delivery import Entry
-from gateway.model.deaths import DeathReason
+from gateway.model.dead_letter_reasons import DeathReason
 from gateway.subscriptions.filter_budgets import OFFENCES, WITHIN, FilterBudgets
 from mediation.model.versions import Wsa
 from mediation.names import WSE_2004_08 as WSE

@@ -17,7 +17,7 @@ from gateway.egress.hops import (
     read_origin,
     with_hops,
 )
-from gateway.egress.origins import Origins
+from gateway.egress.returning_events import Origins
 from mediation import names
 from mediation.client import write_subscribe
 from mediation.model.messages import EndpointReference, Notification

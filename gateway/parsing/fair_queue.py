@@ -1,4 +1,4 @@
-"""A line in front of one thread: bounded, and each owner has a turn."""
+"""A fair queue in front of one thread: bounded, and each owner has a turn."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -32,7 +32,7 @@ class _Place(asyncio.Future[None]):
         self.octets = octets
 
 
-class Line:
+class FairQueue:
     """Deals turns to owners one after the other, whatever each has waiting.
 
     Args:

@@ -5,20 +5,20 @@ from collections import Counter
 
 import pytest
 
-from gateway.parsing import OF_ONE, WAITING, Busy, Line
-from gateway.parsing.line import AT_A_TIME, OCTETS_OF_ONE, OCTETS_WAITING
+from gateway.parsing import OF_ONE, WAITING, Busy, FairQueue
+from gateway.parsing.fair_queue import AT_A_TIME, OCTETS_OF_ONE, OCTETS_WAITING
 
 Turns = list[asyncio.Task[None]]
 
 
-async def full(line: Line, *owners: str, octets: int = 1) -> Turns:
+async def full(line: FairQueue, *owners: str, octets: int = 1) -> Turns:
     """Tasks that wait, one for each of *owners*, behind those whose turn it is."""
     for _ in range(AT_A_TIME):
         await line.take_turn("", 1)
     return await waiting(line, *owners, octets=octets)
 
 
-async def waiting(line: Line, *owners: str, octets: int = 1) -> Turns:
+async def waiting(line: FairQueue, *owners: str, octets: int = 1) -> Turns:
     tasks = [asyncio.create_task(line.take_turn(owner, octets)) for owner in owners]
     await asyncio.sleep(0)
     return tasks
@@ -31,7 +31,7 @@ async def cancel(tasks: Turns) -> None:
 
 
 async def test_turns_go_round() -> None:
-    line = Line()
+    line = FairQueue()
     owners = ["a"] * 4 + ["b"] * 2 + ["c"]
     tasks = await full(line, *owners)
     order = []
@@ -45,7 +45,7 @@ async def test_turns_go_round() -> None:
 
 
 async def test_one_owner_has_a_part_of_the_line() -> None:
-    line = Line()
+    line = FairQueue()
     tasks = await full(line, *["a"] * OF_ONE)
     with pytest.raises(Busy):
         await line.take_turn("a", 1)
@@ -55,7 +55,7 @@ async def test_one_owner_has_a_part_of_the_line() -> None:
 
 
 async def test_octets_of_one_owner_are_bounded() -> None:
-    line = Line()
+    line = FairQueue()
     tasks = await full(line, "a", octets=OCTETS_OF_ONE)
     with pytest.raises(Busy):
         await line.take_turn("a", 1)
@@ -66,7 +66,7 @@ async def test_octets_of_one_owner_are_bounded() -> None:
 
 
 async def test_the_line_is_bounded() -> None:
-    line = Line()
+    line = FairQueue()
     tasks = await full(line, *(str(number) for number in range(WAITING)))
     with pytest.raises(Busy):
         await line.take_turn("another", 1)
@@ -78,7 +78,7 @@ async def test_the_line_is_bounded() -> None:
 
 
 async def test_who_waits_too_long_is_refused() -> None:
-    line = Line(wait=0.01)
+    line = FairQueue(wait=0.01)
     for _ in range(AT_A_TIME):
         await line.take_turn("", 1)
     with pytest.raises(Busy):
@@ -88,7 +88,7 @@ async def test_who_waits_too_long_is_refused() -> None:
 
 
 async def test_a_turn_that_nobody_takes_any_more_is_passed_on() -> None:
-    line = Line()
+    line = FairQueue()
     first, second = await full(line, "a", "b")
     line.leave()
     first.cancel()
@@ -98,7 +98,7 @@ async def test_a_turn_that_nobody_takes_any_more_is_passed_on() -> None:
 
 
 async def test_a_closed_line_lets_nobody_wait() -> None:
-    line = Line()
+    line = FairQueue()
     tasks = await full(line, "a", "b")
     line.close()
     results = await asyncio.gather(*tasks, return_exceptions=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select, text
 
-from gateway.model.deaths import Death, DeathReason
+from gateway.model.dead_letter_reasons import Death, DeathReason
 from gateway.store import dead_letter_counts, totals
 from gateway.store.dead_letter_counts import Buried
 from gateway.store.messages import put_message, storable
