@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from filters import Refused
 from gateway.checks.findings import Finding, fail, ok, warn
-from gateway.security.identities import IdentitiesUnusable, is_expired, load_identities
-from gateway.security.kept_passwords import KeptPasswords
+from gateway.security.identities import is_expired, key_file, load_identities
+from gateway.security.password_cipher import PasswordCipher
 from gateway.security.rights import Right
 from gateway.settings.settings import Settings
 from gateway.settings.values import is_loopback
@@ -20,12 +21,12 @@ def check_identities(settings: Settings) -> Iterator[Finding]:
         return
     try:
         found = load_identities(path)
-        kept = KeptPasswords(path)
+        cipher = PasswordCipher(key_file(path))
         for user in found.users:
             if user.digest is not None:
-                kept.decrypt(user.digest)
-    except IdentitiesUnusable as unusable:
-        yield fail("identities", f"{unusable.text}; correct it")
+                cipher.decrypt(user.digest)
+    except Refused as refused:
+        yield fail("identities", f"{refused.text.rstrip('.')}; correct it")
         return
     if path.stat().st_mode & 0o077:
         text = f"others can read {path}, and guess passwords; set its mode to 600"

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from filters import FilterError, parse_clark
+from filters import FilterError, Refused, parse_clark
 from filters.topics import Topic
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
@@ -18,13 +18,11 @@ from gateway.cli.output import json_line, line, moment, note, table
 from gateway.security.api_keys import api_key_id
 from gateway.security.identities import (
     Identities,
-    IdentitiesUnusable,
     Key,
     is_expired,
     load_identities,
 )
 from gateway.security.identities_editing import (
-    NoSuchIdentity,
     add_key,
     add_user,
     create_identities,
@@ -74,7 +72,7 @@ def _said() -> Iterator[None]:
     """Say in one line what is wrong with the file."""
     try:
         yield
-    except (IdentitiesUnusable, NoSuchIdentity) as error:
+    except Refused as error:
         raise CommandFailed(error.text) from error
 
 

@@ -45,7 +45,7 @@ class Credential:
     """What a producer is shown.
 
     Attributes:
-        sealed: The password, encrypted by `gateway.sources.password_cipher`.
+        sealed: The password, encrypted by `gateway.security.password_cipher`.
         basic: Whether the password may be sent as it is over http, too.
     """
 

@@ -17,9 +17,9 @@ from cryptography import x509
 
 from filters import Reason, Refused
 from gateway.security.api_keys import PREFIX, hash_api_key
-from gateway.security.identities import Identities, Issuer, Key, is_expired
+from gateway.security.identities import Identities, Issuer, Key, is_expired, key_file
 from gateway.security.issuer_keys import IssuerKeys
-from gateway.security.kept_passwords import KeptPasswords
+from gateway.security.password_cipher import PasswordCipher
 from gateway.security.passwords import Failures, Passwords
 from gateway.security.principals import Identity
 from gateway.security.tokens import (
@@ -54,7 +54,7 @@ class Authentication:
 
     def __init__(self, identities: Identities, path: Path) -> None:
         self._folder = path.parent
-        self._kept = KeptPasswords(path)
+        self._kept = PasswordCipher(key_file(path))
         self._passwords = Passwords()
         self._failures = Failures()
         self._verified: dict[bytes, Identity] = {}

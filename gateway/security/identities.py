@@ -99,7 +99,7 @@ class User(_Row):
     name: Name
     password: Annotated[str, AfterValidator(_is_password)] | None = None
     digest: Annotated[str, Field(pattern=r"^gAAAA[A-Za-z0-9_=-]+$")] | None = None
-    """The password, encrypted, of a user who proves it by a digest (`kept_passwords`)."""
+    """The password, encrypted, of a user who proves it by a digest (`password_cipher`)."""
     roles: list[Name] = []
 
 
@@ -248,6 +248,11 @@ def _problems_of(error: ValidationError) -> Iterator[str]:
 
 def _twice(names: Sequence[str]) -> list[str]:
     return sorted(name for name, number in Counter(names).items() if number > 1)
+
+
+def key_file(identities: Path) -> Path:
+    """The file of the key by which passwords are encrypted that the file of *identities* keeps."""
+    return identities.with_name(identities.name + ".key")
 
 
 def is_expired(moment: datetime | None) -> bool:

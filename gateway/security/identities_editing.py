@@ -18,8 +18,8 @@ from tomlkit.items import AoT, Table
 
 from filters import Reason, Refused
 from gateway.security.api_keys import api_key_id, hash_api_key, new_api_key
-from gateway.security.identities import EVERYTHING, IdentitiesUnusable, parse_identities
-from gateway.security.kept_passwords import KeptPasswords, make_key
+from gateway.security.identities import EVERYTHING, IdentitiesUnusable, key_file, parse_identities
+from gateway.security.password_cipher import PasswordCipher
 from gateway.security.passwords import hash_password
 
 ADMINISTRATOR = "administrator"
@@ -90,12 +90,10 @@ def add_user(
             row["password"] = hash_password(password)
             row.pop("digest", None)
             if digest:
-                row["digest"] = KeptPasswords(path).encrypt(password)
+                row["digest"] = PasswordCipher(key_file(path)).encrypt(password)
         if roles:
             row["roles"] = list(roles)
 
-    if digest:
-        make_key(path)
     _change(path, change)
 
 

@@ -6,7 +6,7 @@ events become: publications like any other.
     new_sources   what is said of a new source; `configured` has those of the settings
     requests      the requests to producers, written
     requester     sends them, and understands what is answered; `authentication` says who asks,
-                  with passwords that `password_cipher` encrypts in the store
+                  with passwords that `gateway.security.password_cipher` encrypts
     devices       what must be known of a camera of ONVIF before it is subscribed at
     exchanges     one operation at a producer, such as Subscribe, and what came of it
     keeper        carries out what the states say, when it is due

@@ -13,6 +13,7 @@ from gateway.parsing import Parsing
 from gateway.publishing.operations import PublishingOperations
 from gateway.publishing.room import ProducerRoom
 from gateway.rooms import Room, Work
+from gateway.security.password_cipher import PasswordCipher
 from gateway.security.resource_addresses import shown
 from gateway.settings.settings import Settings
 from gateway.settings.tables import ConfiguredSource
@@ -24,7 +25,6 @@ from gateway.sources.exchanges import Exchanges
 from gateway.sources.keeper import Keeper
 from gateway.sources.new_sources import Login, NewSource
 from gateway.sources.operations import AtChannel, SourceOperations
-from gateway.sources.password_cipher import FILE, PasswordCipher
 from gateway.sources.pulling import Pulling
 from gateway.sources.registering import RegistrationOperations
 from gateway.sources.registrations import Registrations
@@ -35,6 +35,9 @@ from gateway.sources.windows import SourceBookmarks, WantedEvents, WindowsOperat
 from gateway.store import Store
 from gateway.subscriptions.room import lease_terms
 from gateway.subscriptions.table import SubscriptionTable
+
+KEY_FILE = "source.key"
+"""In a data folder: the key of the passwords of sources, where the settings name no other."""
 
 
 class SourceRoom(Room):
@@ -54,7 +57,7 @@ class SourceRoom(Room):
         *,
         base: str,
     ) -> None:
-        cipher = PasswordCipher(settings.source_key or settings.data / FILE)
+        cipher = PasswordCipher(settings.source_key or settings.data / KEY_FILE)
         self.sources = Sources(store, policy, cipher=cipher, shared=sharing.shared, base=base)
         self.registrations = Registrations(
             store,

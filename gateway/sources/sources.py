@@ -20,12 +20,12 @@ from gateway.delivery import PartitionShare
 from gateway.egress import AddressPolicy
 from gateway.model.sources import Credential, EndTold, Source, SourceRow, Standing, State, Wanted
 from gateway.observing.samples import Sample, counter, gauges
+from gateway.security.password_cipher import PasswordCipher
 from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded
 from gateway.security.resource_addresses import shown
 from gateway.sources.bookmarks import HeldBookmarks, known_as
 from gateway.sources.new_sources import Login, NewSource, source_of
-from gateway.sources.password_cipher import PasswordCipher
 from gateway.store import Store, StoreUnavailable, bookmarks
 from gateway.store import sources as rows
 

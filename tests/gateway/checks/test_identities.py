@@ -9,6 +9,7 @@ import pytest
 
 from gateway.checks.findings import Verdict
 from gateway.checks.identities import check_identities
+from gateway.security.identities import key_file
 from gateway.security.identities_editing import (
     ADMINISTRATOR,
     add_key,
@@ -16,7 +17,6 @@ from gateway.security.identities_editing import (
     create_identities,
     remove_user,
 )
-from gateway.security.kept_passwords import key_file
 from gateway.settings.settings import Settings
 
 

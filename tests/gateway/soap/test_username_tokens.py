@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from gateway.security.identities import key_file
 from gateway.security.identities_editing import add_user, create_identities
-from gateway.security.kept_passwords import key_file
 from mediation.names import WSSE, WSU
 from mediation.soap.username_tokens import digest_of
 from tests.rigs.envelopes import Answer, Speaker, fresh_id

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from gateway.egress import AddressPolicy
 from gateway.security.identify import OPERATOR
+from gateway.security.password_cipher import PasswordCipher
 from gateway.sources.new_sources import NewSource
-from gateway.sources.password_cipher import PasswordCipher
 from gateway.sources.sources import Sources
 from gateway.store import Store
 from mediation.model.versions import Version

@@ -13,9 +13,9 @@ from gateway.egress import AddressPolicy, parse_target
 from gateway.model.sources import Wanted
 from gateway.security.identify import OPERATOR
 from gateway.security.keys import new_key, public_id
+from gateway.security.password_cipher import PasswordCipher
 from gateway.sources.demand import Demand
 from gateway.sources.new_sources import NewSource
-from gateway.sources.password_cipher import PasswordCipher
 from gateway.sources.registrations import pattern_of
 from gateway.sources.sources import Sources
 from gateway.store import Store

@@ -13,10 +13,10 @@ from gateway.model.sources import Standing, State
 from gateway.publishing.operations import Select
 from gateway.security.identify import OPERATOR
 from gateway.security.keys import new_key
+from gateway.security.password_cipher import PasswordCipher
 from gateway.security.principals import OF_STRANGERS, Principal
 from gateway.sources.new_sources import NewSource
 from gateway.sources.operations import SourceOperations
-from gateway.sources.password_cipher import PasswordCipher
 from gateway.sources.sources import Sources, SourceUnknown
 from gateway.store import Store
 from gateway.store import sources as rows

@@ -10,9 +10,9 @@ from gateway.egress import AddressPolicy
 from gateway.replicas.alone import Alone
 from gateway.security.identify import anonymous
 from gateway.security.keys import new_key, public_id
+from gateway.security.password_cipher import PasswordCipher
 from gateway.security.principals import OF_TRUSTED, Principal
 from gateway.security.quotas import QuotaExceeded
-from gateway.sources.password_cipher import PasswordCipher
 from gateway.sources.registrations import MOST, RESERVED, Registrations
 from gateway.sources.sources import Sources
 from gateway.store import Store

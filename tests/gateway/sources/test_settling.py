@@ -12,8 +12,8 @@ from gateway.egress import AddressPolicy
 from gateway.model.sources import Source, Standing, State
 from gateway.security.identify import OPERATOR
 from gateway.security.keys import new_key
+from gateway.security.password_cipher import PasswordCipher
 from gateway.sources.new_sources import NewSource
-from gateway.sources.password_cipher import PasswordCipher
 from gateway.sources.pulling import Pulling
 from gateway.sources.sources import Entry, Sources
 from gateway.store import Store

@@ -15,9 +15,9 @@ from gateway.model.registrations import Registration
 from gateway.model.sources import SourceRow, Wanted
 from gateway.replicas.alone import Alone
 from gateway.security.identify import OPERATOR
+from gateway.security.password_cipher import PasswordCipher
 from gateway.security.principals import OF_STRANGERS, Principal
 from gateway.security.quotas import QuotaExceeded
-from gateway.sources.password_cipher import PasswordCipher
 from gateway.sources.registrations import Registrations
 from gateway.sources.sources import Sources
 from gateway.store import Store

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from filters import Refused
-from gateway.sources.password_cipher import PasswordCipher
+from gateway.security.password_cipher import PasswordCipher
 
 
 def test_what_was_encrypted_is_decrypted_after_a_restart(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
-"""Encrypts the passwords that producers want, for the store.
+"""Encrypts passwords that are said to others, or that a digest is made of, so that a hash will not
+do: Fernet, AES-128 in CBC mode with HMAC-SHA-256.
 
-The key is in a file of its own, so whoever has a copy of the store, or reads it, has no password.
+The key is in a file of its own, so whoever has a copy of the store, or of the file of identities,
+has no password.
 """
 
 import contextlib
@@ -11,9 +13,6 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken
 
 from filters import Reason, Refused
-
-FILE = "source.key"
-"""The key in a data folder, where the settings name no other."""
 
 
 class PasswordCipher:
