@@ -23,7 +23,7 @@ from gateway.egress.http_authentication import (
 from gateway.model.moments import moment_of
 from gateway.model.sources import Source
 from mediation.profiles import PRODUCERS
-from mediation.soap.username_token import add_username_token
+from mediation.soap.username_tokens import add_username_token
 
 REMEMBERED = 1000
 """Sources of which it is known how they are to be asked."""

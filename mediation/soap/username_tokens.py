@@ -1,4 +1,5 @@
-"""UsernameToken of WS-Security: a user and a password, or its digest, in a header block.
+"""UsernameToken of WS-Security: a user and a password, or its digest, in a header block; read from
+messages of others, and put into ours.
 
 OASIS, "Web Services Security UsernameToken Profile 1.1.1" (18 May 2012), sections 3 and 4.
 """
@@ -14,17 +15,21 @@ from lxml import etree
 
 from filters import DocumentLimits, Reason, parse_document
 from filters.documents import DEFAULT_LIMITS
-from mediation import names
 from mediation.model.errors import MediationError
-from mediation.model.expiry import parse_date_time
-from mediation.soap.envelopes import elements, read_envelope, whole_text
+from mediation.model.expiry import format_seconds, parse_date_time
+from mediation.names import WSSE, WSU
+from mediation.soap.envelopes import elements, read_envelope, whole_text, xml_text
+from mediation.soap.splicing import add_header_blocks
 
-_SECURITY = f"{{{names.WSSE}}}Security"
-_TOKEN = f"{{{names.WSSE}}}UsernameToken"
-_USER, _PASSWORD = f"{{{names.WSSE}}}Username", f"{{{names.WSSE}}}Password"
-_NONCE, _CREATED = f"{{{names.WSSE}}}Nonce", f"{{{names.WSU}}}Created"
+_SECURITY = f"{{{WSSE}}}Security"
+_TOKEN = f"{{{WSSE}}}UsernameToken"
+_USER, _PASSWORD = f"{{{WSSE}}}Username", f"{{{WSSE}}}Password"
+_NONCE, _CREATED = f"{{{WSSE}}}Nonce", f"{{{WSU}}}Created"
 _PROFILE = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-username-token-profile-1.0"
 _TEXT, _DIGEST = f"{_PROFILE}#PasswordText", f"{_PROFILE}#PasswordDigest"
+_BASE_64 = (
+    "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-soap-message-security-1.0#Base64Binary"
+)
 NONCE_LENGTHS = range(8, 65)
 """Bytes of a nonce."""
 MAX_TEXT = 1024
@@ -137,3 +142,30 @@ def _base64(text: str) -> bytes:
 
 def _invalid(why: str) -> MediationError:
     return MediationError(Reason.TOKEN_INVALID, f"The Security header cannot be used: {why}.")
+
+
+def add_username_token(
+    envelope: bytes, user: str, password: str, *, nonce: bytes, created: datetime
+) -> bytes:
+    """Put ``wsse:Security`` into *envelope*, before all other header blocks.
+
+    Args:
+        nonce: Bytes that no other message has.
+        created: The time, by the clock of who reads it.
+
+    Raises:
+        ValueError: It is no envelope.
+    """
+    at = format_seconds(created)
+    digest = base64.b64encode(digest_of(password, nonce, at)).decode()
+    once = base64.b64encode(nonce).decode()
+    return add_header_blocks(
+        envelope,
+        (
+            f'<wsse:Security xmlns:wsse="{WSSE}" xmlns:wsu="{WSU}"><wsse:UsernameToken>'
+            f"<wsse:Username>{xml_text(user)}</wsse:Username>"
+            f'<wsse:Password Type="{_DIGEST}">{digest}'
+            f'</wsse:Password><wsse:Nonce EncodingType="{_BASE_64}">{once}'
+            f"</wsse:Nonce><wsu:Created>{at}</wsu:Created></wsse:UsernameToken></wsse:Security>"
+        ).encode(),
+    )

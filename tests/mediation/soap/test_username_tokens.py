@@ -7,8 +7,16 @@ import pytest
 
 from filters import Reason
 from mediation.model.errors import MediationError
+from mediation.model.versions import Soap, Wsa
 from mediation.names import WSSE, WSU
-from mediation.soap.username_tokens import UsernameToken, digest_of, read_username_token
+from mediation.soap.envelopes import write_envelope
+from mediation.soap.username_tokens import (
+    UsernameToken,
+    add_username_token,
+    digest_of,
+    read_username_token,
+)
+from tests.rigs.envelopes import Message
 
 PROFILE = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-username-token-profile-1.0"
 # ONVIF, Application Programmer's Guide 1.0, section 6.1.1.3.
@@ -86,3 +94,29 @@ def test_several_headers(further: str) -> None:
     twice = f"{USER}{TEXT}</w:UsernameToken><w:UsernameToken>{USER}{TEXT}"
     with pytest.raises(MediationError, match="several"):
         read_username_token(security(twice))
+
+
+MOMENT = datetime(2010, 9, 16, 7, 50, 45, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("soap", Soap)
+def test_it_stands_before_all_other_blocks(soap: Soap) -> None:
+    bare = write_envelope(soap, Wsa.V2005_08, "<wsa:To>urn:x</wsa:To>", "<a/>")
+    nonce = bytes(range(16))
+    written = add_username_token(bare, "a<b", "p&q", nonce=nonce, created=MOMENT)
+    message = Message(written)
+    [header] = message.root.iter(f"{{{soap.value}}}Header")
+    security, to = header
+    assert security.tag == f"{{{WSSE}}}Security" and to.text == "urn:x"
+    [token] = security
+    said = {child.tag: child.text for child in token}
+    assert said[f"{{{WSSE}}}Username"] == "a<b"
+    assert said[f"{{{WSU}}}Created"] == "2010-09-16T07:50:45Z"
+    found = read_username_token(written)
+    assert found is not None and found.has_digest_of("p&q")
+    assert b"p&q" not in written and b"p&amp;q" not in written
+
+
+def test_what_is_no_envelope_is_refused() -> None:
+    with pytest.raises(ValueError, match="envelope"):
+        add_username_token(b"<a", "u", "p", nonce=b"n", created=MOMENT)
