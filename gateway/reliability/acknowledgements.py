@@ -1,7 +1,7 @@
 """Acknowledgements of an incoming sequence: write one, note one that is sent, plan the next.
 
-Who decides when one goes: `gateway.reliability.destination` for programs, and
-`gateway.sequences.sequences` for the gateway, which acknowledges what is published and nothing else.
+Who decides when one goes: `gateway.reliability.destination` for programs, and for the gateway
+`gateway.sequences.sequences`: it acknowledges what is published, and nothing else.
 """
 
 from typing import Any

@@ -17,6 +17,7 @@ from gateway.security.authorise import authorise
 from gateway.security.identify import Identification
 from gateway.security.principals import Principal
 from gateway.security.rights import Right
+from gateway.web.csrf import refuse_other_origins
 
 if TYPE_CHECKING:  # Imported where there is a file of identities.
     from gateway.security.sessions import Sessions
@@ -110,6 +111,8 @@ def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awai
         wanted = reading if reads and reading is not None else right
         did, what = f"{request.method} {_route_of(request)}", _id_in(request)
         principal = asking.of_connection(request)
+        if not reads:
+            await refuse_other_origins(request)
         try:
             principal = await asking.principal(request)
             authorise(principal, wanted)

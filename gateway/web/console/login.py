@@ -7,10 +7,10 @@ from filters import Refused
 from gateway.http import client_address, public_base
 from gateway.security.sessions import Sessions
 from gateway.settings.values import is_loopback
-from gateway.web.console.csrf import refuse_other_origins
 from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import LOGIN
 from gateway.web.console.rendering import Rendering
+from gateway.web.csrf import refuse_other_origins
 from gateway.web.dependencies import COOKIE, Asking, session_token
 from gateway.web.refusals import headers_of, status_of
 

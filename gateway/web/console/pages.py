@@ -9,13 +9,13 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from gateway.web.console.administration import ROOT, ask, segment
-from gateway.web.console.csrf import refuse_other_origins
 from gateway.web.console.fields import fields_of
 from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import Console, Given, PageRoute, check_acts, refuse
 from gateway.web.console.table_pages import after
 from gateway.web.console.tables import DEAD_LETTERS, SUBSCRIPTIONS
 from gateway.web.console.topology_layout import draw_topology
+from gateway.web.csrf import refuse_other_origins
 
 router = APIRouter(prefix="/console", include_in_schema=False, route_class=PageRoute)
 

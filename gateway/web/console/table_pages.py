@@ -7,12 +7,12 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from starlette.responses import Response, StreamingResponse
 
 from gateway.web.console.administration import ROOT, ask, segment
-from gateway.web.console.csrf import refuse_other_origins
 from gateway.web.console.csv_files import ask_for_rows, csv_of
 from gateway.web.console.fields import fields_of, texts_of
 from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import Given, PageRoute, check_acts, refuse
 from gateway.web.console.tables import TABLES, Action, Table
+from gateway.web.csrf import refuse_other_origins
 
 PAGE = 100
 """Rows of a page; the next are fetched when the reader comes to its end."""

@@ -219,6 +219,19 @@ async def may_subscribe(guarded: Guarded, status: int) -> bool:
 
 
 @at_the_gateway
+async def test_a_page_of_another_site_changes_nothing(guarded: Guarded) -> None:
+    """A browser adds the password that it has to whatever a page has it send."""
+    for site, status in (("cross-site", 403), ("same-origin", 404)):
+        answer = await guarded.run.request(
+            "POST",
+            "/api/v1/subscriptions/x/pause",
+            authorization=f"Bearer {guarded.administrator}",
+            sec_fetch_site=site,
+        )
+        assert answer.status == status, answer.body
+
+
+@at_the_gateway
 async def test_addresses_that_were_given_out(guarded: Guarded) -> None:
     """What is sent to a mailbox, or by a producer to the address of a source, needs no credentials:
     the key is in the address, and one that nobody has is unknown."""

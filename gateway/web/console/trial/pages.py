@@ -12,7 +12,6 @@ from gateway.client.errors import GatewayError
 from gateway.client.publication_addresses import publication_path
 from gateway.parsing import ParsingThreads
 from gateway.routes import Dependency
-from gateway.web.console.csrf import refuse_other_origins
 from gateway.web.console.forms import first, read_form
 from gateway.web.console.page_routes import Given, PageRoute
 from gateway.web.console.trial.conversion import (
@@ -23,6 +22,7 @@ from gateway.web.console.trial.conversion import (
 )
 from gateway.web.console.viewer.calls import PolicedCaller, TransportChoice
 from gateway.web.console.viewer.pages import read_namespaces
+from gateway.web.csrf import refuse_other_origins
 from mediation.matrix import NOTIFIED, PUBLISHING, Dialect, Fact, Loss
 
 LARGEST = 256 * 1024

@@ -13,7 +13,6 @@ from gateway.client.errors import GatewayError
 from gateway.routes import Dependency
 from gateway.web.api.sources import lease_seconds
 from gateway.web.console.administration import ask
-from gateway.web.console.csrf import refuse_other_origins
 from gateway.web.console.forms import first, read_form
 from gateway.web.console.page_routes import Given, PageRoute
 from gateway.web.console.trial.subscribing import (
@@ -26,6 +25,7 @@ from gateway.web.console.viewer.calls import TransportChoice
 from gateway.web.console.viewer.pages import check_xpath, read_namespaces
 from gateway.web.console.viewer.references import HeldReferences
 from gateway.web.console.viewer.versions import SPOKEN, read_version
+from gateway.web.csrf import refuse_other_origins
 
 LONGEST = timedelta(days=1)
 """The longest lease that a trial asks for: who forgets it is not kept at the broker for ever."""

@@ -15,7 +15,6 @@ from gateway.client.errors import GatewayError
 from gateway.client.management import Management
 from gateway.client.messaging import LEASE
 from gateway.routes import Dependency
-from gateway.web.console.csrf import refuse_other_origins
 from gateway.web.console.forms import first, read_form
 from gateway.web.console.page_routes import Given, PageRoute
 from gateway.web.console.viewer.calls import PolicedCaller, TransportChoice
@@ -27,6 +26,7 @@ from gateway.web.console.viewer.references import (
     read_reference,
 )
 from gateway.web.console.viewer.versions import SPOKEN, read_version
+from gateway.web.csrf import refuse_other_origins
 
 MOST = 500
 """Subscriptions of a page."""

@@ -15,12 +15,12 @@ from gateway.client import base_url
 from gateway.client.calling import SCHEMES
 from gateway.client.errors import GatewayError
 from gateway.routes import Dependency
-from gateway.web.console.csrf import refuse_other_origins
 from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import Given, PageRoute
 from gateway.web.console.viewer.versions import SPOKEN, read_version
 from gateway.web.console.viewer.viewer import SOAP_TCP_URLS, KeptMessage, Viewer, Wanted, Way
 from gateway.web.console.viewer.viewers import Viewers
+from gateway.web.csrf import refuse_other_origins
 from mediation.client import SPECS
 from mediation.model.versions import Version
 

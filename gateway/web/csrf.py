@@ -1,4 +1,5 @@
-"""Refuses forms that another site's page sends in somebody's browser (CSRF)."""
+"""Refuses what another site's page has somebody's browser send (CSRF): a form of the console, and
+any change by the administration's JSON, to which a browser adds credentials that it has."""
 
 from urllib.parse import urlsplit
 
@@ -8,7 +9,7 @@ _SAME = frozenset({"same-origin", "none"})
 
 
 async def refuse_other_origins(request: Request) -> None:
-    """Let through what a page of the console sends, and programs that are no browsers.
+    """Let through what a page of the gateway sends, and programs that are no browsers.
 
     A browser says of each request where it is from: ``Sec-Fetch-Site`` (Fetch Metadata), those
     before 2020 only ``Origin`` (RFC 6454). Pages of other sites can set neither.
@@ -23,7 +24,7 @@ async def refuse_other_origins(request: Request) -> None:
     else:
         same = origin is None or _host_of(origin) == request.headers.get("host")
     if not same:
-        raise HTTPException(403, "The form is from another site's page: open the console itself.")
+        raise HTTPException(403, "This is from another site's page: open the console itself.")
 
 
 def _host_of(origin: str) -> str | None:

@@ -3,7 +3,7 @@
 import pytest
 from fastapi import HTTPException, Request
 
-from gateway.web.console.csrf import refuse_other_origins
+from gateway.web.csrf import refuse_other_origins
 
 HOST = "gateway.example.org:8080"
 
