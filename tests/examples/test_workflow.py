@@ -55,6 +55,7 @@ def portal(data: Path) -> Iterator[str]:
     deadline.start()
     try:
         line = process.stdout.readline()
+        deadline.cancel()
         assert "http://" in line
         yield "http://" + line.partition("http://")[2].strip()
     finally:
