@@ -47,7 +47,7 @@ ifneq ($(shell cat $(VENV)/.made-with 2>/dev/null),$(MADE_WITH))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run example-monitoring example-messenger setup install test quick nightly durations release-test check lint types layers locked lock upgrade
+.PHONY: help run example-monitoring example-messenger example-workflow setup install test quick nightly durations release-test check lint types layers locked lock upgrade
 .PHONY: format clean wheels
 
 help: ## Print this
@@ -63,6 +63,9 @@ example-monitoring: $(RUN_STAMP) ## Watch this machine: sensors, channels and a 
 
 example-messenger: $(RUN_STAMP) $(VENV)/.installed-extra-ldap ## Talk: servers that may be killed, found in a directory (examples/messenger)
 	@exec $(BIN)/python examples/messenger/messenger.py $(ARGS)
+
+example-workflow: $(RUN_STAMP) ## Orchestrate: an engine that may be killed, services, and a live graph (examples/workflow)
+	@exec $(BIN)/python examples/workflow/workflow.py $(ARGS)
 
 install: $(DEV_STAMP) ## Install Dragoman and what developing it needs into .venv
 
