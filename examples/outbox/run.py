@@ -20,6 +20,8 @@ from pathlib import Path
 
 from sqlalchemy import create_engine, text
 
+from gateway.client.signals import end_as_by_interrupt
+
 HERE = Path(__file__).parent
 ITEMS = ("tea", "milk", "sugar", "unicorn")
 END = 120.0
@@ -170,4 +172,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    end_as_by_interrupt()
     sys.exit(main())
