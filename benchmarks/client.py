@@ -20,6 +20,7 @@ from benchmarks.rig import Sinks
 from dragoman.client import WsnClient
 from dragoman.sync import WsnClient as SyncClient
 from gateway.client.messaging import fresh_id
+from gateway.client.signals import end_as_by_interrupt
 from mediation.client import SPECS, write_publish
 from mediation.model.versions import Version
 from mediation.soap.envelopes import http_headers
@@ -140,4 +141,5 @@ MEASURES: dict[str, Callable[[str, int], float]] = {
 }
 
 if __name__ == "__main__":
+    end_as_by_interrupt()
     main(sys.argv[1:])
