@@ -107,7 +107,7 @@ COMMANDS = {
     ),
     "plugins": Deferred(
         "gateway.cli.plugins:plugins",
-        "List the adapters, transports and filter dialects that are installed.",
+        "List the adapters, transports, filter dialects and engines that are installed.",
     ),
     "demo": Deferred(
         "gateway.cli.demo:demo",

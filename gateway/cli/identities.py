@@ -44,7 +44,6 @@ FileOption = Annotated[
     typer.Option(
         "--file",
         metavar="FILE",
-        envvar="DRAGOMAN_IDENTITIES",
         help="The file of identities. [that of the settings]",
     ),
 ]

@@ -1,11 +1,13 @@
 """The options by which commands are told what a producer wants to be shown."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gateway.client import Record
+if TYPE_CHECKING:  # The client's library is for those that speak to a gateway.
+    from gateway.client import Record
+
 
 UserOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="The user that the producer wants.")
@@ -26,7 +28,7 @@ AllowBasicOption = Annotated[
 ]
 
 
-def read_login(user: str | None, password_file: Path | None, *, allow_basic: bool) -> Record:
+def read_login(user: str | None, password_file: Path | None, *, allow_basic: bool) -> "Record":
     """What the API is told of *user*; nothing where there is none.
 
     Raises:

@@ -90,7 +90,12 @@ class HardenedProtocol(HttpToolsProtocol):
     Args:
         limits: Bounds of what it may cost.
         gate: Where it is admitted and counted; one for all connections of the process.
+
+    Attributes:
+        endless: As of `Connection`.
     """
+
+    endless = False
 
     def __init__(
         self,
@@ -113,7 +118,6 @@ class HardenedProtocol(HttpToolsProtocol):
         self._leaving: asyncio.TimerHandle | None = None
         self._lost: bool | None = None
         self._running: RequestResponseCycle | None = None
-        self.endless = False
         self._refusal = HTTPStatus.BAD_REQUEST
         self._begun = 0.0
         self._messages = 0

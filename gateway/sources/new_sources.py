@@ -122,7 +122,7 @@ def source_of(
 def _check_management(wanted: NewSource, profile: Producer) -> None:
     """Check what is said of a service of WS-Management, and only of one."""
     if profile.device:
-        _check_device(wanted)
+        _check_device(wanted, profile)
         return
     if not profile.management:
         if wanted.resource is not None or wanted.mode is not Mode.PUSH or wanted.existing:
@@ -140,9 +140,9 @@ def _check_management(wanted: NewSource, profile: Producer) -> None:
         raise Refused(Reason.MESSAGE_INVALID, f"The delivery modes of sources are {offered}.")
 
 
-def _check_device(wanted: NewSource) -> None:
+def _check_device(wanted: NewSource, profile: Producer) -> None:
     """Check what is said of a device of ONVIF."""
-    if wanted.version is not Version.WSN_1_3:
+    if wanted.version is not profile.version:
         raise Refused(Reason.MESSAGE_INVALID, "The profile onvif goes with wsn-1.3.")
     if wanted.resource is not None or wanted.existing:
         text = "A resource and existing events go with the profile wsman."

@@ -16,7 +16,7 @@ from gateway.web.recipients import without_keys
 from mediation.client import SPECS, write_subscribe
 from mediation.model.expiry import format_seconds
 from mediation.model.messages import Subscription
-from mediation.model.versions import Version
+from mediation.specifications import SPECIFICATIONS
 
 SECRETS = ("security", "secret", "credential", "password", "token", "authorization")
 """Names of elements and members that prove who somebody is: their contents are never shown."""
@@ -60,7 +60,7 @@ def shown_request(entry: Entry, requests: SubscribeRequests, mask: Mask, base: s
 
 
 def _is_event(subscription: Subscription) -> bool:
-    return subscription.spec.version is Version.CLOUDEVENTS
+    return SPECIFICATIONS[subscription.spec.version].bodies is not None
 
 
 def _written(subscription: Subscription, to: str) -> bytes:

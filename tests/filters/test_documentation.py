@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "filters.md"
 
 def test_the_samples_of_the_page() -> None:
     samples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(samples) == 6
+    assert len(samples) == 7
     scope: dict[str, object] = {"__name__": "documentation"}
     for sample in samples:
         exec(compile(sample, PAGE.name, "exec"), scope)  # noqa: S102 - it is our own page

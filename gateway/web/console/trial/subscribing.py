@@ -116,11 +116,15 @@ async def subscribe(
     return outcome
 
 
+WITH_MODES = Version.WSE_2004_08
+"""The specification in which delivery modes have names."""
+
+
 async def _subscribe(trial: SubscribeTrial, caller: RecordingCaller) -> Subscription:
     async with speaking(trial.url, trial.version, caller=caller) as client:
         if isinstance(client, Client):
             _, mode = MODES[trial.mode]
-            if mode is not None and trial.version is not Version.WSE_2004_08:
+            if mode is not None and trial.version is not WITH_MODES:
                 raise GatewayError("WS-Eventing 2004/08 alone has delivery modes by their names")
             return await client.subscribe(
                 trial.consumer,
