@@ -38,6 +38,7 @@ SPEC = SPECS[Version.WSN_1_2]
 _direct = build_opener(ProxyHandler({}))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_command_as_the_readme_has_it() -> None:
     ended = subprocess.run(

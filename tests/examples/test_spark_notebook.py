@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-pytestmark = [pytest.mark.needs_server("spark"), pytest.mark.slow]
+pytestmark = [pytest.mark.needs_server("spark"), pytest.mark.slow, pytest.mark.nightly]
 NOTEBOOK = ROOT / "examples" / "spark" / "columns.ipynb"
 
 

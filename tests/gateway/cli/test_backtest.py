@@ -189,6 +189,7 @@ def _written(out: Path) -> Counter[tuple[str, str]]:
     return found
 
 
+@pytest.mark.nightly
 def test_killed_in_the_middle_of_a_batch_each_match_is_written_once(tmp_path: Path) -> None:
     require_spark_here()
     archive, out = tmp_path / "archive", tmp_path / "out"

@@ -85,6 +85,7 @@ def test_a_wheel_has_the_engine(tmp_path: Path) -> None:
     assert ask(install(wheel, tmp_path)) == ["native", "None", "NativeIndex"]
 
 
+@pytest.mark.nightly
 def test_a_wheel_without_a_compiler(tmp_path: Path) -> None:
     wheel = build(tmp_path, CC="/bin/false", CXX="/bin/false")
     assert not any(name.endswith(".so") for name in zipfile.ZipFile(wheel).namelist())

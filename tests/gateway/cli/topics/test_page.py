@@ -49,6 +49,7 @@ def run_to_failure(command: str, folder: Path, **variables: str) -> str:
     return done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_commands_of_the_page(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
