@@ -84,8 +84,11 @@ def _changed(given: Path | None) -> Path:
     """The file that a command changes; one is made where there is none, with an administrator."""
     path = _file(given)
     if not path.exists():
-        with _said():
-            key = create_identities(path)
+        try:
+            with _said():
+                key = create_identities(path)
+        except FileExistsError:  # A gateway that starts just now was first.
+            return path
         note(f"Made {path}. The key of its administrator is not shown again: {key}")
     return path
 

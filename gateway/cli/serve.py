@@ -174,7 +174,10 @@ def _make_identities(path: Path | None) -> None:
         return
     from gateway.security.identities_editing import create_identities
 
-    key = create_identities(path)
+    try:
+        key = create_identities(path)
+    except FileExistsError:  # Another gateway with the same file was first.
+        return
     note(f"Made {path}. The key of its administrator is not shown again: {key}")
 
 

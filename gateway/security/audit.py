@@ -208,7 +208,7 @@ def _read(line: bytes) -> dict[str, Any] | None:
 
 def _line(record: Mapping[str, Any]) -> tuple[bytes, str]:
     """The line of *record*, and its hash."""
-    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(record, separators=(",", ":"))
     hashed = hashlib.sha256(text.encode()).hexdigest()
     return f'{text[:-1]},"hash":"{hashed}"}}\n'.encode(), hashed
 

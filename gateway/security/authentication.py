@@ -10,7 +10,7 @@ import base64
 import hashlib
 import time
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from cryptography import x509
@@ -58,6 +58,7 @@ class Authentication:
         self._passwords = Passwords()
         self._failures = Failures()
         self._verified: dict[bytes, Identity] = {}
+        self._keys: dict[Issuer, IssuerKeys] = {}
         self.failed: dict[str, int] = {}
         """How many credentials proved nothing, by their kind."""
         self.use(identities)
@@ -66,7 +67,10 @@ class Authentication:
         """Verify against *identities* from now on; what was verified before is verified again."""
         self.identities = identities
         self._issuers = {row.issuer: row for row in identities.issuers}
-        self._keys = {row.issuer: IssuerKeys(row, self._folder) for row in identities.issuers}
+        # Keys that were read stay: the issuer may be down just now.
+        self._keys = {
+            row: self._keys.get(row) or IssuerKeys(row, self._folder) for row in identities.issuers
+        }
         self._verified.clear()
 
     async def of_headers(
@@ -88,7 +92,10 @@ class Authentication:
         known = self._verified.get(digest)
         if known is not None and known.until > time.time():
             return known
+        identities = self.identities
         identity = await self._verify(str(found[0], "latin-1").strip(), address)
+        if identities is not self.identities:  # Who was removed meanwhile is not remembered.
+            return await self.of_headers([(b"authorization", found[0])], address)
         if len(self._verified) >= _MOST_REMEMBERED:
             self._verified.clear()
         self._verified[digest] = identity
@@ -102,10 +109,10 @@ class Authentication:
             QuotaExceeded: There were too many such failures.
         """
         who = (f"user:{name}", address)
-        self._failures.check(*who)
         user = self.identities.user_of_name.get(name)
         hashed = self.password_of(name)
-        if not await self._passwords.verify(password, hashed) or user is None:
+        check = partial(self._failures.check, *who)
+        if not await self._passwords.verify(password, hashed, check) or user is None:
             self._failures.count(*who)
             self._count("password")
             raise NotIdentified("The user or the password is wrong.")
@@ -212,7 +219,7 @@ class Authentication:
         return Identity(owner, roles, until=min(claims.until, time.time() + REMEMBERED))
 
     async def _claims(self, text: str, issuer: Issuer) -> TokenClaims:
-        keys = self._keys[issuer.issuer]
+        keys = self._keys[issuer]
         try:
             return verify_token(text, issuer, await keys.get())
         except UnknownKey:

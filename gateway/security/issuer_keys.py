@@ -19,6 +19,9 @@ REFRESH = 60.0
 KEPT = 3600.0
 """Seconds for which keys are used without looking for newer ones."""
 TIMEOUT = 5.0
+"""Seconds without a byte."""
+DEADLINE = 15.0
+"""Seconds in all: an issuer that sends a byte now and then keeps nobody waiting."""
 MAX_ANSWER = 2**20
 SMALLEST_RSA = 2048
 _DISCOVERY = "/.well-known/openid-configuration"
@@ -64,7 +67,8 @@ class IssuerKeys:
 
     async def _read(self) -> None:
         try:
-            self._keys = await asyncio.to_thread(self._load)
+            async with asyncio.timeout(DEADLINE):
+                self._keys = await asyncio.to_thread(self._load)
         except (OSError, ValueError, JoseError, KeyError) as error:
             # Those that were read before go on: an issuer that is down for an hour stops nobody.
             _log.warning("identity.keys-unavailable", issuer=self._issuer.issuer, why=str(error))

@@ -316,10 +316,10 @@ class _Connection(SoapTcpConnection):
         "_address",
         "_admitted",
         "_beginning",
+        "_facts",
         "_gone",
         "_large",
         "_marked_idle",
-        "_principal",
         "_retired",
         "_served",
         "_server",
@@ -333,7 +333,7 @@ class _Connection(SoapTcpConnection):
         self._address = ""
         self._admitted = 0
         """Bytes of the message under way that may come."""
-        self._principal = server.identification.of_connection(TransportFacts(""))
+        self._facts = TransportFacts("")
         self._beginning: bytes | None = b""
         """The first octets, until they are known to be DIME; then None."""
         self._gone: asyncio.Event | None = None
@@ -367,6 +367,11 @@ class _Connection(SoapTcpConnection):
             self._transport.pause_reading()
         self.finish_if_ended()
 
+    def _sender(self) -> Principal:
+        """Who sends the message that is under way: what it may do can change while it is
+        connected."""
+        return self._server.identification.of_connection(self._facts)
+
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -376,9 +381,7 @@ class _Connection(SoapTcpConnection):
         if not self._server.admit(self, self._address):
             self.evict()
             return
-        self._principal = self._server.identification.of_connection(
-            TransportFacts(self._address, certificate=self.certificate)
-        )
+        self._facts = TransportFacts(self._address, certificate=self.certificate)
         self.idle_changed()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -408,10 +411,10 @@ class _Connection(SoapTcpConnection):
         if octets <= self._admitted:
             return True
         try:
-            self._server.admit_body(self._principal, octets)
+            self._server.admit_body(self._sender(), octets)
         except Refused as refused:
             self.broken(refused.reason.value, refused.text)
-            self.end_with(self._server.fault(soap, refused, self._principal))
+            self.end_with(self._server.fault(soap, refused, self._sender()))
             return False
         self._admitted = octets
         return True
@@ -459,7 +462,7 @@ class _Connection(SoapTcpConnection):
         try:
             if large is not None and not large.done():
                 await asyncio.wait([large])
-            await self._server.respond(self, message, self._principal, gone)
+            await self._server.respond(self, message, self._sender(), gone)
         finally:
             if self._large is asyncio.current_task():
                 self._large = None

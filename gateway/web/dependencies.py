@@ -65,11 +65,12 @@ class Asking:
 
 
 def _route_of(request: Request) -> str:
-    """The path of *request* without what stands in it: at the public listener that is a secret."""
+    """The method and the path of *request*, without what stands in it: at the public listener that
+    is a secret."""
     path = request.url.path
     for name, value in request.path_params.items():
         path = path.replace(f"/{value}", f"/{{{name}}}")
-    return path[:200]
+    return f"{request.method} {path[:200]}"
 
 
 def _id_in(request: Request) -> str:
@@ -109,18 +110,18 @@ def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awai
     async def authorise_sender(request: Request, asking: Asked) -> None:
         reads = request.method in ("GET", "HEAD")
         wanted = reading if reads and reading is not None else right
-        did, what = f"{request.method} {_route_of(request)}", _id_in(request)
-        principal = asking.of_connection(request)
         if not reads:
             await refuse_other_origins(request)
+        principal = None
         try:
             principal = await asking.principal(request)
             authorise(principal, wanted)
         except Refused as refused:
-            note_refusal(asking.audit, principal, did, what, refused)
+            sender = principal or asking.of_connection(request)
+            note_refusal(asking.audit, sender, _route_of(request), _id_in(request), refused)
             raise
-        if not reads and wanted is Right.OPERATE and not request.scope.get(IN_CONSOLE):
-            asking.audit.note(principal, did, what, "allowed")
+        if not reads and wanted is Right.OPERATE:
+            asking.audit.note(principal, _route_of(request), _id_in(request), "allowed")
 
     return authorise_sender
 

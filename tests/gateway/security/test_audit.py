@@ -53,6 +53,15 @@ def verify_empty(path: Path) -> tuple[int, str]:
     return verify(path)
 
 
+def test_any_text_can_be_noted(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = opened(path)
+    for text in ("\ud800", "\x00\n", "ö \N{PILE OF POO}", '"'):
+        log.note(MOLE, text, text)
+    log.write()
+    assert verify(path)[0] == 4
+
+
 CHANGES: dict[str, Callable[[list[str]], list[str]]] = {
     "a record removed": lambda lines: lines[:2] + lines[3:],
     "the first removed": lambda lines: lines[1:],

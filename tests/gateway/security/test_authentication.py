@@ -15,7 +15,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 
 from filters import Reason, Refused
-from gateway.security import issuer_keys
+from gateway.security import issuer_keys, passwords
 from gateway.security.api_keys import PREFIX, hash_api_key
 from gateway.security.authentication import Authentication
 from gateway.security.identities import Identities, parse_identities
@@ -159,6 +159,42 @@ async def test_who_guesses_waits(authentication: Authentication) -> None:
     other = await refusal(authentication, basic("nobody", PASSWORD), "192.0.2.67")
     assert other.reason is Reason.NOT_IDENTIFIED
     assert authentication.failed == {"password": 11}
+
+
+async def test_a_thousand_guesses_at_once_cost_ten(
+    authentication: Authentication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits for its turn, and is looked at only if there may still be one."""
+    computed = 0
+
+    def count(*_: object) -> bool:
+        nonlocal computed
+        computed += 1
+        return False
+
+    monkeypatch.setattr(passwords, "_verify", count)
+    guesses = (refusal(authentication, basic("mole", f"guess {n}"), AT) for n in range(200))
+    reasons = [refused.reason for refused in await asyncio.gather(*guesses)]
+    assert computed <= 10 + passwords.AT_ONCE
+    assert reasons.count(Reason.RATE) == 200 - computed
+
+
+async def test_who_is_removed_while_it_is_verified_is_not_remembered(
+    authentication: Authentication,
+) -> None:
+    proving = asyncio.create_task(refusal(authentication, basic("mole", PASSWORD)))
+    await asyncio.sleep(0)  # Its password is being verified now.
+    authentication.use(Identities())
+    assert (await proving).reason is Reason.NOT_IDENTIFIED
+
+
+async def test_keys_of_an_issuer_stay_when_the_file_changes(
+    authentication: Authentication, provider: IdentityProvider
+) -> None:
+    assert await prove(authentication, f"Bearer {provider.token()}")
+    authentication.use(identities(provider.issuer))
+    provider.down = True
+    assert await prove(authentication, f"Bearer {provider.token()}")
 
 
 async def test_other_identities_end_what_was_remembered(authentication: Authentication) -> None:

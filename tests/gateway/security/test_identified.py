@@ -5,7 +5,7 @@ import itertools
 import json
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -168,6 +168,32 @@ async def test_soap_tcp_knows_certificates_alone(guarded: Guarded) -> None:
     await peer.send(Encoder().encode(DimeMessage(Soap.V1_2, envelope)))
     assert b"Say who you are to publish here" in (await peer.receive()).envelope
     await peer.close()
+
+
+@at_the_gateway
+async def test_a_connection_of_soap_tcp_has_the_rights_of_today(guarded: Guarded) -> None:
+    """Not those that it had when it was opened."""
+    text = guarded.file.read_text()
+    rule = '\n[[rights]]\nwho = ["anonymous"]\nmay = ["subscribe"]\n'
+    envelope = SPEAKER.envelope(
+        SPEAKER.wse_subscribe("http://127.0.0.1:1024/"), message_id="urn:x:2", to="/soap"
+    )
+    peer = await RawPeer.connect(guarded.run.soap_tcp_port)
+
+    async def refused() -> bool:
+        await peer.send(Encoder().encode(DimeMessage(Soap.V1_2, envelope)))
+        return b"Say who you are to subscribe" in (await peer.receive()).envelope
+
+    assert await refused()
+    guarded.file.write_text(text + rule)
+    await until(lambda: _not(refused()))
+    guarded.file.write_text(text)
+    await until(refused)
+    await peer.close()
+
+
+async def _not(holds: Awaitable[bool]) -> bool:
+    return not await holds
 
 
 @at_the_gateway
