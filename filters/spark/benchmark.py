@@ -19,6 +19,7 @@ from typing import Any
 
 from filters.documents import parse_own
 from filters.spark.arrow import arrow_schema
+from filters.spark.benchmark_checkpoints import Keeper, Progress, Unfinished
 from filters.spark.benchmark_plan import (
     FEWEST,
     Cases,
@@ -32,7 +33,6 @@ from filters.spark.footprint import Footprint, measure
 from filters.spark.measuring import Case, built, compared, timed
 from filters.spark.profiling import profile
 from filters.spark.session import LOCAL, java_version, session
-from filters.spark.unfinished import Keeper, Progress, Unfinished
 
 TASKS_A_CORE = 4
 """Tasks for each core in the scaling by cores, on all cores: so the last task to end leaves little

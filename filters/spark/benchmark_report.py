@@ -8,9 +8,9 @@ from html import escape
 from typing import Any
 
 from filters.spark.benchmark import Outcome
+from filters.spark.benchmark_comparison import compared, conclusion
 from filters.spark.benchmark_plan import Plan
 from filters.spark.charts import Series, flame, line_chart, number_text
-from filters.spark.comparison import compared, conclusion
 from filters.spark.machine import describe
 from filters.spark.page import beside, facts, page, plural, section, table
 

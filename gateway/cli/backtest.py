@@ -18,10 +18,10 @@ from filters.spark.backtest_report import MAX_SAMPLE, busiest, html, over_time
 from filters.spark.charts import shortened
 from filters.spark.definitions import Definitions, make_definition, read_definitions
 from filters.spark.following import follow as start_following
-from filters.spark.overlap import Overlap, overlaps
 from filters.spark.page import write as write_page
 from filters.spark.paths import absolute, child, is_remote, local_path, write_text
 from filters.spark.session import require_spark, session
+from filters.spark.subscription_overlap import Overlap, overlaps
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, OutputOption, read_namespaces
 from gateway.cli.output import counted, json_line, line, note, payload_text, table

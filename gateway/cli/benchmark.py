@@ -11,9 +11,10 @@ import typer
 
 from filters.spark.backtest import translated
 from filters.spark.benchmark import Disagreement, Outcome, run, write_figures
+from filters.spark.benchmark_checkpoints import OtherPlan, Unfinished
+from filters.spark.benchmark_comparison import NoFigures, compared, conclusion, read_figures
 from filters.spark.benchmark_plan import PRESETS, Plan, draw_one_of_each
 from filters.spark.benchmark_report import html, scaling, summary, times_as_fast
-from filters.spark.comparison import NoFigures, compared, conclusion, read_figures
 from filters.spark.corpus import Corpus, CorpusError, read_corpus
 from filters.spark.definitions import read_definitions
 from filters.spark.engines import ENGINES, unavailable
@@ -22,7 +23,6 @@ from filters.spark.footprint import MeasuringFailed
 from filters.spark.message_files import sample_rows
 from filters.spark.page import write as write_page
 from filters.spark.session import require_spark, session
-from filters.spark.unfinished import OtherPlan, Unfinished
 from filters.workloads import STYLES, Unfit, Vocabulary, expressions
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed

@@ -90,7 +90,7 @@ def source(
       dragoman doctor source http://10.0.0.17/onvif/device_service --user events \
           --password-file camera.password
     """
-    from gateway.checks.devices import check_device
+    from gateway.checks.cameras import check_device
 
     login = read_login(user, password_file, allow_basic=allow_basic)
     raise typer.Exit(report(check_device(url, **login), output))

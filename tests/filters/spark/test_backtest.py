@@ -16,8 +16,8 @@ from filters.spark.backtest import BacktestError, backtest, require_files
 from filters.spark.backtest_report import html
 from filters.spark.definitions import Definitions, build, builds, filter_set, make_definition
 from filters.spark.following import follow
-from filters.spark.overlap import overlaps
 from filters.spark.paths import local_path
+from filters.spark.subscription_overlap import overlaps
 from filters.topics import parse_clark
 from tests.filters.spark.conftest import check_report, storm, write
 

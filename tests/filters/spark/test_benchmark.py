@@ -10,14 +10,14 @@ from lxml import etree
 from filters import Expression
 from filters.spark import benchmark, engines, measuring
 from filters.spark.benchmark import FIGURES, Outcome, write_figures
+from filters.spark.benchmark_checkpoints import OtherPlan, Unfinished
+from filters.spark.benchmark_comparison import NoFigures, compared, conclusion, read_figures
 from filters.spark.benchmark_plan import Cases, Plan, draw_one_of_each
 from filters.spark.benchmark_report import Scaled, html, scaling, summary, times_as_fast
-from filters.spark.comparison import NoFigures, compared, conclusion, read_figures
 from filters.spark.engines import ENGINES, NAIVE, Engine, Naive, make_engine, unavailable
 from filters.spark.footprint import MeasuringFailed, measure
 from filters.spark.measuring import Case
 from filters.spark.profiling import profile
-from filters.spark.unfinished import OtherPlan, Unfinished
 from filters.workloads import Unfit, Vocabulary, expressions, family_of, messages
 from tests.filters.spark.conftest import check_report
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from gateway.checks.devices import check_device, length_in_words
+from gateway.checks.cameras import check_device, length_in_words
 from gateway.checks.findings import Finding
 from tests.rigs.cameras import PASSWORD, USER, Camera
 from tests.rigs.producers import Producers, producers, status
