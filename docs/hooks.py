@@ -124,8 +124,9 @@ def api_page(described: dict[str, Any]) -> str:
     lines = [
         "# HTTP API",
         "",
-        "Made of what a gateway says of itself at `/openapi.json`. `/docs` of a running one shows all",
-        "of it, with every field, and sends requests; [addresses over HTTP](http.md) has the rest.",
+        "Made of what a gateway says of itself at `/openapi.json`. `/docs` of a running one shows",
+        "all of it, with every field, and sends requests; [addresses over HTTP](http.md) has the",
+        "rest.",
     ]
     for name, operations in sorted(groups.items()):
         lines += ["", f"## {name}", "", "| request | answers |", "|---|---|"]
