@@ -19,6 +19,8 @@ FORBIDDEN = re.compile(
 """Fields that would have what peers wrote to each other, or what only they may know."""
 _NAME = re.compile(r"[a-z][a-z-]*\.[a-z_-]+")
 _ROW = re.compile(r"^\| `([^`]+)` \| ([a-z, ]+) \|([^|]*)\| \S", re.MULTILINE)
+NUMBERS = {("identity.read", "keys")}
+"""Fields that say how many there are."""
 CLIENTS = ("gateway/client/", "filters/spark/")
 """Programs, which say what they do in sentences."""
 
@@ -125,5 +127,5 @@ def test_events_have_stable_names() -> None:
 
 
 def test_no_field_is_a_payload_or_a_secret() -> None:
-    fields = {(name, one) for name, event in in_sources().items() for one in event.fields}
+    fields = {(name, one) for name, event in in_sources().items() for one in event.fields} - NUMBERS
     assert [one for one in sorted(fields) if FORBIDDEN.search(one[1])] == []
