@@ -5,7 +5,7 @@
 #
 # Settings come from DRAGOMAN_* in the environment, or from /etc/dragoman/dragoman.toml. With --read-only
 # it wants --tmpfs /tmp. An archive in Parquet wants one extra more, and some 150 MB:
-# --build-arg EXTRAS=client,discovery,ldap,postgresql,rabbitmq,stomp,archive
+# --build-arg EXTRAS=client,discovery,ldap,postgresql,rabbitmq,stomp,telemetry,archive
 
 ARG BASE=python:3.12-slim
 
@@ -14,12 +14,12 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/*
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
-ARG EXTRAS=client,discovery,ldap,postgresql,rabbitmq,stomp
+ARG EXTRAS=client,discovery,ldap,postgresql,rabbitmq,stomp,telemetry
 WORKDIR /src
 COPY requirements requirements
 # What is locked, with what Dragoman is built with beside it, not in the image.
 RUN python -m venv --without-pip /opt/dragoman \
-    && extras="$(echo ",${EXTRAS}," | sed 's/,all,/,client,reliable,archive,spark,postgresql,stomp,rabbitmq,discovery,xquery,ldap,/')" \
+    && extras="$(echo ",${EXTRAS}," | sed 's/,all,/,client,reliable,archive,spark,postgresql,stomp,rabbitmq,discovery,xquery,ldap,telemetry,/')" \
     && sets="$(echo "base,${extras}" | sed -E 's/,+/,/g; s/,$//; s/,?([a-z]+)/ --requirement requirements\/\1.txt/g')" \
     && pip --python /opt/dragoman/bin/python install --require-hashes ${sets} \
     && python -m venv --without-pip /opt/build \
