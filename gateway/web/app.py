@@ -130,7 +130,11 @@ def _make(site: Site, *, public: bool, administration: bool) -> _Application:
     app.router.routes.extend(_elsewhere_routes(public=public, administration=administration))
     app.include_router(health_router(site.readiness))  # Of those who see to it that we live.
     for one in bound:
-        asks = [Depends(asking_for(one.right, one.reading))] if one.right is not None else []
+        asks = (
+            [Depends(asking_for(one.right, one.reading, tenants=one.tenants))]
+            if one.right is not None
+            else []
+        )
         app.include_router(one.router, dependencies=asks, max_body_size=API_BODY)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(Refused, _refuse)
