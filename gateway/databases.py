@@ -58,6 +58,14 @@ def sqlite_url(path: Path) -> str:
     return URL.create("sqlite", database=str(path)).render_as_string()
 
 
+def sqlite_file(engine: Engine) -> Path | None:
+    """The file of an SQLite database; None for one in memory, or on a server."""
+    database = engine.url.database if engine.dialect.name == "sqlite" else None
+    if not database or database == ":memory:" or database.startswith("file:"):
+        return None
+    return Path(database)
+
+
 def connection_options(url: str | URL) -> dict[str, Any]:
     """Options that make a connection to a server that is gone fail within seconds; *url* may
     override them.

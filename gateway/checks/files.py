@@ -1,5 +1,6 @@
 """Folders and databases. They are opened for reading alone."""
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -11,12 +12,13 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy import Engine, create_engine, make_url
 from sqlalchemy.exc import DBAPIError
 
 from adapters.embedded import SCHEMA_VERSION
 from filters.archive import PARQUET, best_suffix
 from gateway.checks.findings import Finding, fail, ok, warn
+from gateway.checks.schema import check_migration, check_migration_of_file
 from gateway.databases import (
     connection_options,
     driver_url,
@@ -141,6 +143,7 @@ def check_store(settings: Settings) -> Iterator[Finding]:
             return
         path = Path(parts.database or "")
     yield from check_file("store", path, _judge_store)
+    yield from check_migration_of_file(path)
 
 
 def _judge_store(connection: sqlite3.Connection) -> str | None:
@@ -148,11 +151,17 @@ def _judge_store(connection: sqlite3.Connection) -> str | None:
     if "alembic_version" not in tables:
         return "is the database of another program; choose another with --store" if tables else None
     found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return _judge_revision(found[0] if found else None)
+    if found is None or found[0] in migrations.revisions():
+        return None
+    return migrations.why_unusable(found[0], _oldest_schema(connection))
 
 
-def _judge_revision(revision: str | None) -> str | None:
-    return None if revision is None else migrations.why_unusable(revision)
+def _oldest_schema(connection: sqlite3.Connection) -> str | None:
+    with contextlib.suppress(sqlite3.OperationalError):  # One of before the table.
+        query = "SELECT version FROM versions WHERE name = ?"
+        for (version,) in connection.execute(query, (migrations.OLDEST,)):
+            return f"{version:04d}"
+    return None
 
 
 def _check_server(url: str) -> Iterator[Finding]:
@@ -160,7 +169,8 @@ def _check_server(url: str) -> Iterator[Finding]:
         url = driver_url(url)
         engine = create_engine(url, connect_args=connection_options(url))
         try:
-            bad = why_unusable(engine) or _judge_schema(engine)
+            bad = why_unusable(engine)
+            found = [fail("store", bad)] if bad else list(_check_schema(engine))
         finally:
             engine.dispose()
     except DBAPIError as error:
@@ -168,16 +178,18 @@ def _check_server(url: str) -> Iterator[Finding]:
     except Exception as error:  # Of a driver's own classes, for what it cannot read.
         yield fail("store", why_not_opened(error))
     else:
-        yield fail("store", bad) if bad else ok("store", "it answers")
+        yield from found
 
 
-def _judge_schema(engine: Engine) -> str | None:
+def _check_schema(engine: Engine) -> Iterator[Finding]:
     with engine.connect() as connection:
-        if not engine.dialect.has_table(connection, "alembic_version"):
-            return None
-        query = text("SELECT version_num FROM alembic_version")
-        bad = _judge_revision(connection.execute(query).scalar())
-    return f"it {bad}" if bad else None
+        current = migrations.current_schema(connection)
+        why = None if current is None else migrations.why_not_used(connection, current)
+        if why is not None:
+            yield fail("store", f"it {why}")
+            return
+        yield ok("store", "it answers")
+        yield from check_migration(connection)
 
 
 def check_file(

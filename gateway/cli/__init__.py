@@ -101,6 +101,7 @@ COMMANDS = {
     "config": Deferred(
         "gateway.cli.config:config", "Check and show the settings that a gateway would have."
     ),
+    "store": Deferred("gateway.cli.store:store", "Migrate the database of a gateway."),
     "doctor": Deferred(
         "gateway.cli.doctor:doctor",
         "Check what a gateway needs, say what is wrong and how to mend it.",

@@ -161,6 +161,7 @@ class Dispatcher:
         author = self._share.author
         self._position = position = next_position(self._position, time.time_ns(), author)
         wall = time.time()
+        self.scheduler.latencies.match(message, wall)
         waiting: list[Outbox] = []
         deliveries: list[PendingDelivery] = []
         if message.expires_at <= wall:

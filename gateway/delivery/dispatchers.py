@@ -213,6 +213,7 @@ class Dispatchers:
             "verdict",
             {verdict.value: seconds for verdict, seconds in scheduler.seconds.items()},
         )
+        yield from scheduler.latencies.metrics()
         yield counter(
             "attachments_dropped",
             "Attachments left out for want of a packaging that the consumer reads.",

@@ -27,8 +27,8 @@ class Message:
     """
 
     __slots__ = (
-        "__weakref__", "arrived", "delivery", "expires_at", "minimal", "notification", "origin",
-        "preparing", "renderings", "resolved", "unsettled",
+        "__weakref__", "accepted", "arrived", "delivery", "expires_at", "minimal", "notification",
+        "origin", "preparing", "renderings", "resolved", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -37,6 +37,8 @@ class Message:
         self.notification = notification
         self.delivery = delivery
         self.arrived = arrived
+        self.accepted = notification.time.timestamp()
+        """POSIX time at which the event was accepted."""
         expires = notification.expires
         self.expires_at = math.inf if expires is None else expires.timestamp()
         """POSIX time at which the event's life is over: nobody gets it from then on."""

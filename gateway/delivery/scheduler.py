@@ -15,6 +15,7 @@ import structlog
 from gateway.delivery.attempt import Attempts
 from gateway.delivery.destinations.breaker import FIRST_PROBE
 from gateway.delivery.destinations.probation import Name, Probations
+from gateway.delivery.latencies import Latencies
 from gateway.delivery.outbox import Outbox, OutboxDestination, Owner, PendingDelivery
 from gateway.delivery.states import State
 from gateway.delivery.status import Troubles
@@ -88,6 +89,7 @@ class SendScheduler:
         """Numbers of attempts that ended so."""
         self.seconds = {verdict: Histogram(SECONDS) for verdict in Verdict}
         """The seconds that they took, by verdict."""
+        self.latencies = Latencies()
         self.answer_time = 0.0
         """Seconds that successful attempts take, on a moving average."""
 
@@ -201,6 +203,8 @@ class SendScheduler:
         outbox = pending.outbox
         follows = len(outbox.in_flight) >= outbox.width
         outbox.start(pending, now)
+        if not (pending.attempts or pending.heartbeat):
+            self.latencies.attempt(pending.message, time.time())
         self._slots -= 1
         self._octets += pending.carried_octets if pending.batch else pending.octets
         posted = self._attempts.post(pending, self._over)
@@ -236,7 +240,7 @@ class SendScheduler:
         if self._stopping is not None:
             self._stopping.set()
         self._release(pending)
-        now = self._loop.time()
+        now, wall = self._loop.time(), time.time()
         destination = pending.outbox.destination
         if outcome.connecting:
             destination.breaker.failed(now)
@@ -245,8 +249,10 @@ class SendScheduler:
         self.verdicts[outcome.verdict] += 1
         self.seconds[outcome.verdict].observe(now - pending.started)
         if outcome.verdict is not Verdict.EXPIRED:
-            self._note(pending, outcome, now - pending.started)
+            self._note(pending, outcome, wall, now - pending.started)
         if outcome.verdict is Verdict.DELIVERED:
+            if not pending.heartbeat:
+                self.latencies.deliver(pending.carried, wall)
             self.answer_time += 0.05 * (now - pending.started - self.answer_time)
             if not destination.agreed:
                 self._agree(destination)
@@ -258,15 +264,17 @@ class SendScheduler:
         if self._turns:
             self._pump()
 
-    def _note(self, pending: PendingDelivery, outcome: Outcome, seconds: float) -> None:
-        """Keep how an attempt ended that took so many *seconds*."""
+    def _note(
+        self, pending: PendingDelivery, outcome: Outcome, wall: float, seconds: float
+    ) -> None:
+        """Keep how an attempt ended at *wall* that took so many *seconds*."""
         verdict = outcome.verdict
         error = None if verdict is Verdict.DELIVERED else outcome.failure_text
         message = pending.message.notification.id
         number = len(pending.batch) or 1
         subscription = pending.outbox.entry.subscription.id
         attempt = (
-            time.time(), seconds, _WORDS[verdict], outcome.status, error, outcome.detail, message,
+            wall, seconds, _WORDS[verdict], outcome.status, error, outcome.detail, message,
             number, False,
         )  # fmt: skip
         self.attempts.note(subscription, attempt)

@@ -89,6 +89,7 @@ class Connection(asyncio.Protocol):
         self._whole: bool = False  # and so is the answer
         self._last: bool = False  # nothing more can come over this connection
         self._until_closed: bool = True  # no length was said
+        self._declared: int = 0  # the length that was said
 
     @property
     def open(self) -> bool:
@@ -199,9 +200,10 @@ class Connection(asyncio.Protocol):
         if self._fields > self._limits.fields:
             raise ValueError("it has too many header fields")
         name = name.lower()
-        if name == b"content-length" or (
-            name == b"transfer-encoding" and value.lower().endswith(b"chunked")
-        ):
+        if name == b"content-length":
+            self._until_closed = False
+            self._declared = int(value)  # The parser lets no other value come so far.
+        elif name == b"transfer-encoding" and value.lower().endswith(b"chunked"):
             self._until_closed = False
         elif name in KEPT_HEADERS and not self._headed:
             keep_header(self._headers, name, value)
@@ -214,6 +216,8 @@ class Connection(asyncio.Protocol):
             return
         self._status = status
         self._headed = True
+        if self._declared > self._limits.body and status not in (204, 304):
+            raise ValueError("it says that it is too long")
         if status in (204, 304):
             self._until_closed = False
         elif status in (202, 205) and self._until_closed:
@@ -238,6 +242,7 @@ class Connection(asyncio.Protocol):
                 raise ValueError("it has too many interim answers")
             self._headers.clear()
             self._until_closed = True
+            self._declared = 0
             return
         self._whole = True
         self._last = self._last or not self._parser.should_keep_alive()
@@ -317,6 +322,9 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
+        # It and its parser hold each other until Python looks for circles: what it read would stay
+        # as long, 300 MiB after 600 answers that were too long.
+        self._came, self._body, self._odd = [], [], None
 
 
 def _padded(found: re.Match[bytes]) -> bytes:

@@ -43,7 +43,8 @@ class OddAnswer:
         self._limits = limits
         self._buffer = bytearray()
         self._searched = 0
-        self._read: Callable[[], bool] = self._read_status
+        # Not bound methods: a circle would keep what was read until Python looks for circles.
+        self._read: Callable[[OddAnswer], bool] = OddAnswer._read_status
         self._head_bytes = self._interim = self._fields = self._left = 0
         self._headers: list[tuple[bytes, bytes]] = []
         self._body = bytearray()
@@ -71,7 +72,7 @@ class OddAnswer:
             MalformedAnswer
         """
         self._buffer += data
-        while not self.whole and self._read():
+        while not self.whole and self._read(self):
             pass
 
     def end(self) -> None:
@@ -80,7 +81,7 @@ class OddAnswer:
         Raises:
             MalformedAnswer
         """
-        if self._read == self._read_to_end:
+        if self._read is OddAnswer._read_to_end:
             self.whole = True
 
     # Each reads one part from the buffer; False: it is not there yet.
@@ -100,7 +101,7 @@ class OddAnswer:
         self._fields = 0
         self._headers.clear()
         self.status = 0 if 100 <= status < 200 else status
-        self._read = self._read_interim_field if 100 <= status < 200 else self._read_field
+        self._read = OddAnswer._read_interim_field if 100 <= status < 200 else OddAnswer._read_field
         return True
 
     def _read_interim_field(self) -> bool:
@@ -111,7 +112,7 @@ class OddAnswer:
             self._interim += 1
             if self._interim > self._limits.interim:
                 raise MalformedAnswer(f"sent more than {self._limits.interim} interim answers")
-            self._read = self._read_status
+            self._read = OddAnswer._read_status
         return True
 
     def _read_field(self) -> bool:
@@ -150,7 +151,7 @@ class OddAnswer:
         if match is None:
             raise self._malformed(f"{_shown(line)} is not the size of a chunk", "body")
         self._left = int(match[1], 16)
-        self._read = self._read_chunk
+        self._read = OddAnswer._read_chunk
         self.whole = not self._left  # What may follow are trailers, which nobody reads.
         return not self.whole
 
@@ -158,14 +159,14 @@ class OddAnswer:
         self._take(self._left)
         if self._left:
             return False
-        self._read = self._read_chunk_end
+        self._read = OddAnswer._read_chunk_end
         return True
 
     def _read_chunk_end(self) -> bool:
         line = self._line()
         if line:
             raise self._malformed("a chunk is longer than its size", "body")
-        self._read = self._read_chunk_size if line is not None else self._read_chunk_end
+        self._read = OddAnswer._read_chunk_size if line is not None else OddAnswer._read_chunk_end
         return line is not None
 
     # Leaned on by these.
@@ -176,13 +177,15 @@ class OddAnswer:
         if self.status in _WITHOUT_BODY:
             self.whole = True
         elif chunked:
-            self._read = self._read_chunk_size
+            self._read = OddAnswer._read_chunk_size
+        elif length is not None and length > self._limits.body:
+            raise MalformedAnswer(long_body(self.status, self._limits.body))
         elif length is not None:
             self._left = length
-            self._read = self._read_counted
+            self._read = OddAnswer._read_counted
         else:
             self.whole = self.status in _MAYBE_WITHOUT_LENGTH
-            self._read = self._read_to_end
+            self._read = OddAnswer._read_to_end
 
     def _chunked(self) -> bool:
         codings = b",".join(value for name, value in self._headers if name == b"transfer-encoding")

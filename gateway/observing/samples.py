@@ -46,6 +46,12 @@ SUM = "sum"
 """In the place of a bucket's bound: the sum of all that was observed."""
 
 
+LATENCY_BOUNDS = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0,
+)  # fmt: skip
+"""The upper bounds of the buckets of seconds since an event came, which may wait for hours."""
+
+
 class Histogram:
     """Counts of what was observed, in buckets up to each of *bounds*, which ascend."""
 

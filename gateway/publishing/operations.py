@@ -24,7 +24,7 @@ from gateway.egress.returning_events import Origins
 from gateway.exchange import Handlers, Inbound
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.observing.recent_messages import Arrival, RecentMessages
-from gateway.observing.samples import Histogram, Sample, counter, histogram
+from gateway.observing.samples import LATENCY_BOUNDS, Histogram, Sample, counter, histogram
 from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
 from gateway.publishing.event_copies import Copies
@@ -157,6 +157,8 @@ class PublishingOperations:
         """Notifications that the messaging system, or the spool, holds durably."""
         self.sizes = Histogram(OCTETS)
         """Octets of their payloads."""
+        self.commits = Histogram(LATENCY_BOUNDS)
+        """Seconds from reading a request to publish until what it brought was durable."""
         self.repeated = 0
         """Notifications that other gateways sent once more, and that were not accepted again."""
 
@@ -174,6 +176,8 @@ class PublishingOperations:
         yield counter("accepted", "Notifications accepted from publishers.", self.accepted)
         text = "Bytes of notifications accepted from publishers, with their attachments."
         yield histogram("accepted_bytes", text, self.sizes)
+        text = "Seconds from reading a request to publish until its notifications were durable."
+        yield histogram("commit_seconds", text, self.commits)
 
     # Publishing.
 
@@ -293,6 +297,7 @@ class PublishingOperations:
         if notifications:  # Else it is a heartbeat, or nothing is selected.
             dialect = DIALECTS[incoming.context.version]
             await self._accept_once(notifications, inbound, hops, dialect)
+            self.commits.observe(max(0.0, time() - notifications[0].time.timestamp()))
             if self._recent is not None:
                 self._recent.came(notifications, _arrival_of(inbound))
         if aside:

@@ -20,10 +20,10 @@ import structlog
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DataError, SQLAlchemyError
 
-from gateway.databases import break_off, first_line, sqlite_url
+from gateway.databases import break_off, first_line, sqlite_file, sqlite_url
 from gateway.observing.samples import Sample, gauge
 from gateway.store.deadline import CALLER, WAITS, Caller, StoreLate
-from gateway.store.opening import file_of, open_database
+from gateway.store.opening import open_database
 from gateway.store.outages import StoreUnavailable, is_locked_out, is_outage, is_passing
 from gateway.store.statements import REPLICA
 
@@ -140,7 +140,7 @@ class Store:
 
     def _open(self) -> None:
         self._engine = open_database(self._url, power_safe=self._power_safe)
-        path = file_of(self._engine)
+        path = sqlite_file(self._engine)
         self.folder = None if path is None else path.absolute().parent
         self._takes = True
 

@@ -6,7 +6,13 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from filters import Refused
-from gateway.databases import connection_options, driver_url, why_not_opened, why_unusable
+from gateway.databases import (
+    connection_options,
+    driver_url,
+    sqlite_file,
+    why_not_opened,
+    why_unusable,
+)
 from gateway.store.migrations import upgrade
 from gateway.store.outages import StoreUnavailable
 
@@ -81,7 +87,7 @@ def _prepare_sqlite(engine: Engine, power_safe: bool) -> None:
     def _begun(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    path = file_of(engine)
+    path = sqlite_file(engine)
     unclean = path is not None and _was_left_open(path)
     if path is not None:
         path.touch(mode=0o600)  # It holds keys; SQLite gives its log the same mode.
@@ -124,14 +130,6 @@ def _open_postgresql(engine: Engine, power_safe: bool) -> None:
     upgrade(engine)
     statement[0] = STATEMENT
     engine.dispose()
-
-
-def file_of(engine: Engine) -> Path | None:
-    """The file of an SQLite database; None for one in memory, or on a server."""
-    database = engine.url.database if engine.dialect.name == "sqlite" else None
-    if not database or database == ":memory:" or database.startswith("file:"):
-        return None
-    return Path(database)
 
 
 def _was_left_open(path: Path) -> bool:

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select, text
 
+from filters import Reason, Refused
 from gateway.store import schema
+from gateway.store.migrations.older_replicas import REGISTERING, oldest_schema
+from gateway.store.migrations.revisions import newest
 from gateway.store.statements import now
 
 FORGOTTEN = 60.0
@@ -70,8 +73,13 @@ class Changes:
 
 def register(connection: Connection, replica: str) -> int:
     """Make *replica* one of those that are alive; its number. What an earlier process of the same
-    id held is free."""
+    id held is free.
+
+    Raises:
+        Refused: The store was migrated after this program opened it, and it cannot go on with it.
+    """
     _lock(connection)
+    _check_schema(connection)
     clock = now(connection)
     connection.execute(
         text(f"DELETE FROM replicas WHERE heartbeat < {clock} - :old"),  # noqa: S608
@@ -85,8 +93,11 @@ def register(connection: Connection, replica: str) -> int:
     taken = set(connection.execute(select(schema.replicas.c.number)).scalars())
     number = next(number for number in range(1, len(taken) + 2) if number not in taken)
     connection.execute(
-        text(f"INSERT INTO replicas (number, id, heartbeat) VALUES (:number, :id, {clock})"),  # noqa: S608
-        {"number": number, "id": replica},
+        text(
+            "INSERT INTO replicas (number, id, heartbeat, schema)"  # noqa: S608
+            f" VALUES (:number, :id, {clock}, :schema)"
+        ),
+        {"number": number, "id": replica, "schema": newest()},
     )
     return number
 
@@ -271,4 +282,14 @@ def prune(connection: Connection) -> None:
 def _lock(connection: Connection) -> None:
     """One replica registers at a time."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(4283110572)"))
+        connection.execute(REGISTERING)
+
+
+def _check_schema(connection: Connection) -> None:
+    oldest = oldest_schema(connection)
+    if oldest is not None and oldest > newest():
+        raise Refused(
+            Reason.UNAVAILABLE,
+            f"A newer Dragoman migrated the store while this one started: it needs schema {oldest},"
+            f" and this one was written for {newest()}; install the newer version.",
+        )

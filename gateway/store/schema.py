@@ -147,8 +147,10 @@ replicas = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("id", Text, nullable=False, unique=True),
     Column("heartbeat", Float, nullable=False),
+    Column("schema", Text),
 )
-"""The gateways that share this store; ``heartbeat`` is the database's time."""
+"""The gateways that share this store; ``heartbeat`` is the database's time, ``schema`` what their
+programs were written for."""
 
 replica_rates = Table(
     "replica_rates",

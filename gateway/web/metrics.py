@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -47,8 +47,9 @@ class Metrics:
         return [*samples, *_by_former_names(samples)]
 
     async def text(self) -> bytes:
-        """The samples in Prometheus' text format."""
+        """The samples, and those of the process, in Prometheus' text format."""
         registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
         registry.register(_Collector(await self.samples()))
         return generate_latest(registry)
 

@@ -1,16 +1,20 @@
 """The last step: what answers, over SOAP, HTTP and TCP."""
 
+import platform
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from filters import engine
 from gateway.delivery.scheduler import SECONDS
 from gateway.delivery.verdicts import Verdict
 from gateway.http import ConnectionGate
 from gateway.observing.masking import Mask
 from gateway.observing.rates import Counters, Rates
-from gateway.observing.samples import Sample, gauge
+from gateway.observing.samples import Sample, gauge, gauges
+from gateway.publishing.event_type_files import read_event_types
+from gateway.publishing.operations import release
 from gateway.rooms import Room
 from gateway.server.application import Serving
 from gateway.server.composition.foundation import Foundation
@@ -56,6 +60,7 @@ class Endpoints:
         rooms: Iterable[Room],
     ) -> None:
         settings = base.settings
+        event_types = read_event_types(settings.grid_events.schemas)
         registry = _registry(settings, subscribing, requests, rooms)
         self.soap = SoapRoom(
             settings,
@@ -74,6 +79,7 @@ class Endpoints:
             base=base.peers.base,
             audit=base.audit,
             tokens=_username_tokens(base),
+            event_types=event_types,
         )
         service, subscriptions = self.soap.service, subscribing.subscriptions
         self.events = EventRoom(
@@ -83,6 +89,7 @@ class Endpoints:
             base.storage.intake,
             subscriptions,
             base.limits,
+            event_types,
         )
         self.json_mailboxes = JsonMailboxRoom(
             base.asking,
@@ -207,14 +214,17 @@ def _registry(
 def serving_of(base: Foundation, endpoints: Endpoints, rooms: Sequence[Room]) -> Serving:
     """The listeners' gates, and what the applications over *rooms* have in common."""
     sources = [room.metrics for room in rooms]
-    sources.append(partial(_start_samples, endpoints.started))
+    sources.append(partial(_build_samples, base.settings, endpoints.started))
     gate, admin_gate = (ConnectionGate(base.limits, base.peers.trusted) for _ in range(2))
     metrics = Metrics(sources, endpoints.counting.metrics)
     site = Site(rooms, base.asking, endpoints.readiness, metrics)
     return Serving(base.limits, gate, admin_gate, endpoints.soap.listeners, site)
 
 
-def _start_samples(started: float) -> Iterable[Sample]:
+def _build_samples(settings: Settings, started: float) -> Iterable[Sample]:
+    labels = ("version", "python", "engine", "adapter")
+    values = (release(), platform.python_version(), engine(), settings.scheme)
+    yield gauges("build_info", "What runs: always 1.", labels, {values: 1.0})
     yield gauge("start_time_seconds", "When the gateway started, in POSIX seconds.", started)
 
 

@@ -21,6 +21,8 @@ from gateway import checks
 from gateway.checks import Finding, Verdict
 from gateway.checks.findings import Check, ok
 from gateway.cli import app
+from gateway.store import migrations
+from tests.gateway.store.test_migrations import make_0023
 from tests.rigs.brokers import free_ports
 from tests.rigs.certificates import Authority
 from tests.rigs.programs import RunningGateway, run
@@ -272,9 +274,21 @@ def test_a_store_in_memory() -> None:
 def test_a_store_of_another_schema(folder: Path, revision: str, why: str) -> None:
     with contextlib.closing(sqlite3.connect(made(folder) / "store.db")) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+        connection.execute("UPDATE versions SET version = 9999 WHERE name = 'oldest_schema'")
         connection.commit()
     line = only_failure("--data", "data")
     assert f"schema {revision}, " in line and why in line
+
+
+def test_a_store_that_a_start_migrates(folder: Path) -> None:
+    make_0023(f"sqlite:///{folder / 'store.db'}")
+    code, lines = doctor("--store", f"sqlite:///{folder / 'store.db'}")
+    assert (code, of(lines, "schema")) == (
+        0,
+        f"warn  schema: a start migrates the store from schema 0023 to {migrations.newest()}, and an "
+        "older Dragoman cannot use it afterwards: the only way back is the copy that it puts beside "
+        "it, store-schema-0023.db",
+    )
 
 
 def test_a_newer_journal(folder: Path) -> None:

@@ -2,7 +2,9 @@
 are refused, in words."""
 
 import asyncio
+import gc
 import itertools
+import tracemalloc
 
 import pytest
 
@@ -75,6 +77,18 @@ REFUSED = {
     ),
     "a long body": (
         OK + b"Content-Length: 65537\r\n\r\n" + b"x" * 65537,
+        "answered 200 with a body of more than 65536 bytes",
+    ),
+    "a long body, announced": (
+        OK + b"Content-Length: 65537\r\n\r\n",
+        "answered 200 with a body of more than 65536 bytes",
+    ),
+    "a long body after an early hint": (
+        b"HTTP/1.1 103 Early\r\nContent-Length: 9\r\n\r\n" + OK + b"Content-Length: 65537\r\n\r\n",
+        "answered 200 with a body of more than 65536 bytes",
+    ),
+    "a long body, announced oddly": (
+        OK + b"Content-Length : 65537\r\n\r\n",
         "answered 200 with a body of more than 65536 bytes",
     ),
     "a long body to the end": (
@@ -200,3 +214,21 @@ def test_controls_of_a_field_are_not_kept() -> None:
 def test_a_refusal_repeats_no_control() -> None:
     with pytest.raises(MalformedAnswer, match=r"'\\x1b\[31m"):
         OddAnswer(ClientLimits()).feed(b"\x1b[31mred\n")
+
+
+async def test_answers_that_were_refused_are_not_kept() -> None:
+    """A connection that has ended lives on until Python looks for circles; what it read does not."""
+    wire = OK + b"\r\n" + b"x" * 65537
+    gc.disable()
+    tracemalloc.start()
+    try:
+        async with consuming(saying(wire)) as consumer, sending() as transport:
+            await failure_of(transport, message(consumer.url()))
+            before, _ = tracemalloc.get_traced_memory()
+            for _ in range(30):
+                await failure_of(transport, message(consumer.url()))
+            after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert after - before < 10 * len(wire)

@@ -1,6 +1,7 @@
 """Opening a store: what is migrated, what need not be, and what is refused."""
 
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,18 +11,22 @@ import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, MetaData, create_engine, inspect, make_url, text
+from structlog.testing import capture_logs
 
 from filters import Refused
 from gateway.store import Store, migrations, subscriptions
 from gateway.store.migrations import upgrade
+from gateway.store.migrations.older_replicas import ALIVE
+from gateway.store.migrations.revisions import last_incompatible
 from tests.rigs.gateways import running
-from tests.rigs.postgresql import fresh_database
+from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.stores import check_store, execute, on_each_store, sqlite_url
 
 HERE = Path(__file__).parent
 NEW_COLUMNS = {
     "spool": {"refused_at", "retried"},
     "mailbox_messages": {"expires"},
+    "replicas": {"schema"},
 }
 """What the steps from schema 0023 on add."""
 STORAGE = {
@@ -94,6 +99,7 @@ async def test_rows_of_schema_0023_are_kept(store_url: str) -> None:
                 del row[column]
     del before["alembic_version"], after["alembic_version"]
     assert {after.pop(name) == [] for name in NEW_TABLES} == {True}
+    assert after["versions"].pop(0) == {"name": "oldest_schema", "version": 29}
     assert before == after
     check_store(store_url)
 
@@ -137,6 +143,109 @@ async def test_what_is_newer_is_refused(store_url: str, revision: str) -> None:
     make_0023(store_url, revision)
     with pytest.raises(Refused, match=f"schema {revision}, which a newer Dragoman wrote"):
         await _open(store_url)
+
+
+@on_each_store
+async def test_a_newer_schema_is_used_by_the_versions_that_it_was_made_for(store_url: str) -> None:
+    await _open(store_url)
+    execute(store_url, "UPDATE alembic_version SET version_num = '9999'")
+    with capture_logs() as logs:
+        await _open(store_url)
+    assert logs == [
+        {
+            "event": "store.schema-newer",
+            "log_level": "info",
+            "schema": "9999",
+            "known": migrations.newest(),
+        }
+    ]
+    execute(store_url, "UPDATE versions SET version = 9998 WHERE name = 'oldest_schema'")
+    with pytest.raises(Refused, match="schema 9999, which a newer Dragoman wrote"):
+        await _open(store_url)
+
+
+async def test_a_file_is_copied_before_it_is_migrated(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path)
+    make_0023(url)
+    before = _rows(url)
+    (tmp_path / "store-schema-0022.db").touch()  # The copy of an earlier migration.
+    with capture_logs() as logs:
+        await _open(url)
+    copied, migrated = logs
+    copy = tmp_path / "store-schema-0023.db"
+    assert (copied["event"], copied["copy"], copied["schema"]) == (
+        "store.copied",
+        str(copy),
+        "0023",
+    )
+    assert (migrated["event"], migrated["from"], migrated["to"]) == (
+        "store.migrated",
+        "0023",
+        migrations.newest(),
+    )
+    assert {path.name for path in tmp_path.glob("store*")} == {"store.db", copy.name}
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    copy.replace(tmp_path / "store.db")  # The way back.
+    assert _rows(url) == before
+    check_store(url)
+
+
+async def test_what_cannot_be_copied_is_not_migrated(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path)
+    make_0023(url)
+    before = _rows(url)
+    (tmp_path / "store-schema-0023.part").mkdir()
+    with pytest.raises(
+        Refused, match=r"^The store cannot be copied before its migration: Is a dir"
+    ):
+        await _open(url)
+    assert _rows(url) == before
+
+
+@pytest.fixture
+def older_store() -> Iterator[Engine]:
+    """A database on PostgreSQL of the schema before the last that is not backward compatible."""
+    needs_postgresql()
+    last = last_incompatible(migrations.revisions())
+    assert last is not None
+    with fresh_database() as url:
+        engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+        upgrade(engine, migrations.revisions()[migrations.revisions().index(last) - 1])
+        yield engine
+        engine.dispose()
+
+
+def _run_older(engine: Engine, last_sign_of_life: float) -> None:
+    """A replica of before, which gave its *last_sign_of_life* so many seconds ago."""
+    at = f"extract(epoch FROM clock_timestamp()) - ({last_sign_of_life})"
+    statement = f"INSERT INTO replicas (number, id, heartbeat) SELECT 1, 'e1', {at}"
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+
+
+def test_nothing_is_migrated_while_an_older_replica_runs_that_could_not_go_on(
+    older_store: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrations, "LOOKS", 0.05)
+    monkeypatch.setattr(migrations, "ALIVE", 0.0)  # So long is waited for one that was killed.
+    _run_older(older_store, -60.0)
+    with older_store.connect() as connection:
+        before = migrations.current_schema(connection)
+    with pytest.raises(migrations.OlderReplicas) as caught:
+        upgrade(older_store)
+    assert str(caught.value) == (
+        f"The store is not migrated to schema {migrations.newest()} while gateways of an older "
+        "version use it that could not go on (e1): stop these first, then start this one."
+    )
+    with older_store.connect() as connection:
+        assert migrations.current_schema(connection) == before
+
+
+def test_an_older_replica_that_was_killed_is_waited_for(older_store: Engine) -> None:
+    _run_older(older_store, ALIVE - 0.3)
+    upgrade(older_store)
+    with older_store.connect() as connection:
+        assert migrations.current_schema(connection) == migrations.newest()
 
 
 @pytest.fixture

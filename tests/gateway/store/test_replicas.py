@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
+from filters import Refused
 from gateway.store import Store, Totals, replicas, totals
 from gateway.store.replicas import Added, Changes, Fenced, Lease
 from tests.rigs.stores import execute, on_each_store
@@ -114,6 +115,15 @@ async def test_nobody_takes_it_within_a_transaction(postgresql_url: str) -> None
         leave.set()
         await working
         assert await take(b, "b") == Lease(0, 2)
+
+
+@on_each_store
+async def test_who_started_before_a_migration_is_refused_after_it(
+    stores: tuple[Store, Store], store_url: str
+) -> None:
+    execute(store_url, "UPDATE versions SET version = 9999 WHERE name = 'oldest_schema'")
+    with pytest.raises(Refused, match="needs schema 9999, and this one was written for 0"):
+        await stores[0].submit(lambda c: replicas.register(c, "c"))
 
 
 @on_each_store

@@ -13,7 +13,6 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import Connection, text
 
-from filters import Refused
 from gateway.model.dead_letter_reasons import Death, DeathReason
 from gateway.store import (
     HeldRow,
@@ -263,16 +262,6 @@ async def test_too_many_wait(store: Store) -> None:
             waiting.append(store.submit(lambda _: None))
     leave.set()
     await asyncio.gather(first, *waiting)
-
-
-@on_each_store
-async def test_newer_schema(store_url: str) -> None:
-    store = Store(store_url)
-    await store.start()
-    await store.submit(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '9999'")))
-    await store.close()
-    with pytest.raises(Refused, match="newer"):
-        await Store(store_url).start()
 
 
 async def test_not_a_database(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ revision = "0023"
 down_revision = None
 branch_labels = None
 depends_on = None
+backward_compatible = False
 
 NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 KEY = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")

@@ -6,6 +6,7 @@ revision = "0026"
 down_revision = "0025"
 branch_labels = None
 depends_on = None
+backward_compatible = True
 
 
 def upgrade() -> None:

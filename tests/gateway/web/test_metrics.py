@@ -1,0 +1,97 @@
+"""The metrics are those of their page, of the same types and labels, and cost a message nothing."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.web.metrics import FORMER_NAMES
+from tests.conftest import ROOT
+from tests.rigs.consumers import Consumers
+from tests.rigs.envelopes import Speaker
+from tests.rigs.gateways import running
+
+Family = tuple[str, frozenset[str]]
+"""The type of a family, and its labels."""
+_ROW = re.compile(r"^\| `(\w+)` \| (counter|gauge|histogram) \|([^|]*)\|", re.MULTILINE)
+_MAKERS = {name: name.removesuffix("s") for name in ("counters", "gauges", "histograms")}
+_MAKERS |= {name: name for name in ("counter", "gauge", "histogram")}
+HISTOGRAMS = ("commit", "match", "first_attempt", "delivery")
+
+
+def documented() -> dict[str, Family]:
+    """The families of the page; those of counters without ``_total``."""
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    return {
+        name.removesuffix("_total"): (type_, frozenset(re.findall(r"`(\w+)`", labels)))
+        for name, type_, labels in _ROW.findall(page)
+    }
+
+
+def written() -> Iterator[tuple[str, str]]:
+    """The names that stand in the sources, also of rooms that are not there, with their types."""
+    for path in (ROOT / "gateway").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in _MAKERS
+                and isinstance(node.args[0], ast.Constant)
+                and isinstance(node.args[0].value, str)
+            ):
+                yield f"dragoman_{node.args[0].value}", _MAKERS[node.func.id]
+
+
+async def test_every_family_is_on_the_page_and_no_other(tmp_path: Path) -> None:
+    page, in_sources = documented(), dict(written())
+    archive = tmp_path / "archive"
+    async with running(tmp_path / "data", soap_tcp_port=0, wsrm="offered", archive=archive) as run:
+        samples = await run.gateway.serving.site.metrics.samples()
+        text = (await run.admin("GET", "/metrics")).body.decode()
+    former = set(FORMER_NAMES.values())
+    here = {
+        f"dragoman_{one.name}": (one.type.value, frozenset(one.labels))
+        for one in samples
+        if one.name not in former
+    }
+    process = {
+        family.name: (family.type, frozenset[str]())
+        for family in text_string_to_metric_families(text)
+        if family.name.startswith("process_")
+    }
+    assert len(process) == 6
+    names = set(here) | set(process) | set(in_sources)
+    assert {"not documented": names - set(page), "not there": set(page) - names} == {
+        "not documented": set(),
+        "not there": set(),
+    }
+    assert {name: page[name] for name in (*here, *process)} == {**here, **process}
+    assert {name: page[name][0] for name in in_sources} == in_sources
+
+
+async def test_names_are_of_bytes_and_seconds(tmp_path: Path) -> None:
+    for name in documented():
+        assert not re.search(r"octets|millis|_ms\b|minutes|kilo|mega", name), name
+
+
+async def test_the_way_of_an_event_is_timed(tmp_path: Path) -> None:
+    speaker = Speaker()
+    async with running(tmp_path) as run, Consumers() as consumer:
+        for _ in range(2):
+            await run.subscribe(speaker, speaker.wse_subscribe(consumer.fresh()))
+        await run.publish("<a/>")
+        await run.quiet()
+        text = (await run.admin("GET", "/metrics")).body.decode()
+    found = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    counts = [found[f"dragoman_{name}_seconds_count"] for name in HISTOGRAMS]
+    assert counts == [1, 1, 2, 2]
+    sums = [found[f"dragoman_{name}_seconds_sum"] for name in HISTOGRAMS]
+    assert all(0 <= seconds < 60 for seconds in sums)
+    assert sums[2] <= sums[3]
+    assert found["dragoman_build_info"] == 1
