@@ -53,11 +53,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help run example-monitoring example-messenger example-workflow setup install test quick nightly durations release-test check lint types layers locked lock upgrade
-<<<<<<< HEAD
-.PHONY: format clean wheels dist image
-=======
-.PHONY: format clean docs wheels
->>>>>>> main
+.PHONY: format clean docs wheels dist image
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s%s\n", $$1, $$2 }' Makefile
