@@ -121,7 +121,7 @@ class Foundation:
             once=self.rights.once if self.rights else None,
             producer=self.producer.documents.of,
         )
-        self.messaging = MessagingRoom(self.filtering, self._filters)
+        self.messaging = MessagingRoom(self.filtering, self._filters, self.table.owner)
 
     async def _protect_topics(self) -> TopicProtection | None:
         if not self.settings.discovery_node:
