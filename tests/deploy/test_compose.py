@@ -44,10 +44,11 @@ def settings_of(
 def test_it_fits_the_specification() -> None:
     # From https://github.com/compose-spec/compose-spec, schema/compose-spec.json (Apache-2.0).
     schema = json.loads((Path(__file__).parent / "compose-spec.json").read_text())
-    jsonschema.Draft201909Validator(schema).validate(COMPOSE)
+    check = jsonschema.Draft201909Validator(schema)
+    check.validate(COMPOSE)
     wrong = {**COMPOSE["services"]["rabbitmq"], "port": []}
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"services": {"rabbitmq": wrong}}, schema)
+        check.validate({"services": {"rabbitmq": wrong}})
 
 
 def test_every_file_that_is_mounted_is_there() -> None:
