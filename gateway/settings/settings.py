@@ -353,6 +353,8 @@ class Settings(BaseSettings):
     drain: float = Field(10.0, ge=0, le=60)
     """Seconds that deliveries under way get when the gateway stops."""
     log: str = Field("info", pattern="^(debug|info|warning|error)$")
+    telemetry: bool = False
+    """Traces of OpenTelemetry, where the variables of its SDK say."""
     console_messages: int = Field(0, ge=0, le=10_000)
     """Messages that are kept whole in memory, for operators who look at them; 0 is none."""
     console_mask: Words = ()
