@@ -12,7 +12,7 @@ ARGS ?=
 EXTRAS ?=
 # Debian packages that some tests want. Installed only by root, where there is apt-get; a test that
 # misses its package is skipped and says so. `make test SYSTEM_PACKAGES=` installs none.
-SYSTEM_PACKAGES ?= activemq gsoap libgsoap-dev libnss-wrapper mariadb-server nats-server postgresql rabbitmq-server slapd strace \
+SYSTEM_PACKAGES ?= activemq gsoap libgsoap-dev libnss-wrapper mariadb-server nats-server postgresql prometheus rabbitmq-server slapd strace \
 	uuid-runtime wsl xmlsec1
 
 # What builds the image, and what it begins with, if not what the Dockerfile names.
@@ -53,11 +53,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help run example-monitoring example-messenger example-workflow setup install test quick nightly durations release-test check lint types layers locked lock upgrade
-<<<<<<< HEAD
-.PHONY: format clean wheels dist image
-=======
-.PHONY: format clean docs wheels
->>>>>>> main
+.PHONY: format clean docs wheels dist image
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s%s\n", $$1, $$2 }' Makefile

@@ -152,15 +152,17 @@ def _make(site: Site, *, public: bool, administration: bool) -> _Application:
     return app
 
 
-_guarded: dict[tuple[int, Right | None, Right | None], Sequence[BaseRoute]] = {}
+_guarded: dict[tuple[int, Right | None, Right | None, bool], Sequence[BaseRoute]] = {}
 
 
 def _routes_of(one: BoundRouter) -> Sequence[BaseRoute]:
     """The routes of a router, which ask for its rights. They are made once for all applications of
     this process, as the router is: to build those of all routers takes FastAPI 50 ms."""
-    key = (id(one.router), one.right, one.reading)
+    key = (id(one.router), one.right, one.reading, one.tenants)
     if key not in _guarded:
-        asks = [Depends(asking_for(one.right, one.reading))] if one.right is not None else []
+        asks = []
+        if one.right is not None:
+            asks.append(Depends(asking_for(one.right, one.reading, tenants=one.tenants)))
         outer = APIRouter()
         outer.include_router(one.router, dependencies=asks, max_body_size=API_BODY)
         _guarded[key] = outer.routes
