@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from adapters import load
@@ -44,10 +44,10 @@ def settings_of(
 def test_it_fits_the_specification() -> None:
     # From https://github.com/compose-spec/compose-spec, schema/compose-spec.json (Apache-2.0).
     schema = json.loads((Path(__file__).parent / "compose-spec.json").read_text())
-    check = jsonschema.Draft201909Validator(schema)
+    check = jsonschema_rs.validator_for(schema)
     check.validate(COMPOSE)
     wrong = {**COMPOSE["services"]["rabbitmq"], "port": []}
-    with pytest.raises(jsonschema.ValidationError):
+    with pytest.raises(jsonschema_rs.ValidationError):
         check.validate({"services": {"rabbitmq": wrong}})
 
 

@@ -30,7 +30,9 @@ class Rendered:
             files = chart.render(dict(values or {}), name=name, namespace=NAMESPACE)
         self.notes = files.pop("dragoman/templates/NOTES.txt")
         texts = [part for text in files.values() for part in re.split(r"^---$", text, flags=re.M)]
-        documents = [found for text in texts if (found := helm.values_from_yaml(text))]
+        documents: list[dict[str, Any]] = [
+            found for text in texts if (found := helm.values_from_yaml(text))
+        ]
         self.manifests = [one for one in documents if not _is_hook(one)]
         """What is installed."""
         self.hooks = {one["kind"]: one for one in documents if _is_hook(one)}
