@@ -1,6 +1,7 @@
 """The other side of the specifications: requests as subscribers and publishers write them, and what
 they read. Sans-I/O, like all of this floor."""
 
+from mediation.client.acknowledging import acknowledgement_of
 from mediation.client.devices import (
     DEVICE_SPEC,
     EventService,
@@ -74,6 +75,7 @@ __all__ = [
     "ListedSubscription",
     "ManagedPage",
     "Received",
+    "acknowledgement_of",
     "ending_in",
     "expiry_text",
     "is_response",

@@ -92,6 +92,7 @@ def write_subscribe(
     assurance: DeliveryAssurance | None = None,
     actions: tuple[str, ...] = (),
     source: SourceOptions | None = None,
+    content: tuple[str, str] | None = None,
     blocks: str = "",
 ) -> tuple[str, bytes]:
     """Write Subscribe: the action and the envelope.
@@ -112,6 +113,7 @@ def write_subscribe(
             WS-Eventing alone has, and which goes with no other: that of DPWS 1.0 where
             WS-Addressing 2004/08 is spoken, else that of 1.1.
         source: What to say to a source of WS-Management, which WS-Eventing 2004/08 alone has.
+        content: The text and the dialect of a filter over content that is no XPath.
         blocks: More header blocks, each one element.
 
     Raises:
@@ -132,6 +134,7 @@ def write_subscribe(
         assurance,
         actions,
         source,
+        content,
         spec.wsa,
     )
     if source is not None:
