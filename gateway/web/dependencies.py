@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, HTTPException, Request
 from starlette.types import Scope
 
 from adapters import AdapterUnavailable
@@ -103,9 +103,12 @@ Asked = Annotated[Asking, Depends(ASKING)]
 """A parameter of any route: the application gives it to all."""
 
 
-def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awaitable[None]]:
+def asking_for(
+    right: Right, reading: Right | None = None, *, tenants: bool = False
+) -> Callable[..., Awaitable[None]]:
     """A dependency that refuses who has no *right* to a route, or to one that only reads, where
-    that is another: *reading*."""
+    that is another: *reading*. Where it is not for *tenants*, those of others than the default one
+    find nothing at any route but those that are open to them."""
 
     async def authorise_sender(request: Request, asking: Asked) -> None:
         reads = request.method in ("GET", "HEAD")
@@ -115,6 +118,8 @@ def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awai
         principal = None
         try:
             principal = await asking.principal(request)
+            if principal.tenant and not (tenants or _is_open_to_tenants(request)):
+                raise HTTPException(404)
             authorise(principal, wanted)
         except Refused as refused:
             sender = principal or asking.of_connection(request)
@@ -124,6 +129,12 @@ def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awai
             asking.audit.note(principal, _route_of(request), _id_in(request), "allowed")
 
     return authorise_sender
+
+
+def _is_open_to_tenants(request: Request) -> bool:
+    """Whether the route of *request* was marked by `gateway.routes.open_to_tenants`."""
+    route = request.scope.get("route")
+    return getattr(getattr(route, "endpoint", None), "open_to_tenants", False) is True
 
 
 async def refuse_when_stopping(asking: Asked) -> None:

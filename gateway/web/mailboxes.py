@@ -172,8 +172,9 @@ Given = Annotated[MailboxParts, Depends(PARTS)]
 
 async def _named(key: str, request: Request, parts: Given) -> Mailbox:
     resource = ResourceAddress(ResourceKind.MAILBOX, key.lower())
-    authorise(await parts.asking.principal(request), Right.MANAGE, resource)
-    mailbox = await parts.mailboxes.find(key.lower())
+    principal = await parts.asking.principal(request)
+    authorise(principal, Right.MANAGE, resource)
+    mailbox = await parts.mailboxes.reached(key.lower(), principal)
     if mailbox.kind is MailboxKind.SUBSCRIPTION:  # Another gateway may have made it.
         await parts.replication.refresh()
     return mailbox
