@@ -85,6 +85,8 @@ class Identification:
         self._trusted = trusted or Networks()
         self._rights = rights
         self.authentication = authentication
+        self.changes = 0
+        """How often the file of identities has changed."""
         self._known: dict[tuple[str, Identity | None], Principal] = {}
         self._roles: dict[str, frozenset[str]] = {}
         """The roles that users showed last: what they subscribed to is delivered by them."""
@@ -105,6 +107,7 @@ class Identification:
         """Go by *identities* from now on."""
         if self.authentication is not None:
             self.authentication.use(identities)
+        self.changes += 1
         self._known.clear()
         self._grants.clear()
 
