@@ -4,23 +4,23 @@
 from datetime import timedelta
 from typing import Any
 
-from filters import dialects
-from gateway.client.calling import Answer
+from filters import Refused, dialects
+from gateway.client.calling import Answer, stranger
 from gateway.client.errors import UnsupportedOperation
 from gateway.client.messaging import Client, Subscription, fresh_id, read_topic
-from mediation import names
-from mediation.client import Received, read_made, write_fetching
-from mediation.client.reading import read_whole
+from mediation.client import (
+    Received,
+    read_made,
+    read_taken,
+    write_fetching,
+    write_messenger_topic,
+)
 from mediation.model.requests import Operation
 from mediation.model.versions import Soap, Spec, Version, Wsa
-from mediation.notification.topics import messenger_topic_element
-from mediation.soap.envelopes import elements
-from mediation.soap.payloads import payload_of
 
 SPEC = Spec(Version.WSE_2004_08, Soap.V1_1, Wsa.V2005_08)
 _IN_BOXES = Spec(Version.MESSAGE_BOX_2011, Soap.V1_1, Wsa.V2005_08)
 _EVENTING, _BOXES = "EventingService", "MsgBoxService"
-_DECLARED = f' xmlns:wsnt="{names.WSN_IBM}"'
 
 
 class MessengerClient(Client):
@@ -51,7 +51,7 @@ class MessengerClient(Client):
         named = read_topic(topic)
         if named is None:
             return None, ""
-        return None, messenger_topic_element("wsnt:Topic", named, _DECLARED)
+        return None, write_messenger_topic(named)
 
     async def _ask(self, operation: Operation, to: str) -> Answer:
         return await self._send(
@@ -66,12 +66,10 @@ class MessengerClient(Client):
     async def take(self, box: str) -> list[Received]:
         """Take all that is in the message box at an address; it tells payloads alone."""
         answer = await self._ask(Operation.TAKE_MESSAGES, box)
-        kept = [one for part in read_whole(answer.body).body for one in elements(part)]
-        return [
-            Received(None, payload_of(event), None, None)
-            for messages in kept
-            for event in elements(messages)
-        ]
+        try:
+            return list(read_taken(answer.body))
+        except Refused as refused:
+            raise stranger(box, answer) from refused
 
     async def destroy_box(self, box: str) -> None:
         """Remove a message box with all that is in it."""
