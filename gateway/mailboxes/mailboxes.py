@@ -33,7 +33,7 @@ from gateway.model.mailboxes import (
 from gateway.model.moments import moment_of
 from gateway.observing.samples import Sample, counter
 from gateway.security.keys import new_key, public_id
-from gateway.security.principals import Principal
+from gateway.security.principals import Principal, owner_in
 from gateway.security.quotas import QuotaExceeded
 from gateway.store import Store
 from gateway.store import mailbox_messages as messages
@@ -160,6 +160,9 @@ class Mailboxes:
         quotas = self._quotas
 
         def make(connection: Connection) -> None:
+            if principal.quotas is not None:
+                there = rows.number_of(connection, owner_in(principal.tenant, ""))
+                principal.quotas.check_mailboxes(there)
             if not rows.make(
                 connection,
                 mailbox,
@@ -220,6 +223,10 @@ class Mailboxes:
         if not principal.reaches(mailbox.owner):
             raise MailboxUnknown
         return mailbox
+
+    async def number_of(self, tenant: str) -> int:
+        """The number of mailboxes of *tenant*, which is not the default one."""
+        return await self._store.submit(partial(rows.number_of, owners=owner_in(tenant, "")))
 
     async def named(self, name: str) -> Mailbox | None:
         """The mailbox of the consumer with this address."""

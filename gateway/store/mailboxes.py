@@ -35,6 +35,13 @@ def make(
     return True
 
 
+def number_of(connection: Connection, owners: str) -> int:
+    """The number of mailboxes of owners whose names begin with *owners*."""
+    theirs = mailboxes.c.owner.startswith(owners, autoescape=True)
+    query = select(func.count()).select_from(mailboxes).where(theirs)
+    return int(connection.execute(query).scalar_one())
+
+
 def thin(connection: Connection, key: str) -> int:
     """Remove messages of a mailbox, `THINNED` at most; how many. They are subtracted from its
     counts, for the mailbox may still be there after a crash."""

@@ -33,8 +33,14 @@ name = "acme"
 [[tenants]]
 name = "umbrella"
 
+[[tenants]]
+name = "small"
+subscriptions = 1
+mailboxes = 1
+disk = 200000
+
 [[rights]]
-who = ["user:ada", "user:bob", "user:eve"]
+who = ["user:ada", "user:bob", "user:eve", "user:sam"]
 may = ["everything"]
 
 [[rights]]
@@ -108,11 +114,12 @@ async def tenants(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ten
     folder = tmp_path_factory.mktemp("gateway")
     file = folder / "identities.toml"
     keys = {"administrator": create_identities(file)}
-    for name in ("ada", "bob", "eve", "dora"):
+    for name in ("ada", "bob", "eve", "dora", "sam"):
         add_user(file, name, None, [])
         keys[name] = add_key(file, name)
     text = file.read_text()
-    for name, tenant in (("ada", "acme"), ("bob", "acme"), ("eve", "umbrella")):
+    of_tenants = (("ada", "acme"), ("bob", "acme"), ("eve", "umbrella"), ("sam", "small"))
+    for name, tenant in of_tenants:
         text = text.replace(f'name = "{name}"', f'name = "{name}"\ntenant = "{tenant}"')
     file.write_text(text + RULES)
     with pytest.MonkeyPatch.context() as patch:
@@ -225,6 +232,9 @@ async def test_the_administration_is_the_default_tenant_s(tenants: Tenants) -> N
         for method in methods:
             concrete = re.sub(r"\{[^}]*\}", "x", path)
             status, said = await tenants.ask("eve", method.upper(), concrete, {})
+            if path == "/api/v1/tenants":
+                assert [one["name"] for one in json.loads(said)["tenants"]] == ["umbrella"]
+                continue
             assert status == 404, (method, path, said)
     for page in ("/console", "/console/subscriptions"):
         assert (await tenants.ask("eve", "GET", page))[0] in (303, 404)
@@ -294,3 +304,32 @@ async def test_a_topic_of_the_messaging_system_is_refused(tenants: Tenants) -> N
             content_type=STRUCTURED, **tenants.as_(who),
         )  # fmt: skip
         assert answer.status == 400, answer.body
+
+
+@at_the_gateway
+async def test_quotas(tenants: Tenants) -> None:
+    """Of all users of a tenant together; each refusal is the fault of what was asked."""
+    nowhere = "http://127.0.0.1:1025/"
+    bodies = (SPEAKER.wse_subscribe(nowhere), SPEAKER.wsn_subscribe(nowhere))
+    assert (await tenants.post("sam", bodies[0]))[0] == 200
+    faults = (b"EventSourceUnableToProcess", b"SubscribeCreationFailedFault")
+    for body, fault in zip(bodies, faults, strict=True):
+        status, said = await tenants.post("sam", body)
+        assert status in (400, 500)
+        assert fault in said, said
+        assert b"The tenant small may have 1 subscriptions, by its quota" in said
+    wanted = {"sink": nowhere, "protocol": "HTTP"}
+    status, said = await tenants.ask("sam", "POST", "/events/subscriptions", wanted)
+    assert (status, b"its quota 'subscriptions'" in said) == (403, True)
+    assert (await tenants.ask("sam", "POST", "/mailboxes", {}))[0] == 201
+    status, said = await tenants.ask("sam", "POST", "/mailboxes", {})
+    assert (status, b"its quota 'mailboxes'" in said) == (403, True)
+    for who in ("sam", "administrator"):
+        status, said = await tenants.ask(who, "GET", "/api/v1/tenants/small")
+        found = json.loads(said)
+        assert found["subscriptions"] == {"used": 1, "limit": 1.0, "refused": 3}
+        assert found["mailboxes"] == {"used": 1, "limit": 1.0, "refused": 1}
+        assert found["messages"] == {"used": None, "limit": None, "refused": 0}
+    assert (await tenants.ask("sam", "GET", "/api/v1/tenants/acme"))[0] == 404
+    everyone = json.loads((await tenants.ask("administrator", "GET", "/api/v1/tenants"))[1])
+    assert [one["name"] for one in everyone["tenants"]] == ["acme", "small", "umbrella"]
