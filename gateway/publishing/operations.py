@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib.metadata import version
 from time import time
+from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
 import structlog
@@ -54,6 +55,9 @@ from mediation.model.requests import (
 from mediation.model.versions import Version
 from mediation.packaging.records import check_references, has_references
 from mediation.tenants import tenant_of_topic, topic_in
+
+if TYPE_CHECKING:
+    from gateway.observing.spans import Spans
 
 Select = Callable[[tuple[Notification, ...]], Awaitable[tuple[Notification, ...]]]
 """Makes of notifications that were admitted those that are published."""
@@ -108,6 +112,7 @@ class PublishingOperations:
         endpoint: The address of the channel without a name.
         traces: Keeps what becomes of messages.
         taps: Who watches what is accepted.
+        spans: Tells the trace of each notification; None where none is told.
         recent: Keeps the last messages; None where none are kept.
         copies: Copies what was accepted; None where nothing is copied.
         checks: What other rooms check of a publication.
@@ -133,7 +138,9 @@ class PublishingOperations:
         recent: RecentMessages | None,
         copies: Copies | None,
         checks: PublicationChecks,
+        spans: "Spans | None" = None,
     ) -> None:
+        self._spans = spans
         self._endpoint = endpoint
         self._traces = traces
         self._taps = taps
@@ -296,7 +303,7 @@ class PublishingOperations:
         notifications = _of_tenant(notifications, inbound.principal.tenant)
         if notifications:  # Else it is a heartbeat, or nothing is selected.
             dialect = DIALECTS[incoming.context.version]
-            await self._accept_once(notifications, inbound, hops, dialect)
+            await self._accept_traced(notifications, inbound, hops, dialect)
             self.commits.observe(max(0.0, time() - notifications[0].time.timestamp()))
             if self._recent is not None:
                 self._recent.came(notifications, _arrival_of(inbound))
@@ -307,6 +314,21 @@ class PublishingOperations:
         if request.answered:
             return Published(request.first_id)
         return None
+
+    async def _accept_traced(
+        self, notifications: Sequence[Notification], inbound: Inbound, hops: int, dialect: str
+    ) -> None:
+        """As `_accept_once`, with the spans of *notifications* around it, where they are told."""
+        if self._spans is None:
+            await self._accept_once(notifications, inbound, hops, dialect)
+            return
+        carried, spans = self._spans.receive(notifications, inbound.headers, dialect)
+        try:
+            await self._accept_once(carried, inbound, hops, dialect)
+        except BaseException as error:
+            self._spans.received(spans, error)
+            raise
+        self._spans.received(spans)
 
     async def _accept_once(
         self, notifications: Sequence[Notification], inbound: Inbound, hops: int, dialect: str

@@ -89,6 +89,8 @@ class Identification:
         self.tenants = Tenants()
         if authentication is not None:
             self.tenants.use(authentication.identities.quotas)
+        self.changes = 0
+        """How often the file of identities has changed."""
         self._known: dict[tuple[str, Identity | None], Principal] = {}
         self._roles: dict[str, frozenset[str]] = {}
         """The roles that users showed last: what they subscribed to is delivered by them."""
@@ -110,6 +112,7 @@ class Identification:
         if self.authentication is not None:
             self.authentication.use(identities)
             self.tenants.use(identities.quotas)
+        self.changes += 1
         self._known.clear()
         self._grants.clear()
 

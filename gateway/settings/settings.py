@@ -237,6 +237,9 @@ class Settings(BaseSettings):
     trusted: NetworkWords | None = None
     """Networks whose peers are bound by the limits over all alone; by default loopback, while
     the gateway listens on loopback."""
+    admin_without_identities: bool = False
+    """Whether the administration may leave this machine without identities: something else keeps
+    others out."""
     identities: Path | None = None
     """The file that says who there is, and who may do what; without it everybody may everything."""
     audit: Path | None = None
@@ -353,6 +356,8 @@ class Settings(BaseSettings):
     drain: float = Field(10.0, ge=0, le=60)
     """Seconds that deliveries under way get when the gateway stops."""
     log: str = Field("info", pattern="^(debug|info|warning|error)$")
+    telemetry: bool = False
+    """Traces of OpenTelemetry, where the variables of its SDK say."""
     console_messages: int = Field(0, ge=0, le=10_000)
     """Messages that are kept whole in memory, for operators who look at them; 0 is none."""
     console_mask: Words = ()
