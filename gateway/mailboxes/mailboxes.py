@@ -281,13 +281,19 @@ class Mailboxes:
         size = await self.size(mailbox)
         return moment_of(size.used + self._quotas.idle)
 
-    async def listed(self, after: str, limit: int) -> list[tuple[Mailbox, MailboxSize]]:
-        """The *limit* first mailboxes whose ids are greater than *after*.
+    async def listed(
+        self, after: str, limit: int, tenant: str | None = None
+    ) -> list[tuple[Mailbox, MailboxSize]]:
+        """The *limit* first mailboxes whose ids are greater than *after*; with *tenant*, which is
+        not the default one, of those that are its own.
 
         Raises:
             StoreUnavailable: The store cannot be read.
         """
-        return await self._store.submit(partial(rows.listed, after=after, limit=limit))
+        owners = owner_in(tenant, "") if tenant is not None else ""
+        return await self._store.submit(
+            partial(rows.listed, after=after, limit=limit, owners=owners)
+        )
 
     async def find_by_id(self, id_: str) -> tuple[Mailbox, MailboxSize] | None:
         """The mailbox with this id, which is not its key; None where there is none.

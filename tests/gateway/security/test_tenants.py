@@ -163,6 +163,14 @@ async def make_all(tenants: Tenants) -> None:
     tenants.ids += [entry.id for entry in run.gateway.subscriptions.entries]
 
 
+LISTS = {f"/api/v1/{name}" for name in ("tenants", "subscriptions", "mailboxes")}
+"""Lists of the administration that show each tenant its own."""
+
+
+def is_of(record: dict[str, str], tenant: str) -> bool:
+    return record.get("owner", "").startswith(f"tenant:{tenant}:") or record.get("name") == tenant
+
+
 at_the_gateway = pytest.mark.asyncio(loop_scope="module")
 OTHERS = ("eve", "dora")
 
@@ -232,8 +240,13 @@ async def test_the_administration_is_the_default_tenant_s(tenants: Tenants) -> N
         for method in methods:
             concrete = re.sub(r"\{[^}]*\}", "x", path)
             status, said = await tenants.ask("eve", method.upper(), concrete, {})
-            if path == "/api/v1/tenants":
-                assert [one["name"] for one in json.loads(said)["tenants"]] == ["umbrella"]
+            if path in LISTS and method == "get":
+                found = json.loads(said)[path.rpartition("/")[2]]
+                assert status == 200
+                assert all(is_of(one, "umbrella") for one in found), (path, found)
+                continue
+            if path == "/api/v1/subscriptions":  # What is sent is not enough.
+                assert status == 422
                 continue
             assert status == 404, (method, path, said)
     for page in ("/console", "/console/subscriptions"):
@@ -333,3 +346,33 @@ async def test_quotas(tenants: Tenants) -> None:
     assert (await tenants.ask("sam", "GET", "/api/v1/tenants/acme"))[0] == 404
     everyone = json.loads((await tenants.ask("administrator", "GET", "/api/v1/tenants"))[1])
     assert [one["name"] for one in everyone["tenants"]] == ["acme", "small", "umbrella"]
+
+
+@at_the_gateway
+async def test_who_operates_in_a_tenant_reaches_its_own(tenants: Tenants) -> None:
+    """Lists, what is in them, and selections to end: nothing else of the gateway."""
+    run = tenants.run
+    there = {one.id: one.subscription.owner for one in run.gateway.subscriptions.entries}
+    for who, tenant in (("bob", "acme"), ("administrator", "")):
+        for query in ("", "?sort=owner", "?state=active&state=failing"):
+            status, said = await tenants.ask(who, "GET", f"/api/v1/subscriptions{query}")
+            assert status == 200
+            found = {one["id"] for one in json.loads(said)["subscriptions"]}
+            own = {id_ for id_, owner in there.items() if owner.startswith(f"tenant:{tenant}:")}
+            assert found == (own if tenant else there.keys())
+        boxes = json.loads((await tenants.ask(who, "GET", "/api/v1/mailboxes"))[1])["mailboxes"]
+        assert all(is_of(one, "acme") for one in boxes) == bool(tenant)
+        assert len(boxes) >= 4
+    id_ = tenants.ids[0]
+    assert (await tenants.ask("bob", "GET", f"/api/v1/mailboxes/{id_}"))[0] == 200
+    id_ = next(id_ for id_, owner in there.items() if owner == "tenant:acme:user:ada")
+    for action in ("pause", "resume", "renew"):
+        path = f"/api/v1/subscriptions/{id_}/{action}"
+        assert (await tenants.ask("bob", "POST", path, {}))[0] == 200
+        assert (await tenants.ask("eve", "POST", path, {}))[0] == 404
+    for chosen in (f"id={id_}", "all=true"):
+        path = f"/api/v1/subscriptions?{chosen}&dry_run=true"
+        for who, reached in (("bob", True), ("eve", False), ("administrator", True)):
+            status, said = await tenants.ask(who, "DELETE", path)
+            assert status == 200
+            assert (id_ in json.loads(said)["ids"]) == reached, (who, chosen)
