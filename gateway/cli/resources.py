@@ -108,7 +108,7 @@ def _quota_cells(record: Record) -> Record:
     quotas = {name: quota for name, quota in record.items() if isinstance(quota, dict)}
     cells: Record = {"name": record["name"]}
     for name, quota in quotas.items():
-        limit = "any" if quota["limit"] is None else f"{quota['limit']:g}"
+        limit = "any" if quota["limit"] is None else f"{quota['limit']:.10g}"
         cells[name] = f"{limit}/s" if quota["used"] is None else f"{quota['used']}/{limit}"
     cells["refused"] = sum(quota["refused"] for quota in quotas.values())
     return cells

@@ -249,8 +249,11 @@ async def test_the_administration_is_the_default_tenant_s(tenants: Tenants) -> N
                 assert status == 422
                 continue
             assert status == 404, (method, path, said)
-    for page in ("/console", "/console/subscriptions"):
-        assert (await tenants.ask("eve", "GET", page))[0] in (303, 404)
+    for page, status in (("", 303), ("/subscriptions", 200), ("/mailboxes", 200), ("/spool", 404)):
+        found, said = await tenants.ask("eve", "GET", f"/console{page}")
+        assert found == status, page
+        assert b"tenant:acme" not in said
+    assert b"tenant:acme" in (await tenants.ask("bob", "GET", "/console/mailboxes"))[1]
 
 
 async def still_there(tenants: Tenants) -> None:
