@@ -28,13 +28,13 @@ from sqlalchemy import Connection
 from adapters import XPathFilterAdapter
 from filters import Reason, Refused
 from gateway.delivery import Dispatchers, Entry, WorkSharing
+from gateway.delivery.status import host_shown
 from gateway.interning import shared
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox
 from gateway.observing.system_events import CREATED, ENDED, SystemEvents
 from gateway.security.principals import Principal, tenant_of
-from gateway.security.resource_addresses import shown
 from gateway.store import Store, mailboxes
 from gateway.store import subscriptions as rows
 from gateway.store.subscriptions import Deleted
@@ -159,7 +159,7 @@ class Lifecycle:
             if mailbox is not None:
                 self._mailboxes.gone(subscription.key)
             raise
-        spec, consumer = subscription.spec.version.value, shown(entry.target.url)
+        spec, consumer = subscription.spec.version.value, host_shown(entry.target.destination)
         self.system_events.tell_of(subscription, CREATED, spec=spec, consumer=consumer)
         return True
 
