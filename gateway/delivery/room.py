@@ -67,6 +67,7 @@ class DeliveryRoom(Room):
         self.origins = Origins()
         self.probations = Probations(
             vouches=trusts,
+            owns=options.owns,
             exempt=HostList(settings.egress_agreed).__contains__,
             limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
             by_address=settings.egress_proxy is None,

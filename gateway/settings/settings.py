@@ -237,6 +237,9 @@ class Settings(BaseSettings):
     trusted: NetworkWords | None = None
     """Networks whose peers are bound by the limits over all alone; by default loopback, while
     the gateway listens on loopback."""
+    admin_without_identities: bool = False
+    """Whether the administration may leave this machine without identities: something else keeps
+    others out."""
     identities: Path | None = None
     """The file that says who there is, and who may do what; without it everybody may everything."""
     audit: Path | None = None

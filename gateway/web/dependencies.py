@@ -1,5 +1,7 @@
 """Dependencies of routes: who asks, whether that may be, and whether the gateway stops."""
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +10,7 @@ from fastapi import Depends, HTTPException, Request
 from starlette.types import Scope
 
 from adapters import AdapterUnavailable
-from filters import Refused
+from filters import Reason, Refused
 from gateway.http import HttpSettings, transport_facts
 from gateway.observing.masking import Mask
 from gateway.routes import Dependency
@@ -22,6 +24,10 @@ from gateway.web.csrf import refuse_other_origins
 if TYPE_CHECKING:  # Imported where there is a file of identities.
     from gateway.security.sessions import Sessions
 
+LOOK = 0.2
+"""Seconds from one look whether the file of identities has changed to the next."""
+ASK_AGAIN = 60.0
+"""Seconds after which credentials are verified again: a token may have expired."""
 COOKIE = "__Host-dragoman"
 """The cookie of a session: for this host alone, over HTTPS or on loopback, out of reach of scripts
 (RFC 6265bis, section 4.1.3.2)."""
@@ -62,6 +68,23 @@ class Asking:
             if identity is not None:
                 return self.identification.principal_of(identity, facts)
         return await self.identification.identify(facts)
+
+    async def until_refused(self, request: Request, right: Right) -> None:
+        """Return when the sender of *request*, whose answer has no end, may not have it any more:
+        its credentials prove nothing, or give it no *right*."""
+        changes, asked_at = self.identification.changes, time.monotonic()
+        while True:
+            await asyncio.sleep(LOOK)
+            in_session = session_token(request.scope) is not None  # To ask would keep it awake.
+            late = time.monotonic() - asked_at > ASK_AGAIN and not in_session
+            if self.identification.changes == changes and not late:
+                continue
+            changes, asked_at = self.identification.changes, time.monotonic()
+            try:
+                authorise(await self.principal(request), right)
+            except Refused as refused:
+                if refused.reason not in (Reason.UNAVAILABLE, Reason.RATE):
+                    return
 
 
 def _route_of(request: Request) -> str:
@@ -135,6 +158,15 @@ def _is_open_to_tenants(request: Request) -> bool:
     """Whether the route of *request* was marked by `gateway.routes.open_to_tenants`."""
     route = request.scope.get("route")
     return getattr(getattr(route, "endpoint", None), "open_to_tenants", False) is True
+
+
+async def tenant_seen(request: Request, asking: Asked) -> str | None:
+    """The tenant whose things alone who sends *request* sees; None: it sees those of all."""
+    return (await asking.principal(request)).tenant or None
+
+
+TenantSeen = Annotated[str | None, Depends(tenant_seen)]
+"""A parameter of routes that are open to tenants."""
 
 
 async def refuse_when_stopping(asking: Asked) -> None:
