@@ -140,7 +140,7 @@ class SubscriptionCreation:
         """Check addresses, filter, lease and quotas; nothing has been sent to the consumer yet."""
         if isinstance(asked.body, Subscribe):
             asked = replace(asked, target=await self._check_consumer(asked.body, asked.principal))
-        self._adapter.check(asked.body.filter)
+        self._adapter.check(asked.body.filter, asked.principal.tenant)
         asked = self._with_lease(asked, asked.now)
         if asked.specification.identity is None:  # Else it may be there already.
             self._check_quotas(asked.principal, asked.target)
@@ -217,6 +217,8 @@ class SubscriptionCreation:
     def _check_quotas(self, principal: Principal, target: Target | None) -> None:
         if len(self._table) >= self._quotas.total:
             raise QuotaExceeded(Reason.QUOTA, "There are too many subscriptions.")
+        if principal.quotas is not None:
+            principal.quotas.check_subscriptions(self._table.of_tenant(principal.tenant))
         if not principal.limits.quotas:
             return
         if self._table.of_owner(principal.owner) >= self._quotas.owner:

@@ -12,6 +12,7 @@ from gateway.egress import Target
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.observing.samples import Sample, gauge
+from gateway.security.principals import owner_in, tenant_of
 from mediation.model.messages import EndpointReference, Subscription
 from mediation.model.versions import Spec
 from mediation.specifications import SPECIFICATIONS
@@ -37,6 +38,8 @@ class SubscriptionTable:
         self._identical: dict[str, Entry] = {}
         """The entries of which there is one only, by their identities."""
         self._owners: Counter[str] = Counter()
+        self._tenants: Counter[str] = Counter()
+        """The number of subscriptions of each tenant but the default one."""
         self._owner_destinations: Counter[int] = Counter()
         self._observers: list[Observer] = []
         self._at_channels: Counter[str] = Counter()
@@ -63,6 +66,8 @@ class SubscriptionTable:
         if subscription.policy.channel:
             self._at_channels[subscription.policy.channel] += 1
         self._owners[subscription.owner] += 1
+        if tenant := tenant_of(subscription.owner):
+            self._tenants[tenant] += 1
         self._owner_destinations[_place(subscription.owner, entry.target)] += 1
         for observer in self._observers:
             observer(entry, 1)
@@ -86,6 +91,8 @@ class SubscriptionTable:
         if subscription.policy.channel:
             _decrement(self._at_channels, subscription.policy.channel)
         _decrement(self._owners, subscription.owner)
+        if tenant := tenant_of(subscription.owner):
+            _decrement(self._tenants, tenant)
         _decrement(self._owner_destinations, _place(subscription.owner, entry.target))
         for observer in self._observers:
             observer(entry, -1)
@@ -149,6 +156,10 @@ class SubscriptionTable:
         """The number of subscriptions of *owner*."""
         return self._owners[owner]
 
+    def of_tenant(self, tenant: str) -> int:
+        """The number of subscriptions of *tenant*."""
+        return self._tenants[tenant] if tenant else len(self) - self._tenants.total()
+
     def of_owner_to(self, owner: str, target: Target) -> int:
         """The number of subscriptions of *owner* to the destination of *target*."""
         return self._owner_destinations[_place(owner, target)]
@@ -170,9 +181,12 @@ class SubscriptionTable:
 
 
 def identity_of(subscription: Subscription) -> str | None:
-    """The identity that one subscription alone may have; None if any number may be alike."""
+    """The identity that one subscription of a tenant alone may have; None if any number may be
+    alike."""
     identity = SPECIFICATIONS[subscription.spec.version].identity
-    return None if identity is None else identity(subscription)
+    if identity is None:
+        return None
+    return owner_in(tenant_of(subscription.owner), identity(subscription))
 
 
 def _may_be_repeated(subscription: Subscription) -> bool:

@@ -17,6 +17,7 @@ from gateway.security.rights import Right
 from gateway.sequences.room import SequenceRoom
 from gateway.soap.service import SoapService
 from gateway.sources.room import SourceRoom
+from gateway.store.owner_bytes import OwnerBytes
 from gateway.subscriptions.creation import SUBSCRIBES, SUBSCRIBES_AT_ONCE
 from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.room import DeadLetterRoom, SubscriptionRoom
@@ -31,6 +32,7 @@ from gateway.web.api import relays as relay_routes
 from gateway.web.api import sequences as sequence_routes
 from gateway.web.api import sources as source_routes
 from gateway.web.api import subscriptions as subscription_routes
+from gateway.web.api import tenants as tenant_routes
 from gateway.web.api import topics as topic_routes
 from gateway.web.api import topology as topology_routes
 from gateway.web.catalogue import TopicCatalogue
@@ -45,6 +47,7 @@ from gateway.web.schemas import schema_routes
 from gateway.web.shared_rates import SharedRates
 from gateway.web.topology import Topologies
 from gateway.web.waiting_messages import WaitingMessages
+from mediation.grid_events import DeclaredTypes
 
 
 class EventRoom(Room):
@@ -58,8 +61,10 @@ class EventRoom(Room):
         intake: Intake,
         subscriptions: SubscriptionRoom,
         limits: HttpLimits,
+        event_types: DeclaredTypes,
     ) -> None:
         self._web_hooks = subscriptions.web_hooks
+        self._event_types = event_types
         self._endpoint = EventEndpoint(
             service,
             parsing,
@@ -74,9 +79,12 @@ class EventRoom(Room):
 
     def public_routes(self) -> Routes:
         yield from event_routes(self._endpoint)
-        yield from schema_routes()
+        yield from schema_routes(self._event_types)
         yield BoundRouter(
-            event_subscriptions.router, event_subscriptions.PARTS.of(self._parts), Right.SUBSCRIBE
+            event_subscriptions.router,
+            event_subscriptions.PARTS.of(self._parts),
+            Right.SUBSCRIBE,
+            tenants=True,
         )
         yield BoundRouter(consents.router, consents.WEB_HOOKS.of(self._web_hooks), None)
 
@@ -114,7 +122,8 @@ class JsonMailboxRoom(Room):
         )
 
     def public_routes(self) -> Routes:
-        return (BoundRouter(mailboxes.router, mailboxes.PARTS.of(self._parts), Right.SUBSCRIBE),)
+        given = mailboxes.PARTS.of(self._parts)
+        return (BoundRouter(mailboxes.router, given, Right.SUBSCRIBE, tenants=True),)
 
 
 class AdministrationRoom(Room):
@@ -147,6 +156,7 @@ class AdministrationRoom(Room):
         kept: KeptMessages,
         recipients: Recipients,
         waiting: WaitingMessages,
+        owner_bytes: OwnerBytes,
         *,
         base: str,
     ) -> None:
@@ -177,6 +187,11 @@ class AdministrationRoom(Room):
                 )
             ),
             **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),
+            **tenant_routes.PARTS.of(
+                tenant_routes.TenantParts(
+                    asking, asking.identification.tenants, table, boxes.mailboxes, owner_bytes
+                )
+            ),
             **source_routes.SOURCES.of(sources.sources),
             **channel_routes.PARTS.of(
                 channel_routes.ChannelParts(

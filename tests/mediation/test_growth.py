@@ -52,7 +52,7 @@ ARGUMENTS: dict[str, Any] = {
     "query": Expression(XPATH_1_0, "count(//b)"),
     "with_blocks.blocks": [b"<x/>"], "add_header_blocks.blocks": b"<x/>",
     "write_package.attachments": (), "user": "u", "password": "p", "nonce": bytes(16),
-    "created": datetime(2026, 1, 1, tzinfo=UTC),
+    "created": datetime(2026, 1, 1, tzinfo=UTC), "file": "lab",
 }  # fmt: skip
 """Arguments of readers, by name; of one that has its own, by its name, too."""
 SIGNED = "mediation.discovery"
@@ -265,7 +265,7 @@ def test_every_reader_is_linear(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("child", ["its own", "another"])
+@pytest.mark.parametrize("child", ["its own", pytest.param("another", marks=pytest.mark.nightly)])
 def test_every_request_is_read_in_linear_time(child: str) -> None:
     """Children of every element of every request, event, header block and reference."""
     found, tried = list[str](), 0
