@@ -83,3 +83,16 @@ def test_another_lxml_has_the_reference_engine(version: str, tmp_path: Path) -> 
     told, engine, note = found.stdout.splitlines()
     assert (told, engine) == (version, "reference")
     assert f"this is lxml {version}" in note and "install Dragoman again" in note
+
+
+@pytest.mark.nightly
+def test_a_newcomer_sees_an_event_cross(tmp_path: Path) -> None:
+    python = dict(release.pythons())[sys.version_info.minor]
+    assert python is not None
+    wheel = release.build_wheel(release.build_sources(tmp_path), python, tmp_path)
+    release.run(python, "-m", "venv", tmp_path / "try")
+    release.run(tmp_path / "try" / "bin" / "pip", "install", "--quiet", wheel)
+    demo = [tmp_path / "try" / "bin" / "dragoman", "demo"]
+    found = subprocess.run(demo, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert "know nothing of each other" in found.stdout + found.stderr
