@@ -48,7 +48,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help run example-monitoring example-messenger example-workflow setup install test quick nightly durations release-test check lint types layers locked lock upgrade
-.PHONY: format clean wheels
+.PHONY: format clean docs wheels
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s%s\n", $$1, $$2 }' Makefile
@@ -109,6 +109,10 @@ upgrade: $(DEV_STAMP) ## Lock the newest version of everything
 	@$(call install_uv)
 	@$(BIN)/python requirements/lock.py --upgrade
 	@echo "See what changed with git diff, then run the tests: make test"
+
+docs: $(DEV_STAMP) ## Build the site of the documents into site/, to be read as files
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --config-file mkdocs.yml
+	@echo "site/index.html"
 
 wheels: $(DEV_STAMP) ## Build the gateway's wheel and the client's (dragoman-client) into dist/
 	@$(BIN)/python -m build --no-isolation --wheel --outdir dist .

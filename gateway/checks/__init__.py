@@ -27,7 +27,7 @@ from gateway.checks.peers import (
 )
 from gateway.checks.settings import check_settings
 from gateway.checks.soap_tcp import check_soap_tcp
-from gateway.checks.topics import check_topics
+from gateway.checks.topics import check_event_types, check_topics
 from gateway.checks.transports import check_copies, check_mail, check_transports
 from gateway.databases import first_line
 from gateway.egress import Proxy
@@ -64,6 +64,7 @@ def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Findi
             ("identities", partial(check_identities, settings)),
             ("mailboxes", partial(check_mailboxes, settings)),
             ("topics", partial(check_topics, settings)),
+            ("event types", partial(check_event_types, settings)),
         ]
         if settings.egress_proxy is not None:
             proxy = Proxy.parse(settings.egress_proxy.get_secret_value())
@@ -95,6 +96,7 @@ def examine_settings(given: Mapping[str, Any], others: Collection[str]) -> Itera
             ("identities", partial(check_identities, settings)),
             *_of_sending(settings),
             ("topics", partial(check_topics, settings)),
+            ("event types", partial(check_event_types, settings)),
         ]
         yield from run(checks)
 

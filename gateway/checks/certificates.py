@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gateway.checks.findings import Finding, fail, ok, warn
 from gateway.egress import ConsumerOptions
+from gateway.egress.consumer_credentials import SecretUnusable
 from gateway.security.certificates import validity_of
 from gateway.security.tls import TlsError, client_context, server_context
 from gateway.settings.settings import Settings
@@ -29,13 +30,13 @@ def check_tls(settings: Settings) -> Iterator[Finding]:
 
 
 def check_egress(settings: Settings) -> Iterator[Finding]:
-    """Check the certificate that consumers are shown."""
+    """Check the certificates and the secrets that consumers are shown."""
     try:
         client_context(
             ca=settings.egress_ca, certificate=settings.egress_certificate, key=settings.egress_key
         )
         ConsumerOptions(settings.consumers, ca=settings.egress_ca)
-    except TlsError as error:
+    except (TlsError, SecretUnusable) as error:
         yield fail("egress", f"{error}; correct it")
         return
     inside = "named in egress_allow" if settings.egress_allow else "refused: egress_allow is empty"
@@ -43,7 +44,7 @@ def check_egress(settings: Settings) -> Iterator[Finding]:
     yield ok("egress", f"consumers at private addresses are {inside}{loopback}")
     shown = [("", settings.egress_certificate)]
     shown += [(f"consumers: {row.address}: ", row.client_certificate) for row in settings.consumers]
-    renew = "renew it, and start the gateway again"
+    renew = "renew it"
     yield from (judge("egress", begin, path, renew) for begin, path in shown if path is not None)
 
 

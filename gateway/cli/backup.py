@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -10,7 +10,12 @@ import typer
 
 from gateway.cli.errors import CommandFailed
 from gateway.cli.output import line, note
-from gateway.cli.passphrases import PassphraseFileOption, asking_for_passphrase, given_passphrase
+from gateway.cli.passphrases import (
+    PassphraseFileOption,
+    PassphraseOption,
+    asking_for_passphrase,
+    read_passphrase,
+)
 from gateway.cli.serve import AdapterOption, DataOption, IdentitiesOption, StoreOption
 
 if TYPE_CHECKING:
@@ -32,6 +37,7 @@ def backup(
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help="Encrypt it with a passphrase, which is typed.")
     ] = False,
+    passphrase: PassphraseOption = None,
     passphrase_file: PassphraseFileOption = None,
     replace: Annotated[
         bool,
@@ -59,9 +65,9 @@ def backup(
       dragoman backup verify /backups/dragoman.tar
     """
     if words[0] == "verify" and len(words) == 2:
-        _verify(words[1], passphrase_file)
+        _verify(words[1], asking_for_passphrase(passphrase, passphrase_file))
     elif len(words) == 1:
-        passphrase = given_passphrase(passphrase_file)
+        passphrase = read_passphrase(passphrase, passphrase_file)
         if encrypt and passphrase is None:
             passphrase = str(
                 typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
@@ -97,11 +103,11 @@ def _create(
         note(sentence)
 
 
-def _verify(name: str, passphrase_file: Path | None) -> None:
+def _verify(name: str, passphrase: Callable[[], str]) -> None:
     from gateway.backup.reading import Backup, verify
 
     with opened(name) as file:
-        found = Backup(file, asking_for_passphrase(passphrase_file))
+        found = Backup(file, passphrase)
         verify(found)
     line(f"The backup is whole. {described(found.manifest, encrypted=found.encrypted)}")
 

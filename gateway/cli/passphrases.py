@@ -1,6 +1,5 @@
 """The passphrase of a backup: from a file, the environment, or typed."""
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,26 +9,30 @@ import typer
 
 from gateway.cli.errors import CommandFailed
 
-VARIABLE = "DRAGOMAN_BACKUP_PASSPHRASE"
 LONGEST = 4096
 PassphraseFileOption = Annotated[
     Path | None,
+    typer.Option("--passphrase-file", metavar="FILE", help="A file whose first line is it."),
+]
+PassphraseOption = Annotated[
+    str | None,
     typer.Option(
-        "--passphrase-file",
-        metavar="FILE",
-        help=f"A file whose first line is the passphrase. [{VARIABLE} in the environment]",
+        "--passphrase",
+        metavar="TEXT",
+        envvar="DRAGOMAN_BACKUP_PASSPHRASE",
+        help="The passphrase of an encrypted backup. The environment hides it better.",
     ),
 ]
 
 
-def given_passphrase(file: Path | None) -> str | None:
-    """The passphrase in *file* or in the environment; None where neither has one.
+def read_passphrase(text: str | None, file: Path | None) -> str | None:
+    """The passphrase: *text*, or the first line of *file*; None where neither was given.
 
     Raises:
         CommandFailed: It is empty, or the file cannot be read.
     """
     if file is None:
-        return os.environ.get(VARIABLE) or None
+        return text or None
     try:
         with file.open(encoding="utf-8") as opened:
             found = opened.readline(LONGEST).rstrip("\r\n")
@@ -41,14 +44,15 @@ def given_passphrase(file: Path | None) -> str | None:
     return found
 
 
-def asking_for_passphrase(file: Path | None) -> Callable[[], str]:
+def asking_for_passphrase(text: str | None, file: Path | None) -> Callable[[], str]:
     """Return what gets the passphrase when it is needed: given, or typed at a terminal."""
 
     def ask() -> str:
-        found = given_passphrase(file)
+        found = read_passphrase(text, file)
         if found is None and not sys.stdin.isatty():
             raise CommandFailed(
-                f"the backup is encrypted: give --passphrase-file FILE, or set {VARIABLE}"
+                "the backup is encrypted: give --passphrase-file FILE, or set "
+                "DRAGOMAN_BACKUP_PASSPHRASE"
             )
         return found or str(typer.prompt("Passphrase", hide_input=True, err=True))
 

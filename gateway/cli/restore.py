@@ -7,7 +7,11 @@ import typer
 from gateway.cli.backup import described, opened
 from gateway.cli.errors import CommandFailed
 from gateway.cli.output import line, note
-from gateway.cli.passphrases import PassphraseFileOption, asking_for_passphrase
+from gateway.cli.passphrases import (
+    PassphraseFileOption,
+    PassphraseOption,
+    asking_for_passphrase,
+)
 from gateway.cli.serve import DataOption
 
 
@@ -15,6 +19,7 @@ def restore(
     name: Annotated[str, typer.Argument(metavar="FILE", help="The backup; - is standard input.")],
     *,
     data: DataOption = None,
+    passphrase: PassphraseOption = None,
     passphrase_file: PassphraseFileOption = None,
 ) -> None:
     r"""Restore a backup into an empty data folder.
@@ -37,7 +42,7 @@ def restore(
 
     folder = read_settings(data=data).data
     with opened(name) as file:
-        found = Backup(file, asking_for_passphrase(passphrase_file))
+        found = Backup(file, asking_for_passphrase(passphrase, passphrase_file))
         try:
             restore_into(found, folder)
         except DataInUse as error:

@@ -169,6 +169,7 @@ class Attempts:
             message_id=content.message_id,
             origin=content.origin,
             admit=self._gate(pending.outbox),
+            owner=entry.subscription.owner,
             expires=None if pending.message.expires_at == math.inf else pending.message.expires_at,
         )
 

@@ -1,5 +1,7 @@
 """Packages a request with attachments in the form that its consumer reads."""
 
+from dataclasses import replace
+
 from gateway.egress.transport import Request
 from mediation.model.messages import Packaging
 from mediation.model.versions import Soap
@@ -8,6 +10,19 @@ from mediation.packaging.mime import parse_media_type
 from mediation.packaging.packages import write_package
 
 _CONTENT_TYPE = "content-type"
+
+
+def packaged(request: Request) -> tuple[Request, int]:
+    """*request* as it goes out over HTTP, and how many of its attachments are left out.
+
+    Raises:
+        ValueError: As `package_attachments`.
+    """
+    if not request.attachments and request.packaging is not Packaging.DIME:
+        return request, 0
+    headers, body, dropped = package_attachments(request)
+    bare = replace(request, headers=headers, body=body, attachments=(), packaging=Packaging.NONE)
+    return bare, dropped
 
 
 def package_attachments(request: Request) -> tuple[tuple[tuple[str, str], ...], bytes, int]:

@@ -15,7 +15,7 @@ from http import HTTPStatus
 import structlog
 
 from gateway.egress.addresses import Target
-from gateway.egress.attachments import package_attachments
+from gateway.egress.attachments import packaged
 from gateway.egress.client_limits import ClientLimits
 from gateway.egress.dialing import Dialer
 from gateway.egress.http_connection import Connection, Cut
@@ -68,10 +68,7 @@ class HttpTransport:
             ValueError: A header of *request* has a control character.
         """
         if request.attachments or request.packaging is Packaging.DIME:
-            headers, body, dropped = package_attachments(request)
-            bare = replace(
-                request, headers=headers, body=body, attachments=(), packaging=Packaging.NONE
-            )
+            bare, dropped = packaged(request)
             return replace(await self.send(bare), dropped=dropped)
         target = request.target
         head = self._heads.head(request)

@@ -4,16 +4,22 @@ A row is for all consumers whose address fits its pattern; the most specific row
 counts, as a whole. Where there are no rows this costs nothing.
 """
 
+import asyncio
 import re
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
+import structlog
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from filters import Refused
 from gateway.egress.addresses import AddressRefused, Target, parse_target
+from gateway.egress.consumer_credentials import Credential, SecretPlace, keeps_secrets
+from gateway.egress.request_authentication import RequestAuthentication
+from gateway.security.file_watch import EVERY, FileWatch
 from gateway.security.tls import Names, client_context
 from mediation.model.messages import Packaging
 from mediation.profiles import SENDING, Sending
@@ -25,8 +31,10 @@ _PATTERN = re.compile(
         (?P<path>/[!-~]*)?""",
     re.VERBOSE | re.IGNORECASE,
 )
+_DOTS = re.compile(r"/(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
 _REMEMBERED = 4096
 """Addresses whose row is known without looking."""
+_log = structlog.get_logger("dragoman.credentials")
 
 
 def _is_pattern(value: str) -> str:
@@ -67,6 +75,8 @@ class Consumer(BaseModel):
             an address of the gateway.
         ca: The only authorities trusted with it.
         server_name: The name asked for and verified in TLS, instead of the host.
+        credential: Shown to it with all that is sent for subscriptions.
+        signature: The place of the keys by which that is signed (Standard Webhooks).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -83,11 +93,36 @@ class Consumer(BaseModel):
     ca: Path | None = None
     server_name: str | None = Field(None, pattern=r"^[A-Za-z0-9.:_-]{1,253}$")
 
+    credential: Credential | None = None
+    signature: SecretPlace | None = None
+
     @model_validator(mode="after")
     def _show_a_certificate_with_its_key(self) -> Self:
         if self.client_key is not None and self.client_certificate is None:
             raise ValueError("client_key: a client_certificate belongs to it")
         return self
+
+    @model_validator(mode="after")
+    def _keep_secrets_for_one_host(self) -> Self:
+        secret = self.credential or self.signature
+        host = self.address.partition("://")[2] or self.address
+        if secret is not None and host.startswith("*"):
+            raise ValueError("a credential or signature is for one host: write it without *")
+        shows = self.credential is not None and self.credential.shows_secret
+        if shows and self.address.startswith(("http://", "soap.tcp://")) and not self._is_here:
+            raise ValueError("credential: http:// shows it: write https, or set allow_http")
+        return self
+
+    @property
+    def _is_here(self) -> bool:
+        return keeps_secrets(parse_target(self.address))
+
+    def files(self) -> Iterator[Path]:
+        """The files that the row names."""
+        places = (self.credential, self.signature)
+        named = (self.client_certificate, self.client_key, self.ca)
+        yield from (path for path in named if path is not None)
+        yield from (one.secret_file for one in places if one is not None and one.secret_file)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +132,7 @@ class Options:
     Attributes:
         tls: The context for it; None for that of everybody.
         calls_back: It acknowledges at an address of the gateway.
+        authentication: What it is shown with each request; None for nothing.
     """
 
     http: str = "1.1"
@@ -106,6 +142,7 @@ class Options:
     tls: ssl.SSLContext | None = None
     server_name: str | None = None
     calls_back: bool = False
+    authentication: RequestAuthentication | None = None
 
 
 PLAIN = Options()
@@ -120,11 +157,15 @@ class ConsumerOptions:
             None.
 
     Raises:
-        TlsError: A file that a row names cannot be used.
+        TlsError: A certificate that a row names cannot be used.
+        SecretUnusable: A secret that a row names cannot be used.
     """
 
     def __init__(self, rows: Iterable[Consumer] = (), *, ca: Path | None = None) -> None:
-        patterns = [_Pattern(row.address, _options(row, ca)) for row in rows]
+        rows = tuple(rows)
+        self._ca = ca
+        self._watch = FileWatch({path for row in rows for path in row.files()})
+        patterns = [_Pattern(row, _options(row, ca)) for row in rows]
         self._patterns = sorted(patterns, key=lambda one: one.rank, reverse=True)
         self._known: dict[str, Options] = {}
 
@@ -140,12 +181,38 @@ class ConsumerOptions:
             known = self._known[target.url] = next(fitting, PLAIN)
         return known
 
+    def credentials_at(self, host: str) -> list[str]:
+        """The names of the credentials that consumers at *host* are shown, the most specific row
+        first."""
+        at_host = (one.options.authentication for one in self._patterns if one.is_at(host))
+        return [one.name for one in at_host if one is not None and one.name]
+
+    async def watch(self, every: float = EVERY) -> None:
+        """Read secrets and certificates again whenever their files change. What cannot be used is
+        logged, and what was read before stays; connections that there are end with what they show.
+        """
+        while True:
+            changed = await self._watch.changes(every)
+            for pattern in self._patterns:
+                if not changed.isdisjoint(pattern.row.files()):
+                    await self._read_again(pattern)
+            self._known.clear()
+
+    async def _read_again(self, pattern: "_Pattern") -> None:
+        try:
+            pattern.options = await asyncio.to_thread(_options, pattern.row, self._ca)
+        except Refused as unusable:
+            _log.error("credential.file-unusable", why=unusable.text)
+        else:
+            _log.info("credential.read", consumers=pattern.row.address)
+
 
 class _Pattern:
-    def __init__(self, text: str, options: Options) -> None:
-        match = _PATTERN.fullmatch(text)
+    def __init__(self, row: Consumer, options: Options) -> None:
+        match = _PATTERN.fullmatch(row.address)
         if match is None:
-            raise ValueError(text)
+            raise ValueError(row.address)
+        self.row = row
         self.options = options
         self._scheme = (match["scheme"] or "").lower()
         self._host = match["host"].strip("[]").lower()
@@ -162,12 +229,18 @@ class _Pattern:
 
     def fits(self, target: Target) -> bool:
         path = target.path.partition("?")[0]
+        if self._path and _DOTS.search(path):
+            return False  # Who reads it may take it for a path elsewhere.
         return (
             self._scheme in ("", target.scheme)
             and self._fits_host(target.host)
             and self._port in (0, target.port)
             and (path == self._path or path.startswith(f"{self._path}/"))
         )
+
+    def is_at(self, host: str) -> bool:
+        """Whether the row is for consumers at *host* and at no other."""
+        return self._host == host
 
     def _fits_host(self, host: str) -> bool:
         return host == self._host or (
@@ -176,9 +249,8 @@ class _Pattern:
 
 
 def _options(row: Consumer, ca: Path | None) -> Options:
-    tls = None
+    tls, begin = None, f"consumers: {row.address}:"
     if row.ca or row.client_certificate:
-        begin = f"consumers: {row.address}:"
         tls = client_context(
             ca=row.ca or ca,
             certificate=row.client_certificate,
@@ -190,4 +262,29 @@ def _options(row: Consumer, ca: Path | None) -> Options:
     http = row.http or known.http or "1.1"
     attachments = row.attachments if row.attachments is not None else known.attachments
     calls_back = row.acknowledgements == "address"
-    return Options(http, attachments, via, row.max_message, tls, row.server_name, calls_back)
+    return Options(
+        http,
+        attachments,
+        via,
+        row.max_message,
+        tls,
+        row.server_name,
+        calls_back,
+        _authentication(row, begin.removesuffix(":")),
+    )
+
+
+def _authentication(row: Consumer, name: str) -> RequestAuthentication | None:
+    """What consumers of *row*, called *name* in errors, are shown.
+
+    Raises:
+        SecretUnusable: A secret cannot be used.
+    """
+    credential, keys = row.credential, row.signature
+    if credential is None and keys is None:
+        return None
+    return RequestAuthentication(
+        credential,
+        credential.read(f"{name}: credential") if credential is not None else None,
+        keys.read_keys(f"{name}: signature") if keys is not None else (),
+    )

@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gateway.egress.addresses import Target
+from gateway.egress.attachments import packaged
 from gateway.egress.dialing import Dialer
 from gateway.egress.options import PLAIN, Options
+from gateway.egress.request_authentication import RequestAuthentication
 from gateway.egress.transport import (
     Answer,
     FailureKind,
@@ -32,13 +34,20 @@ class TransportByScheme:
         by_scheme: One for each scheme that targets may have.
         dialer: What they share; closed with them.
         patient: That of patient requests by HTTP, whose connections are not in the way of others.
+        endpoints: That of requests to authorization servers, which the operator has named.
     """
 
     def __init__(
-        self, by_scheme: Mapping[str, Transport], dialer: Dialer, patient: Transport | None = None
+        self,
+        by_scheme: Mapping[str, Transport],
+        dialer: Dialer,
+        patient: Transport | None = None,
+        *,
+        endpoints: Transport | None = None,
     ) -> None:
         self._by_scheme = dict(by_scheme)
         self._patient = patient
+        self._endpoints = endpoints
         self._posting = {
             scheme: one for scheme, one in by_scheme.items() if isinstance(one, Posting)
         }
@@ -58,7 +67,25 @@ class TransportByScheme:
             raise SendFailed(FailureKind.FORBIDDEN, f"nothing sends this to {scheme}: addresses")
         if request.patient and self._patient is not None and scheme.startswith("http"):
             transport = self._patient
-        return await transport.send(request)
+        if options.authentication is None or request.owner is None:
+            return await transport.send(request)
+        return await self._send_as_ourselves(
+            options.authentication, request, options.via or request.target, transport
+        )
+
+    async def _send_as_ourselves(
+        self,
+        authentication: RequestAuthentication,
+        request: Request,
+        goal: Target,
+        transport: Transport,
+    ) -> Answer:
+        """Send *request* with what its consumer is shown."""
+        endpoints, dropped = self._endpoints or transport, 0
+        if goal.scheme.startswith("http"):  # What is signed is what the consumer reads.
+            request, dropped = packaged(request)
+        answer = await authentication.send(request, goal, transport.send, endpoints.send)
+        return replace(answer, dropped=dropped) if dropped else answer
 
     def lane(self, target: Target) -> Lane | None:
         posting = self._posting.get(target.scheme)
@@ -77,8 +104,9 @@ class TransportByScheme:
     async def close(self) -> None:
         for transport in {id(one): one for one in self._by_scheme.values()}.values():
             await transport.close()
-        if self._patient is not None:
-            await self._patient.close()
+        for one in (self._patient, self._endpoints):
+            if one is not None:
+                await one.close()
         self._dialer.close()
 
 

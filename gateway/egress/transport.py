@@ -37,6 +37,8 @@ class FailureKind(Enum):
     ANSWER = "the answer is malformed or too long"
     TRANSPORT = "the transport failed"
     """One that a package brought, inside."""
+    CREDENTIAL = "the credential for it cannot be shown, or is not accepted"
+    """That of its row of ``consumers``, which the operator can correct."""
     TOO_LARGE = "the message is larger than the consumer takes"
     """Nothing was sent."""
 
@@ -86,6 +88,8 @@ class Request:
         patient: Its answer may be long, and may take its time: who is asked waits for something.
         once: A connection that ends with it is a failure, also where the consumer may have closed
             it while it was idle: whoever sends it counts how often it was sent.
+        owner: Of the subscription that it is sent for; None: for none, as answers are. Then it is
+            sent without a credential: anybody can have an answer sent anywhere.
         expires: POSIX time from which on nobody is to get what is kept of it; None is never.
     """
 
@@ -102,6 +106,7 @@ class Request:
     own_headers: tuple[tuple[str, str], ...] = ()
     patient: bool = False
     once: bool = False
+    owner: str | None = None
     expires: float | None = None
 
 

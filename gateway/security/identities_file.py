@@ -6,10 +6,9 @@ from pathlib import Path
 
 import structlog
 
+from gateway.security.file_watch import FileWatch
 from gateway.security.identities import Identities, IdentitiesUnusable, load_identities
 
-EVERY = 0.5
-"""Seconds between two looks: a right that is withdrawn ends deliveries within a second."""
 _log = structlog.get_logger("dragoman.identity")
 
 
@@ -22,18 +21,14 @@ class IdentitiesFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._state = _state(path)
+        self._watch = FileWatch([path])
         self.identities = load_identities(path)
 
     async def watch(self, use: Callable[[Identities], None]) -> None:
         """Hand what the file says to *use* each time that it has changed. A file that cannot be
         used is logged, and what was read before stays."""
         while True:
-            await asyncio.sleep(EVERY)
-            state = await asyncio.to_thread(_state, self.path)
-            if state == self._state:
-                continue
-            self._state = state
+            await self._watch.changes()
             try:
                 self.identities = await asyncio.to_thread(load_identities, self.path)
             except IdentitiesUnusable as unusable:
@@ -46,12 +41,3 @@ class IdentitiesFile:
                 keys=len(self.identities.keys),
                 rules=len(self.identities.rights),
             )
-
-
-def _state(path: Path) -> tuple[int, ...] | None:
-    """What changes when the file does; None where there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -17,7 +17,9 @@ from gateway.egress import (
     Target,
     Transport,
     TransportByScheme,
+    parse_target,
 )
+from gateway.egress.consumer_credentials import ClientCredentials
 from gateway.egress.mail import MailTransport
 from gateway.egress.plugins import (
     GuardedTransport,
@@ -30,7 +32,7 @@ from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.transport import SCHEME, MailboxTransport
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
-from gateway.rooms import Room
+from gateway.rooms import Room, Work
 from gateway.security.tls import Names, client_context
 from gateway.server.peers import Peers
 from gateway.settings.settings import Settings
@@ -79,7 +81,10 @@ class TransportRoom(Room):
             **guarded,
         }
         self.by_scheme = TransportByScheme(
-            transports, dialer, HttpTransport(dialer, limits=PATIENT)
+            transports,
+            dialer,
+            HttpTransport(dialer, limits=PATIENT),
+            endpoints=_endpoints(settings),
         )
         self.schemes = Schemes(
             peers.policy,
@@ -88,6 +93,9 @@ class TransportRoom(Room):
             trusts=peers.identification.trusts_owner,
         )
         self.options = dialer.options
+
+    def works(self) -> Iterable[Work]:
+        return (self.options.watch,)
 
     def metrics(self) -> Iterable[Sample]:
         yield from self._soap_tcp.metrics()
@@ -146,6 +154,23 @@ def transport_to_self(settings: Settings, peers: Peers) -> TransportByScheme:
     http = HttpTransport(dialer)
     patient = HttpTransport(dialer, limits=PATIENT)
     return TransportByScheme({"http": http, "https": http}, dialer, patient)
+
+
+def _endpoints(settings: Settings) -> TransportByScheme | None:
+    """The transport of requests to the authorization servers that the settings name, which may be
+    inside; it leads to no other host. None where they name none."""
+    rows = (row.credential for row in settings.consumers)
+    hosts = {parse_target(row.token_url).host for row in rows if isinstance(row, ClientCredentials)}
+    if not hosts:
+        return None
+    proxy = settings.egress_proxy
+    dialer = Dialer(
+        AddressPolicy(allow=hosts, loopback=True),
+        tls=client_context(ca=settings.egress_ca),
+        proxy=Proxy.parse(proxy.get_secret_value()) if proxy else None,
+    )
+    http = HttpTransport(dialer)
+    return TransportByScheme({"http": http, "https": http}, dialer)
 
 
 def _dialer(settings: Settings, policy: AddressPolicy) -> Dialer:

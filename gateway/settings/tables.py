@@ -95,6 +95,8 @@ class GridEvents(BaseModel):
 
     unknown_type: str = Field("pass", pattern="^(pass|fault)$")
     """What becomes of events of types that are not known here."""
+    schemas: Path | None = None
+    """A folder with XML Schemas of own types, which are known then, and served."""
     fault_status: int = 500
     """The status of HTTP with which faults are told; old clients read none but those in a 200."""
     default_lease: Length = timedelta(minutes=10)

@@ -40,8 +40,13 @@ from gateway.security.resource_addresses import (
 from gateway.soap.packaging import is_package, pack, soap_hint, unpack
 from gateway.soap.service import SoapService
 from gateway.soap.topic_paths import topic_of_path
+from mediation.grid_events import (
+    NO_TYPES,
+    DeclaredTypes,
+    asks_for_description,
+    write_description,
+)
 from mediation.grid_events import QUERY as GRID_EVENTS_QUERY
-from mediation.grid_events import asks_for_description, write_description
 from mediation.model.messages import Packaging
 from mediation.model.requests import Context, Rejected
 from mediation.model.versions import Soap
@@ -137,7 +142,9 @@ class SoapEndpoint:
         identification: Identification,
         is_channel: Callable[[str], bool] = lambda _: False,
         admit_body: Callable[[Principal, int], None] = lambda *_: None,
+        event_types: DeclaredTypes = NO_TYPES,
     ) -> None:
+        self._event_types = event_types
         self._admit_body = admit_body
         self._is_channel = is_channel
         self._service = service
@@ -197,7 +204,8 @@ class SoapEndpoint:
         if not is_endpoint(scope["path"]):
             return schema_named(query) if messenger is not None else None
         if asks_for_description(query):
-            return write_description(f"{public_base(scope, self._settings)}/soap")
+            address = f"{public_base(scope, self._settings)}/soap"
+            return write_description(address, self._event_types)
         services = services_named(query)
         if not services and query.lower().startswith("wsdl="):
             there = ", ".join(dict.fromkeys((*(one.query for one in DESCRIBED), GRID_EVENTS_QUERY)))
@@ -241,7 +249,7 @@ class SoapEndpoint:
         if name is None or not self._is_channel(name):
             raise HttpRefusal(404, "There is no such channel.")
         base = public_base(scope, self._settings)
-        return write_description(ResourceKind.CHANNEL.address(base, name))
+        return write_description(ResourceKind.CHANNEL.address(base, name), self._event_types)
 
     def _principal(self, scope: Scope) -> Principal:
         return self._identification.of_connection(transport_facts(scope, self._settings))

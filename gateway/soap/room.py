@@ -1,6 +1,7 @@
 """The room of SOAP: the service that dispatches requests, and its ways in over HTTP and TCP."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from gateway.soap.registry import Registry
 from gateway.soap.reliable import SequenceStep
 from gateway.soap.replies import Replies
 from gateway.soap.service import SoapService
+from mediation.grid_events import NO_TYPES, DeclaredTypes
 from mediation.model.requests import EndpointRules, Sequences
 from mediation.model.requests.context import TopicRules
 
@@ -63,9 +65,10 @@ class SoapRoom(Room):
         base: str,
         audit: Audit,
         tokens: "UsernameTokens | None",
+        event_types: DeclaredTypes,
     ) -> None:
         self._drain = settings.drain
-        rules = endpoint_rules(settings)
+        rules = endpoint_rules(settings, event_types)
         step = None
         if sequences is not None:
             modes = {settings.wsrm, *settings.wsrm_at.values()}
@@ -100,6 +103,7 @@ class SoapRoom(Room):
             identification=identification,
             is_channel=channels.channels.is_known,
             admit_body=intake.check_body,
+            event_types=event_types,
         )
 
     def public_routes(self) -> Routes:
@@ -134,10 +138,11 @@ def registry_of(
     )
 
 
-def endpoint_rules(settings: Settings) -> Rules:
+def endpoint_rules(settings: Settings, event_types: DeclaredTypes = NO_TYPES) -> Rules:
     """What tells the rules of the endpoint at a path."""
     named = partial(rules_at, lexical_names=settings.messenger_lexical_names)
-    rules = with_calls(named, settings.grid_events.rules)
+    calls = replace(settings.grid_events.rules, declared_types=event_types.names)
+    rules = with_calls(named, calls)
     if not settings.takes_sequences:
         return rules
     at = {path: Sequences(mode) for path, mode in settings.wsrm_at.items()}

@@ -114,6 +114,7 @@ class WebHooks:
             method="OPTIONS",
             soap=None,
             admit=self._probations.gate_for(target.destination, principal.owner, clock),
+            owner=principal.owner,
         )
         try:
             async with asyncio.timeout(PATIENCE):

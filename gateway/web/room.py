@@ -45,6 +45,7 @@ from gateway.web.schemas import schema_routes
 from gateway.web.shared_rates import SharedRates
 from gateway.web.topology import Topologies
 from gateway.web.waiting_messages import WaitingMessages
+from mediation.grid_events import DeclaredTypes
 
 
 class EventRoom(Room):
@@ -58,8 +59,10 @@ class EventRoom(Room):
         intake: Intake,
         subscriptions: SubscriptionRoom,
         limits: HttpLimits,
+        event_types: DeclaredTypes,
     ) -> None:
         self._web_hooks = subscriptions.web_hooks
+        self._event_types = event_types
         self._endpoint = EventEndpoint(
             service,
             parsing,
@@ -74,7 +77,7 @@ class EventRoom(Room):
 
     def public_routes(self) -> Routes:
         yield from event_routes(self._endpoint)
-        yield from schema_routes()
+        yield from schema_routes(self._event_types)
         yield BoundRouter(
             event_subscriptions.router, event_subscriptions.PARTS.of(self._parts), Right.SUBSCRIBE
         )

@@ -29,16 +29,32 @@ from mediation.grid_events.serving import (
     write_refusal,
 )
 from mediation.grid_events.templates import Template
-from mediation.grid_events.types import BASE_FIELDS, EVENT_TYPES, EventType, TypeNames, class_of
+from mediation.grid_events.type_schemas import (
+    NO_TYPES,
+    DeclaredTypes,
+    TypeSchema,
+    read_type_schema,
+)
+from mediation.grid_events.types import (
+    BASE_FIELDS,
+    EVENT_TYPES,
+    NUMBERS,
+    EventType,
+    TypeNames,
+    class_of,
+)
 
 __all__ = [
     "BASE_FIELDS",
     "CHANNEL",
     "EVENT_TYPES",
     "EXAMPLE_FIELDS",
+    "NO_TYPES",
+    "NUMBERS",
     "QUERY",
     "TYPE_DOCUMENTS",
     "VIA_PROPERTY",
+    "DeclaredTypes",
     "Event",
     "EventType",
     "Further",
@@ -49,6 +65,7 @@ __all__ = [
     "Template",
     "TypeName",
     "TypeNames",
+    "TypeSchema",
     "asks_for_description",
     "channel_reference",
     "class_of",
@@ -63,6 +80,7 @@ __all__ = [
     "read_lease",
     "read_payload",
     "read_port",
+    "read_type_schema",
     "typed_field",
     "unknown_type",
     "write_description",

@@ -9,6 +9,7 @@ from mediation import names
 from mediation.grid_events.references import CHANNEL
 from mediation.grid_events.rpc import HANDLE_EVENT, SUBSCRIBE_LEASE
 from mediation.grid_events.schemas import NAMESPACES, write_schema
+from mediation.grid_events.type_schemas import NO_TYPES, DeclaredTypes
 from mediation.soap.envelopes import xml_attribute
 
 QUERY = "grid-events"
@@ -49,14 +50,14 @@ def asks_for_description(query: str) -> bool:
     return query.lower() == f"wsdl={QUERY}"
 
 
-def write_description(address: str) -> bytes:
-    """Write the description of the channel at *address*; the binding of listeners, which are
-    elsewhere, has no port."""
+def write_description(address: str, own: DeclaredTypes = NO_TYPES) -> bytes:
+    """Write the description of the channel at *address*, with *own* types of events; the binding of
+    listeners, which are elsewhere, has no port."""
     return (
         f'<wsdl:definitions xmlns:wsdl="{names.WSDL}" xmlns:b="{names.WSDL_SOAP_1_1}" '
         f'xmlns:xsd="{names.XSD}" xmlns:ev="{names.GRID_EVENT}" xmlns:j="{names.SOAPRMI_TYPES}" '
         f'xmlns:t="{CHANNEL}" name="GridEvents" targetNamespace="{CHANNEL}">'
-        f"<wsdl:types>{''.join(_schemas())}</wsdl:types>"
+        f"<wsdl:types>{''.join(_schemas(own))}</wsdl:types>"
         + "".join(_message(name, parts) for name, parts in _MESSAGES.items())
         + "".join(_port_type(name, methods) for name, methods in _PORT_TYPES.items())
         + "".join(_binding(name, methods) for name, methods in _PORT_TYPES.items())
@@ -67,9 +68,10 @@ def write_description(address: str) -> bytes:
     ).encode()
 
 
-def _schemas() -> Iterable[str]:
+def _schemas(own: DeclaredTypes) -> Iterable[str]:
     for namespace in NAMESPACES:
         yield write_schema(namespace, elements=False)
+    yield from (schema.described() for schema in own.schemas)
     ports = "".join(_type(name, fields) for name, fields in _PORT.items())
     yield (
         f'<xsd:schema targetNamespace="{names.SOAPRMI_TYPES}" elementFormDefault="unqualified">'

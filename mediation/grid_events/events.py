@@ -31,7 +31,14 @@ from mediation.grid_events.encoding import (
     long_of,
     type_of,
 )
-from mediation.grid_events.types import BASE, BASE_FIELDS, EVENT_TYPES, EventType, type_called
+from mediation.grid_events.types import (
+    BASE,
+    BASE_FIELDS,
+    EVENT_TYPES,
+    EventType,
+    is_declared,
+    type_called,
+)
 from mediation.model.errors import MediationError
 from mediation.model.values import checked_dataclass
 from mediation.soap.actions import payload_name
@@ -139,11 +146,18 @@ def milliseconds(time: datetime) -> int:
 # Reading.
 
 
-def read_event(encoded: Encoded, element: etree._Element, *, known_only: bool = False) -> Event:
+def read_event(
+    encoded: Encoded,
+    element: etree._Element,
+    *,
+    known_only: bool = False,
+    declared: frozenset[tuple[str, str]] = frozenset(),
+) -> Event:
     """Read an event as publishers send it.
 
     Args:
         known_only: An event whose type is not known here is refused, and so is an array.
+        declared: The names of types that are known besides.
 
     Raises:
         MediationError: ``MESSAGE_INVALID``: a field is not a value of its type, or too long.
@@ -152,7 +166,7 @@ def read_event(encoded: Encoded, element: etree._Element, *, known_only: bool = 
     element = encoded.at(element)
     said = type_of(element) or BASE.name
     if known_only:
-        if type_called(said) is None:
+        if type_called(said) is None and not is_declared(said, declared):
             raise _unknown(said)
         for child in elements(element):
             if is_array(encoded.at(child)):

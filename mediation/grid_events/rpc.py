@@ -183,8 +183,10 @@ def _related(context: Context) -> str:
 
 def _read_publish(call: Call, method: etree._Element, arrival: Arrival) -> Publish:
     check_call(method, call.parameter(0))
-    known_only = arrival.rules.calls.known_types
-    event = read_event(call.encoded, call.needed(0), known_only=known_only)
+    rules = arrival.rules.calls
+    event = read_event(
+        call.encoded, call.needed(0), known_only=rules.known_types, declared=rules.declared_types
+    )
     via = read_via(method)
     topic, payload = carried_by(method, event, arrival.learnt)
     notification = Notification(

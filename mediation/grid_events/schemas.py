@@ -1,10 +1,11 @@
 """The types of events as documents: a schema for each namespace, and what describes it in RDDL
 (Resource Directory Description Language: XHTML, with a resource for each document that belongs)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mediation import names
 from mediation.grid_events.types import BASE, BASE_FIELDS, EVENT_TYPES, MAY_MISS, EventType
+from mediation.soap.envelopes import xml_text
 
 _FILES = {names.GRID_EVENT: "event", names.GRID_RESOURCE_EVENT: "resdat"}
 NAMESPACES = tuple(_FILES)
@@ -64,13 +65,13 @@ def _document(namespace: str) -> bytes:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{schema}\n'.encode()
 
 
-def _directory(namespace: str, file: str) -> bytes:
-    types = [one.name.local for one in EVENT_TYPES.values() if one.name.namespace == namespace]
+def write_directory(namespace: str, file: str, types: Iterable[str]) -> bytes:
+    """Write the RDDL page of a namespace, whose schema is *file* with ``.xsd``, and its *types*."""
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<html xmlns="http://www.w3.org/1999/xhtml" xmlns:rddl="{_RDDL}" '
         'xmlns:xlink="http://www.w3.org/1999/xlink"><head><title>Types of events</title></head>'
-        f"<body><h1>Types of events</h1><p>The namespace <code>{namespace}</code> has "
+        f"<body><h1>Types of events</h1><p>The namespace <code>{xml_text(namespace)}</code> has "
         f"{', '.join(f'<code>{name}</code>' for name in types)}.</p>"
         f'<rddl:resource xlink:type="simple" xlink:title="The schema" xlink:href="{file}.xsd" '
         f'xlink:role="{names.XSD}" '
@@ -79,11 +80,15 @@ def _directory(namespace: str, file: str) -> bytes:
     ).encode()
 
 
+def _types_of(namespace: str) -> list[str]:
+    return [one.name.local for one in EVENT_TYPES.values() if one.name.namespace == namespace]
+
+
 TYPE_DOCUMENTS: Mapping[str, tuple[str, bytes]] = {
     name: document
     for namespace, file in _FILES.items()
     for name, document in (
-        (file, ("application/xhtml+xml", _directory(namespace, file))),
+        (file, ("application/xhtml+xml", write_directory(namespace, file, _types_of(namespace)))),
         (f"{file}.xsd", ("application/xml", _document(namespace))),
     )
 }

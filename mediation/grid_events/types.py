@@ -90,6 +90,14 @@ def type_called(name: TypeName) -> EventType | None:
     return _SPELLED.get(name)
 
 
+def is_declared(name: TypeName, declared: frozenset[tuple[str, str]]) -> bool:
+    """Return whether *name* is one of *declared*, the names of types that schemas declare; of a
+    class of Java the last part counts."""
+    if name.namespace == names.SOAPRMI_TYPES:
+        name = TypeName(name.namespace, class_of(name.local))
+    return name in declared
+
+
 def class_of(java: str) -> str:
     """The name of a class of Java without its package."""
     return java.rpartition(".")[2]

@@ -25,12 +25,14 @@ class CallRules:
 
     Attributes:
         known_types: Events of types that are not known here are refused.
+        declared_types: Types that are known because a schema declares them: namespace and name.
         fault_status: That of HTTP with which faults are told: old clients read the body of a 200
             alone.
         lease: For who asks for none.
     """
 
     known_types: bool = False
+    declared_types: frozenset[tuple[str, str]] = frozenset()
     fault_status: int = 500
     lease: int = 600_000
     shortest: int = 10_000

@@ -145,26 +145,35 @@ def _invalid(why: str) -> MediationError:
 
 
 def add_username_token(
-    envelope: bytes, user: str, password: str, *, nonce: bytes, created: datetime
+    envelope: bytes,
+    user: str,
+    password: str,
+    *,
+    nonce: bytes,
+    created: datetime,
+    in_clear: bool = False,
 ) -> bytes:
     """Put ``wsse:Security`` into *envelope*, before all other header blocks.
 
     Args:
         nonce: Bytes that no other message has.
         created: The time, by the clock of who reads it.
+        in_clear: It has the password as it is, instead of its digest.
 
     Raises:
         ValueError: It is no envelope.
     """
     at = format_seconds(created)
-    digest = base64.b64encode(digest_of(password, nonce, at)).decode()
+    shown, type_ = xml_text(password), _TEXT
+    if not in_clear:
+        shown, type_ = base64.b64encode(digest_of(password, nonce, at)).decode(), _DIGEST
     once = base64.b64encode(nonce).decode()
     return add_header_blocks(
         envelope,
         (
             f'<wsse:Security xmlns:wsse="{WSSE}" xmlns:wsu="{WSU}"><wsse:UsernameToken>'
             f"<wsse:Username>{xml_text(user)}</wsse:Username>"
-            f'<wsse:Password Type="{_DIGEST}">{digest}'
+            f'<wsse:Password Type="{type_}">{shown}'
             f'</wsse:Password><wsse:Nonce EncodingType="{_BASE_64}">{once}'
             f"</wsse:Nonce><wsu:Created>{at}</wsu:Created></wsse:UsernameToken></wsse:Security>"
         ).encode(),

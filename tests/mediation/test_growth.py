@@ -52,7 +52,7 @@ ARGUMENTS: dict[str, Any] = {
     "query": Expression(XPATH_1_0, "count(//b)"),
     "with_blocks.blocks": [b"<x/>"], "add_header_blocks.blocks": b"<x/>",
     "write_package.attachments": (), "user": "u", "password": "p", "nonce": bytes(16),
-    "created": datetime(2026, 1, 1, tzinfo=UTC),
+    "created": datetime(2026, 1, 1, tzinfo=UTC), "file": "lab",
 }  # fmt: skip
 """Arguments of readers, by name; of one that has its own, by its name, too."""
 SIGNED = "mediation.discovery"

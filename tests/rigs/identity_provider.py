@@ -1,13 +1,16 @@
-"""A small true identity provider: OpenID Connect Discovery, keys that rotate, signed tokens."""
+"""A small true identity provider: OpenID Connect Discovery, keys that rotate, signed tokens, and a
+token endpoint for clients with a secret (RFC 6749, section 4.4)."""
 
 import json
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, unquote_plus
 
 from joserfc import jwt
 from joserfc.errors import SecurityWarning
@@ -22,6 +25,10 @@ class IdentityProvider:
     Attributes:
         reads: How often its keys were read.
         down: It answers nothing but 503.
+        clients: Secrets of clients, by their ids.
+        lifetime: Seconds for which the tokens of clients count.
+        granted: The tokens of clients, in the order in which they were given.
+        asked: What clients sent.
     """
 
     def __init__(self, issuer: str, audience: str = "dragoman") -> None:
@@ -29,6 +36,10 @@ class IdentityProvider:
         self.audience = audience
         self.reads = 0
         self.down = False
+        self.clients: dict[str, str] = {}
+        self.lifetime = 600
+        self.granted: list[str] = []
+        self.asked: list[Mapping[str, str]] = []
         self._keys = {name: self._new_key(name, 0) for name in ALGORITHMS}
         self._generation = 0
 
@@ -82,6 +93,29 @@ class IdentityProvider:
             return 404, b""
         return 200, json.dumps(said).encode()
 
+    def grant(self, authorization: str, body: str) -> tuple[int, bytes]:
+        """The answer to a POST of *body* to the token endpoint."""
+        if self.down:
+            return 503, b"upstream said: " + body.encode()
+        form = {name: values[0] for name, values in parse_qs(body).items()}
+        self.asked.append(form)
+        client, secret = form.get("client_id", ""), form.get("client_secret", "")
+        if authorization.startswith("Basic "):
+            pair = b64decode(authorization.removeprefix("Basic ")).decode()
+            client, _, secret = (unquote_plus(one) for one in pair.partition(":"))
+        if not secret or self.clients.get(client) != secret:
+            said: Any = {"error": "invalid_client", "error_description": f"not {secret}"}
+            return 401, json.dumps(said).encode()
+        if form.get("grant_type") != "client_credentials":
+            return 400, json.dumps({"error": "unsupported_grant_type"}).encode()
+        self.granted.append(self.token(sub=client, jti=str(len(self.granted))))
+        said = {
+            "access_token": self.granted[-1],
+            "token_type": "Bearer",
+            "expires_in": self.lifetime,
+        }
+        return 200, json.dumps(said).encode()
+
 
 @contextmanager
 def identity_provider() -> Iterator[IdentityProvider]:
@@ -89,7 +123,13 @@ def identity_provider() -> Iterator[IdentityProvider]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, body = provider.answer(self.path)
+            self._say(*provider.answer(self.path))
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+            self._say(*provider.grant(self.headers.get("Authorization", ""), body))
+
+        def _say(self, status: int, body: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -64,7 +64,10 @@ class Intervals {
         stale_ = true;
     }
 
-    Interval erase(uint32_t atom, double low) {
+    // Nothing fails when the next one is added.
+    void make_room() { reserve_for(all_, 1); }
+
+    Interval erase(uint32_t atom, double low) noexcept {
         Interval bound{};
         bound.low = low;
         auto place = std::lower_bound(all_.begin(), all_.end(), bound, is_below);
@@ -148,18 +151,30 @@ class Atoms {
     };
 
     // The fact that *tests* are passed at *node*: without any it is the presence of an element,
-    // else an atom. Takes over the tests' labels and strings.
+    // else an atom. Takes over the tests' labels and strings, even if it fails.
     Placed place(uint32_t node, Tests tests) {
         if (tests.empty()) return {node | PRESENT, !trie_[node].presence};
-        const Choice choice = chooser_.choose(tests);
-        const uint32_t table = table_of(node, choice.aspect);
-        const bool keyed = Chooser::is_keyed(choice, tests);
-        const uint32_t found = keyed ? find_keyed(table, choice.key) : find(table, tests);
-        if (found != NONE) {
+        Choice choice;
+        uint32_t table = NONE, number = NONE;
+        bool keyed = false;
+        try {
+            choice = chooser_.choose(tests);
+            keyed = Chooser::is_keyed(choice, tests);
+            table = table_of(node, choice.aspect);
+            number = keyed ? find_keyed(table, choice.key) : find(table, tests);
+            if (number != NONE) {
+                release(tests);
+                return {number, false};
+            }
+            make_room(table);
+            number = numbers_.take(owner_of(choice), atoms_);
+        } catch (...) {
+            if (table != NONE && !tables_[table].atoms) erase_table(table);
             release(tests);
-            return {found, false};
+            throw;
         }
-        Atom atom;
+        // Nothing fails from here on.
+        Atom& atom = atoms_[number];
         atom.table = table;
         atom.key = choice.key;
         trie_.keep(node);
@@ -169,10 +184,16 @@ class Atoms {
         } else {
             atom.tests = tests_.add(std::move(tests));
         }
-        const uint32_t number = numbers_.take(owner_of(choice), atoms_);
-        atoms_[number] = atom;
         file(number, choice.test);
         return {number, true};
+    }
+
+    // Let go of what tests name, which no atom has.
+    void release(const Tests& tests) noexcept {
+        for (const Test& test : tests) {
+            vocabulary_.let_go(test.label);
+            if (test.text != NONE) vocabulary_.values.let_go(test.text);
+        }
     }
 
     // A fact has one more user.
@@ -186,7 +207,7 @@ class Atoms {
     }
 
     // One user less; true if it is an atom that has none any more, which is to be erased.
-    bool let_go(uint32_t fact) {
+    bool let_go(uint32_t fact) noexcept {
         if (!is_presence(fact)) return !--atoms_[fact].users;
         if (!--trie_[index_of(fact)].presence) {
             --presences_;
@@ -201,7 +222,7 @@ class Atoms {
     }
 
     // Without users, an atom goes.
-    void erase(uint32_t number) {
+    void erase(uint32_t number) noexcept {
         const Atom atom = atoms_[number];
         const uint32_t node = node_of(number);
         const bool paired = tables_[atom.table].aspect.kind == TWO;
@@ -261,10 +282,13 @@ class Atoms {
         return choice.aspect.kind <= TWO ? 1 + uint32_t(choice.key) : 0;
     }
 
-    void release(const Tests& tests) {
-        for (const Test& test : tests) {
-            vocabulary_.let_go(test.label);
-            if (test.text != NONE) vocabulary_.values.let_go(test.text);
+    void make_room(uint32_t table) {
+        tests_.make_room();
+        by_tests_.make_room();
+        buckets_.make_room();
+        if (Table::Rows* rows = tables_[table].rows.get()) {
+            reserve_for(rows->list, 1);
+            rows->intervals.make_room();
         }
     }
 
@@ -297,13 +321,13 @@ class Atoms {
         if (!is_hashed(aspect.kind) || aspect.kind == NUMBERS) {
             table.rows = std::make_unique<Table::Rows>();
         }
-        for (uint32_t label : aspect.label) vocabulary_.keep(label);
         const uint32_t number = tables_.add(std::move(table));
+        for (uint32_t label : aspect.label) vocabulary_.keep(label);
         trie_[node].tables = number;
         return number;
     }
 
-    void erase_table(uint32_t number) {
+    void erase_table(uint32_t number) noexcept {
         const Table& table = tables_[number];
         uint32_t* at = &trie_[table.node].tables;
         while (*at != number) at = &tables_[*at].next;
@@ -366,7 +390,7 @@ class Atoms {
         }
     }
 
-    void unfile(uint32_t number, const Atom& atom) {
+    void unfile(uint32_t number, const Atom& atom) noexcept {
         Table& table = tables_[atom.table];
         const TableKind kind = table.aspect.kind;
         if (!atom.is_keyed()) by_tests_.erase(identity(atom.table, tests_[atom.tests]), number);

@@ -17,6 +17,7 @@ class Branches {
         uint32_t found =
             by_nodes_.find(hash, [&](uint32_t number) { return sets_[number].nodes == nodes; });
         if (found == NONE) {
+            by_nodes_.make_room();
             found = sets_.add({nodes});
             by_nodes_.add(hash, found);
             for (uint32_t node : nodes) trie_.keep(node);
@@ -25,7 +26,7 @@ class Branches {
         return found;
     }
 
-    void let_go(uint32_t number) {
+    void let_go(uint32_t number) noexcept {
         if (number == NONE || --sets_[number].users) return;
         for (uint32_t node : sets_[number].nodes) trie_.let_go(node);
         by_nodes_.erase(uint32_t(hash_words(sets_[number].nodes)), number);

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <random>
 #include <string>
 #include <string_view>
@@ -107,15 +107,20 @@ class HashTable {
 
     // One that was not there.
     Row* add(const Row& row) {
-        if ((count_ + 1) * 100 > slots_ * PERCENT) {
-            resize(std::max<size_t>(16, slots_ / 4 * 5));
-        }
+        make_room();
         ++count_;
         return put(row);
     }
 
+    // Nothing fails when the next one is added.
+    void make_room() {
+        if ((count_ + 1) * 100 > slots_ * PERCENT) {
+            resize(std::max<size_t>(16, slots_ / 4 * 5));
+        }
+    }
+
     // One that is there.
-    void erase(const Row* row) {
+    void erase(const Row* row) noexcept {
         auto at = size_t(row - rows_.data());
         for (size_t next = after(at); rows_[next].is_taken(); next = after(next)) {
             if (may_move(at, next)) {
@@ -126,7 +131,7 @@ class HashTable {
         rows_[at] = Row();
         --count_;
         // So few are less than half of what there may be.
-        if (slots_ > 64 && count_ * 225 < slots_ * PERCENT) resize(slots_ / 3 * 2);
+        if (slots_ > 64 && count_ * 225 < slots_ * PERCENT) shrink();
     }
 
     // Call *take* with each row.
@@ -160,6 +165,14 @@ class HashTable {
         return &rows_[at];
     }
 
+    // Where there is no memory for fewer slots, there are as many as before.
+    void shrink() noexcept {
+        try {
+            resize(slots_ / 3 * 2);
+        } catch (const std::bad_alloc&) {
+        }
+    }
+
     void resize(size_t size) {
         std::vector<Row> rows(size);
         rows.swap(rows_);
@@ -187,7 +200,9 @@ class NumberMap {
         else rows_.add({key, value});
     }
 
-    void erase(uint64_t key) {
+    void make_room() { rows_.make_room(); }
+
+    void erase(uint64_t key) noexcept {
         if (const Row* row = row_of(key)) rows_.erase(row);
     }
 
@@ -229,7 +244,9 @@ class HashIndex {
 
     void add(uint32_t hash, uint32_t number) { rows_.add({hash, number}); }
 
-    void erase(uint32_t hash, uint32_t number) {
+    void make_room() { rows_.make_room(); }
+
+    void erase(uint32_t hash, uint32_t number) noexcept {
         rows_.erase(
             rows_.find(widened(hash), [&](const Row& row) { return row.number == number; }));
     }
@@ -253,30 +270,44 @@ template <typename T>
 class Pool {
   public:
     uint32_t add(T value) {
-        if (free_.empty()) {
-            reserve_for(slots_, 1);
+        make_room();
+        ++live_;
+        if (live_ > slots_.size()) {
             slots_.push_back(std::move(value));
             return uint32_t(slots_.size() - 1);
         }
-        uint32_t number = free_.back();
-        free_.pop_back();
+        while (!free_[next_]) next_ = next_ + 1 == free_.size() ? 0 : next_ + 1;
+        const auto number = uint32_t(next_ * 64 + size_t(__builtin_ctzll(free_[next_])));
+        free_[next_] &= free_[next_] - 1;
         slots_[number] = std::move(value);
         return number;
     }
 
-    void erase(uint32_t number) {
+    // Nothing fails when so many are added, nor when they are erased.
+    void make_room(size_t more = 1) {
+        const size_t idle = slots_.size() - live_;
+        if (more <= idle) return;
+        reserve_for(slots_, more - idle);
+        if (free_.size() * 64 < slots_.capacity()) free_.resize(slots_.capacity() / 64 + 1);
+    }
+
+    void erase(uint32_t number) noexcept {
         slots_[number] = T();
-        free_.push_back(number);
+        next_ = number / 64;
+        free_[next_] |= uint64_t(1) << (number % 64);
+        --live_;
     }
 
     T& operator[](uint32_t number) { return slots_[number]; }
     const T& operator[](uint32_t number) const { return slots_[number]; }
     uint32_t bound() const { return uint32_t(slots_.size()); }
-    size_t live() const { return slots_.size() - free_.size(); }
+    size_t live() const { return live_; }
 
   private:
     std::vector<T> slots_;
-    std::vector<uint32_t> free_;
+    std::vector<uint64_t> free_;  // bits
+    size_t next_ = 0;             // the word of bits to look at first
+    size_t live_ = 0;
 };
 
 // Strings that filters name, each once, with a count of its users.
@@ -284,7 +315,7 @@ class Strings {
   public:
     ~Strings() {
         for (uint32_t number = 0; number < strings_.bound(); ++number)
-            std::free(strings_[number].data);
+            ::operator delete(strings_[number].data);
     }
 
     uint32_t find(std::string_view text) const {
@@ -313,8 +344,9 @@ class Strings {
         const uint32_t hash = hash_of(text);
         uint32_t number = find(text, hash);
         if (number == NONE) {
-            char* data = static_cast<char*>(std::malloc(text.size() + 1));
-            if (!data) throw std::bad_alloc();
+            strings_.make_room();
+            index_.make_room();
+            auto* data = static_cast<char*>(::operator new(text.size() + 1));
             text.copy(data, text.size());
             number = strings_.add({data, uint32_t(text.size()), 0});
             index_.add(hash, number);
@@ -326,11 +358,11 @@ class Strings {
 
     void keep(uint32_t number) { ++strings_[number].users; }
 
-    void let_go(uint32_t number) {
+    void let_go(uint32_t number) noexcept {
         String& string = strings_[number];
         if (--string.users) return;
         index_.erase(hash_of({string.data, string.size}), number);
-        std::free(string.data);
+        ::operator delete(string.data);
         strings_.erase(number);
     }
 

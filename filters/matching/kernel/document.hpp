@@ -29,6 +29,25 @@ class Document {
             begin(root_);
         }
         if (!rows_.empty()) return;
+        try {
+            read_tree();
+        } catch (...) {
+            rows_.clear();
+            throw;
+        }
+    }
+
+    const xmlNode* node(uint32_t row) const { return rows_[row].node; }
+    uint32_t symbol(uint32_t row) const { return rows_[row].symbol; }
+    uint32_t end(uint32_t row) const { return rows_[row].end; }
+
+  private:
+    struct Row {
+        const xmlNode* node;
+        uint32_t symbol, end;
+    };
+
+    void read_tree() {
         rows_.push_back({reinterpret_cast<const xmlNode*>(root_->doc), NONE, 0});
         open_.clear();
         const xmlNode* node = root_;
@@ -52,16 +71,6 @@ class Document {
         }
         rows_[0].end = uint32_t(rows_.size());
     }
-
-    const xmlNode* node(uint32_t row) const { return rows_[row].node; }
-    uint32_t symbol(uint32_t row) const { return rows_[row].symbol; }
-    uint32_t end(uint32_t row) const { return rows_[row].end; }
-
-  private:
-    struct Row {
-        const xmlNode* node;
-        uint32_t symbol, end;
-    };
 
     const Vocabulary& vocabulary_;
     Symbols& symbols_;

@@ -63,14 +63,17 @@ class Engine {
 
     // A name, or null for any; the label has one more user.
     uint32_t label(const char* ns, size_t ns_size, const char* local, size_t local_size) {
-        const uint32_t space = ns ? vocabulary_.names.keep({ns, ns_size}) : NONE;
-        const uint32_t name = local ? vocabulary_.names.keep({local, local_size}) : NONE;
-        return vocabulary_.keep_label(space, name);
+        const std::string_view space(ns, ns_size), name(local, local_size);
+        return vocabulary_.keep_label(ns ? &space : nullptr, local ? &name : nullptr);
     }
 
     uint32_t string(const char* text, size_t size) { return vocabulary_.values.keep({text, size}); }
 
-    // The node one step behind *parent*; takes over the label. Atoms and branches keep it.
+    void let_go_label(uint32_t label) noexcept { vocabulary_.let_go(label); }
+    void let_go_string(uint32_t string) noexcept { vocabulary_.values.let_go(string); }
+
+    // The node one step behind *parent*; takes over the label, unless it fails. Atoms and branches
+    // keep it.
     uint32_t step(uint32_t parent, uint8_t axis, uint32_t label) {
         const uint32_t found = trie_.child(parent, axis, label);
         if (found != NONE) {
@@ -78,6 +81,7 @@ class Engine {
             return found;
         }
         const uint32_t child = trie_.grow(parent, axis, label);
+        vocabulary_.keep(label);  // until nothing fails any more
         try {
             if (axis == DESCENDANT && trie_[parent].forks == 1) automaton_.fork(parent);
             automaton_.enter(child, [&](uint32_t state) { agendas_.enter(state, child); });
@@ -86,27 +90,37 @@ class Engine {
             forget();
             throw;
         }
+        vocabulary_.let_go(label);
         if (automaton_.is_full()) forget();
         return child;
     }
 
-    // The fact that *tests* are passed at *node*; takes over the tests' labels and strings. Filters
-    // keep it.
-    uint32_t fact(uint32_t node, Tests tests) {
+    // The fact that *tests* are passed at *node*; takes over the tests' labels and strings, even if
+    // it fails. Filters keep it.
+    uint32_t fact(uint32_t node, Tests& tests) {
         const bool counted = trie_[node].counted;
         const auto [fact, fresh] = atoms_.place(node, std::move(tests));
         if (!fresh) return fact;
-        watches_.welcome(fact);
-        if (is_presence(fact)) return fact;
-        const uint32_t table = atoms_[fact].table;
-        if (atoms_.table(table).atoms == 1) agendas_.add_table(table);
-        firing_.add_atom(fact);
-        if (!counted && trie_[node].counted) agendas_.count(node);
+        try {
+            watches_.welcome(fact);
+            if (is_presence(fact)) return fact;
+            const uint32_t table = atoms_[fact].table;
+            if (atoms_.table(table).atoms == 1) agendas_.add_table(table);
+            firing_.add_atom(fact);
+            if (!counted && trie_[node].counted) agendas_.count(node);
+        } catch (...) {
+            // What was mended by half is worth nothing.
+            forget();
+            if (!is_presence(fact)) atoms_.erase(fact);
+            throw;
+        }
         return fact;
     }
 
+    void release(const Tests& tests) noexcept { atoms_.release(tests); }
+
     // One that turned out not to be needed; it may be gone already.
-    void drop_unused(uint32_t fact) {
+    void drop_unused(uint32_t fact) noexcept {
         if (atoms_.is_unused(fact)) drop(fact);
     }
 
@@ -136,7 +150,7 @@ class Engine {
     void keep(uint32_t number) { ++filters_[number].users; }
 
     // True if that was the last user, and the filter is gone.
-    bool let_go(uint32_t number) {
+    bool let_go(uint32_t number) noexcept {
         if (--filters_[number].users) return false;
         erase(number);
         tidy();
@@ -144,7 +158,7 @@ class Engine {
     }
 
     // Drop paths that nobody uses any more. Nobody but filters may hold numbers of nodes.
-    void tidy() {
+    void tidy() noexcept {
         trie_.sweep([&](uint32_t node) {
             automaton_.each_at(node, [&](uint32_t state) { agendas_.leave(state, node); });
             automaton_.leave(node);
@@ -153,7 +167,11 @@ class Engine {
                 automaton_.unfork(gone.parent);
             }
         });
-        automaton_.tidy([&](uint32_t state) { agendas_.drop(state); });
+        try {
+            automaton_.tidy([&](uint32_t state) { agendas_.drop(state); });
+        } catch (const std::bad_alloc&) {
+            forget();
+        }
     }
 
     std::string_view text_of(uint32_t number) const { return filters_.text_of(number); }
@@ -169,24 +187,32 @@ class Engine {
             walk(root);
             witnesses_.end();
             firing_.count_elements();
+            watches_.take_note(facts_);
+            verdicts_.find(firing_.fired(), firing_.is_unsure(), found);
         } catch (...) {
             // What was made by half must not be met again.
             forget();
+            witnesses_.forget();
+            verdicts_.forget();
             throw;
         }
-        watches_.take_note(facts_);
-        verdicts_.find(firing_.fired(), firing_.is_unsure(), found);
     }
 
     // Decide an unprogrammed filter of the message that was looked at last, whose tree is still
-    // there.
-    Verdict decide(uint32_t number, Words program) {
+    // there. Takes over the program's labels and strings if *taken* becomes true.
+    Verdict decide(uint32_t number, Words& program, bool& taken) {
         programs_.put(number, std::move(program));
-        return interpreter_.run(programs_.find(number));
+        taken = true;
+        try {
+            return interpreter_.run(programs_.find(number));
+        } catch (...) {
+            forget();
+            throw;
+        }
     }
 
   private:
-    void drop(uint32_t atom) {
+    void drop(uint32_t atom) noexcept {
         const uint32_t node = atoms_.node_of(atom), table = atoms_[atom].table;
         const bool counted = trie_[node].counted;
         firing_.drop_atom(atom);
@@ -195,7 +221,7 @@ class Engine {
         if (counted && !trie_[node].counted) agendas_.count(node);
     }
 
-    void erase(uint32_t number) {
+    void erase(uint32_t number) noexcept {
         watching_.erase(number);
         const Formula formula = filters_.formula_of(number);
         for (const uint32_t* at = formula.begin; at != formula.end; ++at) {
@@ -216,7 +242,7 @@ class Engine {
     }
 
     // Forget what messages taught, but for how often facts held.
-    void forget() {
+    void forget() noexcept {
         automaton_.forget();
         agendas_.forget();
         firing_.forget();

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
+#include <new>
 #include <stdexcept>
 #include <string_view>
 
@@ -40,7 +39,7 @@ class Filters {
     Filters& operator=(const Filters&) = delete;
     ~Filters() {
         for (uint32_t number = 0; number < filters_.bound(); ++number) {
-            std::free(filters_[number].block);
+            ::operator delete(filters_[number].block);
         }
     }
 
@@ -61,32 +60,25 @@ class Filters {
         if (formula.size() > MAX_SIZE || text.size() > MAX_SIZE) {
             throw std::invalid_argument("the expression is too long for the compiled engine");
         }
+        filters_.make_room();
+        texts_.make_room();
         const size_t octets = (1 + formula.size()) * sizeof(uint32_t) + text.size();
-        std::unique_ptr<uint32_t, decltype(&std::free)> block(
-            static_cast<uint32_t*>(std::malloc(octets)), &std::free);
-        if (!block) throw std::bad_alloc();
-        *block = uint32_t(formula.size()) << 16 | uint32_t(text.size());
-        std::memcpy(std::copy(formula.begin(), formula.end(), block.get() + 1), text.data(),
-                    text.size());
         Filter filter;
-        filter.block = block.get();
+        filter.block = static_cast<uint32_t*>(::operator new(octets));
+        *filter.block = uint32_t(formula.size()) << 16 | uint32_t(text.size());
+        std::memcpy(std::copy(formula.begin(), formula.end(), filter.block + 1), text.data(),
+                    text.size());
         filter.scope = scope;
         filter.shape = shape;
         filter.users = 1;
         const uint32_t number = filters_.add(filter);
-        try {
-            texts_.add(hash_of(text, scope), number);
-        } catch (...) {
-            filters_.erase(number);
-            throw;
-        }
-        block.release();
+        texts_.add(hash_of(text, scope), number);
         return number;
     }
 
-    void erase(uint32_t number) {
+    void erase(uint32_t number) noexcept {
         texts_.erase(hash_of(text_of(number), filters_[number].scope), number);
-        std::free(filters_[number].block);
+        ::operator delete(filters_[number].block);
         filters_.erase(number);
     }
 

@@ -55,7 +55,7 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
 
     uint32_t word(Kind kind, uint32_t number)
     void put_test(vector[uint32_t]& words, uint8_t subject, uint8_t comparison, uint32_t label,
-                  uint32_t text, double number)
+                  uint32_t text, double number) except +
     const uint32_t INSTRUCTION_SHIFT, ABSOLUTE_BIT, SPAN_MASK, CONDITION_BIT
 
     cdef enum Verdict:
@@ -80,7 +80,10 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
         uint32_t label(const char* ns, size_t ns_size, const char* local, size_t local_size) except +
         uint32_t string(const char* text, size_t size) except +
         uint32_t step(uint32_t parent, uint8_t axis, uint32_t label) except +
-        uint32_t fact(uint32_t node, vector[Test] tests) except +
+        uint32_t fact(uint32_t node, vector[Test]& tests) except +
+        void release(const vector[Test]& tests)
+        void let_go_label(uint32_t label)
+        void let_go_string(uint32_t string)
         void drop_unused(uint32_t fact)
         void tidy()
         uint32_t find_filter(string_view text, uint32_t scope)
@@ -88,11 +91,11 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
                             Shape shape, const vector[uint32_t]& branches) except +
         truth has(uint32_t number)
         void keep(uint32_t number)
-        truth let_go(uint32_t number) except +
+        truth let_go(uint32_t number)
         string_view text_of(uint32_t number)
         uint32_t scope_of(uint32_t number)
         void find(const xmlNode* root, Found& found) except +
-        Verdict decide(uint32_t number, vector[uint32_t] program) except +
+        Verdict decide(uint32_t number, vector[uint32_t]& program, truth& taken) except +
 
 
 cdef extern from "names.hpp" namespace "dragoman" nogil:
@@ -141,6 +144,8 @@ cdef class Kernel:
     cdef list numbers
     """Each number as a Python object that is made once."""
     cdef tuple path
+    cdef vector[uint32_t] labels, strings
+    """Those of a program that nobody has taken over yet."""
     cdef vector[uint32_t] nodes
     """Of the last path: where each of its steps leads. The next one begins alike, as a rule."""
 
@@ -195,8 +200,16 @@ cdef class Kernel:
         """Whether the expression, whose program this is, is true of the document that `find` got
         last, whose tree must still be there; None if libxml2 has to decide."""
         cdef vector[uint32_t] words
-        self._put_program(program, words)
-        cdef Verdict verdict = self.engine.decide(number, words)
+        cdef truth taken = False
+        cdef Verdict verdict
+        self.labels.clear()
+        self.strings.clear()
+        try:
+            self._put_program(program, words)
+            verdict = self.engine.decide(number, words, taken)
+        finally:
+            if not taken:
+                self._let_go_held()
         return None if verdict == UNKNOWN else verdict == YES
 
     def add(self, bytes text, uint32_t scope, plan):
@@ -210,6 +223,7 @@ cdef class Kernel:
         shape.positive = shape.programmed and _is_positive(plan[4])
         shape.linear = shape.positive and _is_linear(plan[4], plan[3])
         self.path = ()
+        facts.reserve(len(<tuple>plan[0]))
         try:
             for atom in <tuple>plan[0]:
                 facts.push_back(
@@ -223,8 +237,12 @@ cdef class Kernel:
             for fact in facts:
                 self.engine.drop_unused(fact)
             self.engine.tidy()
-        while <size_t>len(self.numbers) <= number:
-            self.numbers.append(len(self.numbers))
+        try:
+            while <size_t>len(self.numbers) <= number:
+                self.numbers.append(len(self.numbers))
+        except MemoryError:
+            self.engine.let_go(number)
+            raise
         return self.numbers[number]
 
     cdef list _numbers(self, vector[uint32_t]& found):
@@ -251,38 +269,68 @@ cdef class Kernel:
 
     cdef uint32_t _node(self, tuple path) except? 0xffffffff:
         cdef Py_ssize_t at = 0, known = min(len(path), len(self.path))
-        cdef uint32_t node = ROOT
+        cdef uint32_t node = ROOT, label
         while at < known and path[at] is self.path[at]:
             node = self.nodes[at]
             at += 1
         self.nodes.resize(at)
         for at in range(at, len(path)):
             axis, ns, local = <tuple>path[at]
-            node = self.engine.step(node, <uint8_t>axis, self._label(ns, local))
+            label = self._label(ns, local)
+            try:
+                node = self.engine.step(node, <uint8_t>axis, label)
+            except:
+                self.engine.let_go_label(label)
+                raise
             self.nodes.push_back(node)
         self.path = path
         return node
 
     cdef uint32_t _fact(self, tuple path, tuple tests, truth* numeric) except? 0xffffffff:
         cdef vector[Test] rows
-        cdef Test row
-        for test in tests:
-            subject, ns, local, comparison, operand = <tuple>test
-            row = Test()
-            row.subject = subject
-            row.comparison = comparison
-            if subject == 2:
-                row.label = self._label(ns, local)
-            if comparison == RANGE:
-                numeric[0] = True
-                row.low, row.low_included, row.high, row.high_included = <tuple>operand
-            elif comparison >= FIRST_ON_NUMBERS:
-                numeric[0] = True
-                row.low = operand
-            elif operand is not None:
-                row.text = self._string(operand)
-            rows.push_back(row)
-        return self.engine.fact(self._node(path), rows)
+        cdef uint32_t node
+        rows.resize(len(tests))
+        try:
+            for at, test in enumerate(tests):
+                self._put_test(<tuple>test, &rows[<size_t>at], numeric)
+            node = self._node(path)
+        except:
+            self.engine.release(rows)
+            raise
+        return self.engine.fact(node, rows)
+
+    cdef int _put_test(self, tuple test, Test* row, truth* numeric) except -1:
+        subject, ns, local, comparison, operand = test
+        row.subject = subject
+        row.comparison = comparison
+        if subject == 2:
+            row.label = self._label(ns, local)
+        if comparison == RANGE:
+            numeric[0] = True
+            row.low, row.low_included, row.high, row.high_included = <tuple>operand
+        elif comparison >= FIRST_ON_NUMBERS:
+            numeric[0] = True
+            row.low = operand
+        elif operand is not None:
+            row.text = self._string(operand)
+        return 0
+
+    cdef uint32_t _held_label(self, object ns, object local) except? 0xffffffff:
+        self.labels.reserve(self.labels.size() + 1)
+        self.labels.push_back(self._label(ns, local))
+        return self.labels.back()
+
+    cdef uint32_t _held_string(self, str text) except? 0xffffffff:
+        self.strings.reserve(self.strings.size() + 1)
+        self.strings.push_back(self._string(text))
+        return self.strings.back()
+
+    cdef void _let_go_held(self) noexcept:
+        cdef uint32_t label, string
+        for label in self.labels:
+            self.engine.let_go_label(label)
+        for string in self.strings:
+            self.engine.let_go_string(string)
 
     cdef int _put_program(self, tuple program, vector[uint32_t]& words) except -1:
         cdef size_t start = words.size()
@@ -309,14 +357,14 @@ cdef class Kernel:
                 words,
                 subject,
                 comparison,
-                self._label(ns, local) if subject == 2 else NONE,
-                self._string(operand) if isinstance(operand, str) else NONE,
+                self._held_label(ns, local) if subject == 2 else NONE,
+                self._held_string(operand) if isinstance(operand, str) else NONE,
                 0 if operand is None or isinstance(operand, str) else operand,
             )
         for step in <tuple>steps:
             axis, ns, local, condition = <tuple>step
             words.push_back(<uint32_t>axis | (0 if condition is None else CONDITION_BIT))
-            words.push_back(self._label(ns, local))
+            words.push_back(self._held_label(ns, local))
             if condition is not None:
                 self._put_program(<tuple>condition, words)
         return 0

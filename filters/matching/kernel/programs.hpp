@@ -75,13 +75,15 @@ class Programs {
         return place == NONE ? nullptr : programs_[place].data();
     }
 
-    void put(uint32_t filter, Words program) {
+    // Takes over what the program names, unless it fails.
+    void put(uint32_t filter, Words&& program) {
         erase(filter);
         if (programs_.live() >= MAX_PROGRAMS) clear();
+        by_filter_.make_room();
         by_filter_.set(filter, programs_.add(std::move(program)));
     }
 
-    void erase(uint32_t filter) {
+    void erase(uint32_t filter) noexcept {
         const uint32_t place = by_filter_.find(filter);
         if (place == NONE) return;
         release_program(programs_[place].data(), vocabulary_);
@@ -92,7 +94,7 @@ class Programs {
   private:
     static constexpr size_t MAX_PROGRAMS = 1u << 15;
 
-    void clear() {
+    void clear() noexcept {
         for (uint32_t place = 0; place < programs_.bound(); ++place) {
             if (!programs_[place].empty()) release_program(programs_[place].data(), vocabulary_);
         }

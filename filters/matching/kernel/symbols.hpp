@@ -14,7 +14,7 @@ class Symbols {
     using Labels = std::array<uint32_t, 3>;
 
     explicit Symbols(Vocabulary& vocabulary)
-        : any(vocabulary.keep_label(NONE, NONE)), vocabulary_(vocabulary) {}
+        : any(vocabulary.keep_label(nullptr, nullptr)), vocabulary_(vocabulary) {}
 
     const uint32_t any;  // the label of every name
 

@@ -22,6 +22,7 @@ struct Node {
     uint32_t counted = 0;    // users that want to know whether two elements are here
     uint32_t forks = 0;      // DESCENDANT children
     uint8_t axis = CHILD;
+    bool idle = false;  // it may have no users
 };
 
 class Trie {
@@ -38,15 +39,17 @@ class Trie {
         return children_.find(child_key(parent, axis, label));
     }
 
-    // A child that was not there; takes over the label.
+    // A child that was not there; takes over the label, unless it fails.
     uint32_t grow(uint32_t parent, uint8_t axis, uint32_t label) {
-        Node node;
+        children_.make_room();
+        // All may become idle, and that must not fail.
+        reserve_for(idle_, live() + 1 - idle_.size());
+        const uint32_t number = numbers_.take(label, nodes_);
+        Node& node = nodes_[number];
         node.parent = parent;
         node.label = label;
         node.axis = axis;
-        const uint32_t number = numbers_.take(label, nodes_);
-        nodes_[number] = node;
-        idle_.push_back(number);
+        become_idle(number);
         children_.set(child_key(parent, axis, label), number);
         if (axis == DESCENDANT) ++nodes_[parent].forks;
         keep(parent);
@@ -56,8 +59,8 @@ class Trie {
     void keep(uint32_t node) { ++nodes_[node].users; }
 
     // A node without users goes with the next sweep.
-    void let_go(uint32_t node) {
-        if (!--nodes_[node].users) idle_.push_back(node);
+    void let_go(uint32_t node) noexcept {
+        if (!--nodes_[node].users) become_idle(node);
     }
 
     // One more who wants to know whether two elements are at *node*, or one less.
@@ -65,10 +68,11 @@ class Trie {
 
     // Drop the nodes without users. Call *take* with each before it goes.
     template <typename Take>
-    void sweep(Take take) {
+    void sweep(Take take) noexcept {
         while (!idle_.empty()) {
             const uint32_t number = idle_.back();
             idle_.pop_back();
+            nodes_[number].idle = false;
             const Node node = nodes_[number];
             if (node.parent == NONE || node.users) continue;
             take(number);
@@ -82,6 +86,12 @@ class Trie {
     }
 
   private:
+    void become_idle(uint32_t node) noexcept {
+        if (nodes_[node].idle) return;
+        nodes_[node].idle = true;
+        idle_.push_back(node);
+    }
+
     static uint64_t child_key(uint32_t parent, uint8_t axis, uint32_t label) {
         return uint64_t(parent << 1 | axis) << 32 | label;
     }
@@ -90,7 +100,7 @@ class Trie {
     Runs<4, 16, 64> numbers_{ROOT + 1};  // by label
     std::vector<Node> nodes_;
     NumberMap children_;
-    Words idle_;  // nodes that may have no users
+    Words idle_;
 };
 
 }  // namespace dragoman

@@ -52,6 +52,12 @@ class Verdicts {
         found.yes.assign(yes_.begin(), yes_.begin() + ptrdiff_t(count_));
     }
 
+    // Forget the message: what was told of it by half is worth nothing.
+    void forget() noexcept {
+        told_.clear();
+        told_now_.clear();
+    }
+
   private:
     static constexpr size_t AHEAD = 8;        // of what is looked at: memory is slower than we are
     static constexpr uint32_t LEAST_PATIENCE = 8, MOST_PATIENCE = 1024;  // looks in vain

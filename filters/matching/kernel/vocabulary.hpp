@@ -15,16 +15,26 @@ struct Label {
 
 class Vocabulary {
   public:
-    // The label of a name; the label takes over the strings' users, and has one more itself.
-    uint32_t keep_label(uint32_t ns, uint32_t local) {
-        uint32_t found = by_name_.find(key(ns, local));
+    // The label of a name, or of any where there is no text; the label has one more user.
+    uint32_t keep_label(const std::string_view* ns, const std::string_view* local) {
+        labels_.make_room();
+        by_name_.make_room();
+        const uint32_t space = ns ? names.keep(*ns) : NONE;
+        uint32_t name = NONE;
+        try {
+            if (local) name = names.keep(*local);
+        } catch (...) {
+            if (space != NONE) names.let_go(space);
+            throw;
+        }
+        uint32_t found = by_name_.find(key(space, name));
         if (found == NONE) {
-            found = labels_.add({ns, local, 0});
-            by_name_.set(key(ns, local), found);
+            found = labels_.add({space, name, 0});
+            by_name_.set(key(space, name), found);
             ++made_;
         } else {
-            if (ns != NONE) names.let_go(ns);
-            if (local != NONE) names.let_go(local);
+            if (space != NONE) names.let_go(space);
+            if (name != NONE) names.let_go(name);
         }
         ++labels_[found].users;
         return found;
@@ -34,7 +44,7 @@ class Vocabulary {
         if (label != NONE) ++labels_[label].users;
     }
 
-    void let_go(uint32_t number) {
+    void let_go(uint32_t number) noexcept {
         if (number == NONE) return;
         Label& label = labels_[number];
         if (--label.users) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <vector>
 
@@ -129,7 +130,7 @@ class Watches {
     }
 
     // Take out what *fact* has of *filter*, be it a record or *decided*.
-    void erase(uint32_t fact, uint32_t decided, uint32_t filter) {
+    void erase(uint32_t fact, uint32_t decided, uint32_t filter) noexcept {
         Side& side = side_of(fact);
         uint32_t& place = side.places[index_of(fact)];
         if (!(place & ALONE)) {
@@ -181,6 +182,12 @@ class Watches {
     static uint32_t decided_in(const uint32_t* block) { return block[1] / ONE_DECIDED; }
     static uint32_t used_in(const uint32_t* block) {
         return HEADER + block[0] + decided_in(block);
+    }
+
+    static std::array<uint32_t, LARGEST + 1> none_free() {
+        std::array<uint32_t, LARGEST + 1> free;
+        free.fill(NONE);
+        return free;
     }
 
     Side& side_of(uint32_t fact) { return sides_[is_presence(fact)]; }
@@ -245,10 +252,14 @@ class Watches {
         const uint32_t size = block[1] & SIZES, used = used_in(block);
         if (!block[0] && decided_in(block) <= 1) {
             const uint32_t alone = decided_in(block) ? end_of(block)[-1] | ALONE : NOBODY;
-            free_[size].push_back(place);
+            free(place);
             place = alone;
         } else if (used * 4 <= capacity(size)) {
-            move(place, size_for(used * 2));
+            try {
+                move(place, size_for(used * 2));
+            } catch (const std::bad_alloc&) {
+                // It stays as large as it is.
+            }
         }
     }
 
@@ -261,23 +272,27 @@ class Watches {
         to[1] += decided * ONE_DECIDED;
         std::copy_n(from + HEADER, from[0], to + HEADER);
         std::copy_n(end_of(from) - decided, decided, end_of(to) - decided);
-        free_[from[1] & SIZES].push_back(place);
+        free(place);
         place = fresh;
+    }
+
+    void free(uint32_t place) noexcept {
+        const uint32_t size = words_[place + 1] & SIZES;
+        words_[place] = free_[size];
+        free_[size] = place;
     }
 
     // An empty block.
     uint32_t take(uint32_t size) {
         // Numbers of more would not fit into a place and a header.
         if (size > LARGEST || words_.size() + capacity(size) > ALONE) throw std::bad_alloc();
-        if (free_.size() <= size) free_.resize(size + 1);
-        uint32_t offset;
-        if (free_[size].empty()) {
+        uint32_t offset = free_[size];
+        if (offset == NONE) {
             offset = uint32_t(words_.size());
             reserve_for(words_, capacity(size));
             words_.resize(words_.size() + capacity(size));
         } else {
-            offset = free_[size].back();
-            free_[size].pop_back();
+            free_[size] = words_[offset];
         }
         words_[offset] = 0;
         words_[offset + 1] = size;
@@ -286,7 +301,7 @@ class Watches {
 
     Side sides_[2];  // atoms, nodes
     Words words_;
-    std::vector<Words> free_;  // by size
+    std::array<uint32_t, LARGEST + 1> free_ = none_free();  // first ones by size, each names the next
     uint32_t messages_ = 0;
 };
 

@@ -25,12 +25,10 @@ class Watching {
     const Words& always() const { return always_; }
 
     void add(uint32_t number) {
-        if (watch(number)) return;
-        filters_[number].always = true;
-        always_.push_back(number);
+        if (!watch(number)) look_always(number);
     }
 
-    void erase(uint32_t number) {
+    void erase(uint32_t number) noexcept {
         unwatch(number);
         if (!filters_[number].always) return;
         auto place = std::find(always_.begin(), always_.end(), number);
@@ -40,8 +38,16 @@ class Watching {
     }
 
     void move(uint32_t number) {
+        reserve_for(always_, 1);
         unwatch(number);
-        watch(number);
+        try {
+            watch(number);
+        } catch (...) {
+            // Who waits nowhere would never be found.
+            unwatch(number);
+            look_always(number);
+            throw;
+        }
     }
 
     // Whether a filter that was looked at in vain, because of *fact*, should wait elsewhere.
@@ -57,6 +63,12 @@ class Watching {
     static constexpr uint32_t SEVERAL = NONE - 1;  // watched: more than one fact
     // What holds wherever an element is, many wait for, and it says little.
     static constexpr uint32_t PRESENCE_COST = 64;
+
+    void look_always(uint32_t number) {
+        reserve_for(always_, 1);
+        filters_[number].always = true;
+        always_.push_back(number);
+    }
 
     bool choose(uint32_t number, uint32_t& cost) {
         chosen_.clear();
@@ -74,7 +86,7 @@ class Watching {
         return true;
     }
 
-    void unwatch(uint32_t number) {
+    void unwatch(uint32_t number) noexcept {
         Filter& filter = filters_[number];
         if (filter.watched == SEVERAL) {
             const Formula formula = filters_.formula_of(number);

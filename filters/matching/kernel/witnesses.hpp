@@ -39,6 +39,12 @@ class Witnesses {
         complete_ = states_known_ = true;
     }
 
+    // Forget the message: what was noted of it by half is worth nothing.
+    void forget() noexcept {
+        repeated_.clear();
+        repeated_now_.clear();
+    }
+
     // The walk comes to an element, goes to what is within the last one, comes out of one.
     void visit(uint32_t state) {
         if (count_ == MOST) {

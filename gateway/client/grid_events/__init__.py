@@ -23,6 +23,7 @@ from gateway.client.grid_events.events import (
 )
 from gateway.client.grid_events.publishing import Publisher, prepared, publish, subscribe_lease
 from gateway.client.grid_events.serving import EventListener, EventRefused
+from gateway.client.grid_events.type_schemas import classes_of, schema_of
 
 __all__ = [
     "TYPES",
@@ -35,8 +36,10 @@ __all__ = [
     "LeasingPublisher",
     "MachineUtilizationEvent",
     "Publisher",
+    "classes_of",
     "prepared",
     "publish",
     "read_event",
+    "schema_of",
     "subscribe_lease",
 ]

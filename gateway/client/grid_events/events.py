@@ -2,7 +2,7 @@
 
 import dataclasses
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ from filters import Reason
 from mediation.grid_events import (
     BASE_FIELDS,
     EVENT_TYPES,
+    NUMBERS,
     Further,
     HandleEvent,
     TypeName,
@@ -55,6 +56,8 @@ class MachineUtilizationEvent(Event):
 
 E = TypeVar("E", bound=Event)
 _KINDS = {str: "string", int: "long", float: "double", bool: "boolean"}
+INTEGERS = NUMBERS - {"double", "float", "decimal"}
+"""Types of XML Schema whose values are ``int``."""
 _BASE = len(BASE_FIELDS)
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
@@ -110,6 +113,9 @@ class EventTypes:
             return cls
 
         return tie
+
+    def __iter__(self) -> Iterator[Tied]:
+        return iter(self._by_class.values())
 
     def of(self, cls: type[Event]) -> Tied:
         """What a class is tied to.
@@ -196,22 +202,29 @@ def _fields(cls: type[Event]) -> tuple[tuple[str, str, str], ...]:
         kind = _KINDS.get(kinds[0] if len(kinds) == 1 else hints[field.name])
         if kind is None:
             raise TypeError(f"{cls.__name__}.{field.name} is no str, int, float or bool")
-        first, *rest = field.name.split("_")
-        found.append((field.name, first + "".join(map(str.capitalize, rest)), kind))
+        # A schema may say more narrowly what a number is.
+        kind = field.metadata.get("xsd", kind)
+        found.append((field.name, element_of(field.name), kind))
     if [field[1:] for field in found[:_BASE]] != list(BASE_FIELDS):
         raise TypeError(f"{cls.__name__} is no dataclass that extends Event")
     return tuple(found)
 
 
+def element_of(attribute: str) -> str:
+    """The element of a field: ``cpu_utilization`` is ``cpuUtilization``."""
+    first, *rest = attribute.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
 def _value(element: str, kind: str, text: str) -> str | int | float | bool:
     try:
+        if kind in INTEGERS:
+            number = long_of(text)
+            if number is None:
+                raise ValueError(text)
+            return number
         match kind:
-            case "long":
-                number = long_of(text)
-                if number is None:
-                    raise ValueError(text)
-                return number
-            case "double":
+            case "double" | "float":
                 return float(text)
             case "boolean":
                 return _TRUTH[text]
@@ -231,7 +244,7 @@ def _further(element: str, kind: str, value: object, *, known: bool) -> Further:
 def _written(kind: str, value: object) -> str:
     if kind == "boolean":
         return "true" if value else "false"
-    if kind == "double":
+    if kind in ("double", "float"):
         return {"inf": "INF", "-inf": "-INF", "nan": "NaN"}.get(repr(value), repr(value))
     return str(value)
 

@@ -9,7 +9,7 @@ from sqlalchemy import Table, delete, func, select, update
 
 from gateway.client.outbox.databases import AnyDatabase, database_of
 from gateway.client.outbox.tables import DEAD, DONE, WAITING, inbox, outbox
-from gateway.client.outbox.work import Work
+from gateway.client.outbox.transactions import Transaction
 
 BOXES: dict[str, Table] = {"outbox": outbox, "inbox": inbox}
 LISTED = 100
@@ -65,8 +65,8 @@ class StoredMessages:
     def list_all(self, state: str | None = None, limit: int = LISTED) -> list[StoredMessage]:
         """The messages in *state*, or all that are not done; the oldest first, of each box at most
         *limit*."""
-        with self._database.begin() as work:
-            return [each for box in BOXES for each in _list(work, box, state, limit)]
+        with self._database.begin() as transaction:
+            return [each for box in BOXES for each in _list(transaction, box, state, limit)]
 
     def show(self, number: str) -> StoredMessage:
         """A message with its attributes and its body.
@@ -75,10 +75,10 @@ class StoredMessages:
             LookupError: There is none with that number.
         """
         box, position = _read(number)
-        with self._database.begin() as work:
+        with self._database.begin() as transaction:
             own = BOXES[box].c
             found = select(*_columns(box), own.attributes, own.body)
-            rows = work.rows(found.where(own.position == position))
+            rows = transaction.rows(found.where(own.position == position))
         if not rows:
             raise LookupError(f"there is no message {number}")
         *row, body = rows[0]
@@ -88,21 +88,23 @@ class StoredMessages:
         """Give dead letters, all or these, and what waits for its next attempt, a new start; how
         many."""
         values = {"state": WAITING, "attempts": 0, "due_at": time.time(), "error": None}
-        with self._database.begin() as work:
+        with self._database.begin() as transaction:
             return sum(
-                work.change(update(BOXES[box]).where(which).values(**values))
+                transaction.change(update(BOXES[box]).where(which).values(**values))
                 for box, which in _chosen(numbers)
             )
 
     def drop(self, numbers: Sequence[str] | None = None) -> int:
         """Drop dead letters, all, or these messages; how many. Their ids stay known in an inbox."""
-        with self._database.begin() as work:
-            return sum(work.change(_dropping(box).where(which)) for box, which in _chosen(numbers))
+        with self._database.begin() as transaction:
+            return sum(
+                transaction.change(_dropping(box).where(which)) for box, which in _chosen(numbers)
+            )
 
     def counts(self) -> list[Count]:
         """How many messages wait and are dead, by box and topic."""
-        with self._database.begin() as work:
-            return [each for box in BOXES for each in _count(work, box)]
+        with self._database.begin() as transaction:
+            return [each for box in BOXES for each in _count(transaction, box)]
 
     def close(self) -> None:
         """Close the connections, but for those of an engine that was given."""
@@ -122,18 +124,18 @@ def _message(box: str, row: Sequence[Any]) -> StoredMessage:
     return StoredMessage(f"{box}/{position}", *others)
 
 
-def _list(work: Work, box: str, state: str | None, limit: int) -> list[StoredMessage]:
+def _list(transaction: Transaction, box: str, state: str | None, limit: int) -> list[StoredMessage]:
     own = BOXES[box].c
     which = own.state != DONE if state is None else own.state == state
     found = select(*_columns(box)).where(which).order_by(own.position).limit(limit)
-    return [_message(box, row) for row in work.rows(found)]
+    return [_message(box, row) for row in transaction.rows(found)]
 
 
-def _count(work: Work, box: str) -> list[Count]:
+def _count(transaction: Transaction, box: str) -> list[Count]:
     own = BOXES[box].c
     found = select(own.topic, own.state, func.count(), func.min(own.created_at))
     found = found.where(own.state != DONE).group_by(own.topic, own.state)
-    return [Count(box, *row) for row in work.rows(found)]
+    return [Count(box, *row) for row in transaction.rows(found)]
 
 
 def _dropping(box: str) -> Any:

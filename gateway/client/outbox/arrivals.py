@@ -10,7 +10,7 @@ from typing import Any
 from filters import Reason, Refused
 from gateway.client.outbox.records import MAX_NAME
 from gateway.client.outbox.tables import WAITING, digest, inbox, lane_of
-from gateway.client.outbox.work import Work
+from gateway.client.outbox.transactions import Transaction
 from mediation.cloudevents import CloudEvent, Secret, read_message, signature
 from mediation.cloudevents.events import read_time
 from mediation.model.errors import MediationError
@@ -74,9 +74,9 @@ def _row(event: CloudEvent, topics: Collection[str], now: float) -> dict[str, An
     }
 
 
-def store_arrivals(rows: Sequence[dict[str, Any]], work: Work) -> None:
+def store_arrivals(rows: Sequence[dict[str, Any]], transaction: Transaction) -> None:
     """Store messages, but for those that came before."""
-    work.insert_new(inbox, rows)
+    transaction.insert_new(inbox, rows)
 
 
 def is_signed(headers: Headers, body: bytes, secret: Secret) -> bool:

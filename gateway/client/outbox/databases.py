@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from gateway.client.outbox import tables
-from gateway.client.outbox.work import ConnectionWork, Work
+from gateway.client.outbox.transactions import ConnectionTransaction, Transaction
 from gateway.databases import connection_options, driver_url
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.stores.engines import (
@@ -50,10 +50,10 @@ class Database(Protocol):
         ...
 
     def begin(self) -> Any:
-        """A context manager of a transaction, whose value is a `Work`."""
+        """A context manager of a transaction, whose value is a `Transaction`."""
         ...
 
-    async def run(self, work: Callable[[Work], T]) -> T:
+    async def run(self, work: Callable[[Transaction], T]) -> T:
         """Run *work* in a transaction of its own."""
         ...
 
@@ -83,23 +83,23 @@ class EngineDatabase:
     def create_tables(self) -> str:
         """Make the tables where they are missing; the name of the database as a source."""
         let_readers_read(self.engine)
-        with self.begin() as work:
-            tables.metadata.create_all(work.connection)
-            return tables.fill(work)
+        with self.begin() as transaction:
+            tables.metadata.create_all(transaction.connection)
+            return tables.fill(transaction)
 
     @contextmanager
-    def begin(self) -> Iterator[ConnectionWork]:
+    def begin(self) -> Iterator[ConnectionTransaction]:
         """A transaction; committed where the block ends, rolled back where it raises."""
         end_turn = self._turns.wait()
         try:
             with self._writing.connect() as connection, connection.begin() as transaction:
-                yield ConnectionWork(connection)
+                yield ConnectionTransaction(connection)
                 with committing(connection):
                     transaction.commit()
         finally:
             end_turn()
 
-    async def run(self, work: Callable[[Work], T]) -> T:
+    async def run(self, work: Callable[[Transaction], T]) -> T:
         """Run *work* in a transaction of its own, on a thread."""
         return await self.on_thread(partial(run_in, self.begin, work))
 
@@ -110,9 +110,9 @@ class EngineDatabase:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     @contextmanager
-    def part(self, work: Work) -> Iterator[tuple[Session, Connection]]:
+    def part(self, transaction: Transaction) -> Iterator[tuple[Session, Connection]]:
         """A savepoint, with a session of its own: undone where the block raises."""
-        connection: Connection = work.connection
+        connection: Connection = transaction.connection
         with connection.begin_nested(), _session(connection) as session:
             yield session, connection
             session.commit()
@@ -152,9 +152,9 @@ class AsyncEngineDatabase:
     async def create_tables_async(self) -> str:
         """Make the tables where they are missing; the name of the database as a source."""
 
-        def create(work: Work) -> str:
-            tables.metadata.create_all(work.connection)
-            return tables.fill(work)
+        def create(transaction: Transaction) -> str:
+            tables.metadata.create_all(transaction.connection)
+            return tables.fill(transaction)
 
         return await self.run(create)
 
@@ -171,10 +171,10 @@ class AsyncEngineDatabase:
             yield session
             await session.commit()
 
-    async def run(self, work: Callable[[Work], T]) -> T:
+    async def run(self, work: Callable[[Transaction], T]) -> T:
         """Run *work* in a transaction of its own."""
         async with self.begin() as connection:
-            return await connection.run_sync(lambda each: work(ConnectionWork(each)))
+            return await connection.run_sync(lambda each: work(ConnectionTransaction(each)))
 
     def is_outage(self, error: Exception) -> bool:
         """Return whether the database does not answer, whatever was asked."""
@@ -238,7 +238,7 @@ def _gone() -> Connection:
     raise StorageUnavailable("the connection is closed")
 
 
-def run_in(begin: Callable[[], Any], work: Callable[[Work], T]) -> T:
+def run_in(begin: Callable[[], Any], work: Callable[[Transaction], T]) -> T:
     """Run *work* in a transaction that *begin* makes."""
     with begin() as its:
         return work(its)

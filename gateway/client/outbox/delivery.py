@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import select, update
 
-from gateway.client.outbox.functions import Taker
+from gateway.client.outbox.handlers import Handler
 from gateway.client.outbox.message import Dead
 from gateway.client.outbox.tables import DEAD, DONE, WAITING, inbox, lanes
-from gateway.client.outbox.work import Work
+from gateway.client.outbox.transactions import Transaction
 
 MOST = 64
 """Messages of one transaction."""
@@ -39,21 +39,23 @@ class Arrived:
     attempts: int
 
 
-def claim(work: Work, topics: Sequence[str], most: int = MOST) -> list[Arrived]:
+def claim(transaction: Transaction, topics: Sequence[str], most: int = MOST) -> list[Arrived]:
     """Lock a lane that has messages that are due, and read these; those that an earlier one of
     their key holds up are left out."""
     own, now = inbox.c, time.time()
     due = (own.state == WAITING) & (own.due_at <= now) & own.topic.in_(topics)
-    found = [lane for (lane,) in work.rows(select(own.lane).where(due).distinct())]
+    found = [lane for (lane,) in transaction.rows(select(own.lane).where(due).distinct())]
     random.shuffle(found)  # Nobody takes all lanes in the same order.
     for lane in found:
         locking = select(lanes.c.lane).where(lanes.c.lane == lane)
-        if work.rows(locking.with_for_update(skip_locked=True)):
-            return _read(work, lane, topics, now, most)
+        if transaction.rows(locking.with_for_update(skip_locked=True)):
+            return _read(transaction, lane, topics, now, most)
     return []
 
 
-def _read(work: Work, lane: int, topics: Sequence[str], now: float, most: int) -> list[Arrived]:
+def _read(
+    transaction: Transaction, lane: int, topics: Sequence[str], now: float, most: int
+) -> list[Arrived]:
     own, earlier = inbox.c, inbox.alias()
     holding = select(earlier.c.position).where(
         earlier.c.state == WAITING,
@@ -73,7 +75,7 @@ def _read(work: Work, lane: int, topics: Sequence[str], now: float, most: int) -
         own.topic.in_(topics),
         ~holding.exists(),
     )  # fmt: skip
-    rows = work.rows(found.order_by(own.position).limit(most))
+    rows = transaction.rows(found.order_by(own.position).limit(most))
     return [
         Arrived(at, id, topic, key, attributes, content_type, bytes(body), expires_at, attempts)
         for at, id, topic, key, attributes, content_type, body, expires_at, attempts in rows
@@ -86,7 +88,7 @@ class Outcomes:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._done: list[int] = []
-        self._failed: list[tuple[Arrived, Taker, Exception]] = []
+        self._failed: list[tuple[Arrived, Handler, Exception]] = []
         self._dead: list[tuple[Arrived, str]] = []
         self._held: set[tuple[str, str]] = set()
 
@@ -107,16 +109,16 @@ class Outcomes:
         """Note that a message was taken."""
         self._done.append(row.position)
 
-    def failed(self, row: Arrived, taker: Taker, error: Exception) -> bool:
+    def failed(self, row: Arrived, handler: Handler, error: Exception) -> bool:
         """Note that a function failed.
 
         Returns:
             Whether the message is dead.
         """
-        if isinstance(error, Dead) or row.attempts >= taker.retries:
+        if isinstance(error, Dead) or row.attempts >= handler.retries:
             self._dead.append((row, in_words(error)))
             return True
-        self._failed.append((row, taker, error))
+        self._failed.append((row, handler, error))
         self._held.add((row.topic, row.key))
         return False
 
@@ -125,21 +127,21 @@ class Outcomes:
         """How many messages were given to functions, or ended without."""
         return len(self._done) + len(self._failed) + len(self._dead)
 
-    def write(self, work: Work) -> None:
+    def write(self, transaction: Transaction) -> None:
         """Store what became of them."""
         own, now = inbox.c, time.time()
         if self._done:
             ended = update(inbox).where(own.position.in_(self._done))
-            work.change(
+            transaction.change(
                 ended.values(state=DONE, body=b"", attributes="{}", error=None, done_at=now)
             )
         for row, reason in self._dead:
             dead = update(inbox).where(own.position == row.position)
-            work.change(dead.values(state=DEAD, error=reason, attempts=row.attempts + 1))
-        for row, taker, error in self._failed:
+            transaction.change(dead.values(state=DEAD, error=reason, attempts=row.attempts + 1))
+        for row, handler, error in self._failed:
             later = update(inbox).where(own.position == row.position)
-            due_at = now + taker.backoff.seconds(row.attempts + 1)
-            work.change(
+            due_at = now + handler.backoff.seconds(row.attempts + 1)
+            transaction.change(
                 later.values(due_at=due_at, error=in_words(error), attempts=row.attempts + 1)
             )
 

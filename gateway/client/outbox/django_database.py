@@ -14,7 +14,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from gateway.client.outbox import tables
 from gateway.client.outbox.databases import THREADS, check_dialect, run_in
-from gateway.client.outbox.work import Row, Values, Work, insert_new
+from gateway.client.outbox.transactions import Row, Transaction, Values, insert_new
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ _DIALECTS: dict[str, Callable[..., Dialect]] = {
 }
 
 
-class DjangoWork:
+class DjangoTransaction:
     """The transaction of a connection of Django."""
 
     def __init__(self, connection: Any) -> None:
@@ -97,24 +97,24 @@ class DjangoDatabase:
         """Make the tables where they are missing; the name of the database as a source."""
         check_dialect(connections[self._using].vendor)
         with transaction.atomic(using=self._using):
-            work = DjangoWork(connections[self._using])
-            work.create_all()
-            return tables.fill(work)
+            joined = DjangoTransaction(connections[self._using])
+            joined.create_all()
+            return tables.fill(joined)
 
-    def join(self, store: Callable[[Work], object], committed: Callable[[], None]) -> None:
+    def join(self, store: Callable[[Transaction], object], committed: Callable[[], None]) -> None:
         """Store something in the transaction of now."""
-        store(DjangoWork(connections[self._using]))
+        store(DjangoTransaction(connections[self._using]))
         transaction.on_commit(committed, using=self._using)
 
     @contextmanager
-    def begin(self) -> Iterator[DjangoWork]:
+    def begin(self) -> Iterator[DjangoTransaction]:
         """A transaction; committed where the block ends, rolled back where it raises."""
         connection = connections[self._using]
         connection.close_if_unusable_or_obsolete()
         with transaction.atomic(using=self._using):
             if connection.vendor == "sqlite":  # Its lock is waited for here, and not half-way.
                 connection.cursor().execute("DELETE FROM dragoman_inbox_lanes WHERE 0")
-            yield DjangoWork(connection)
+            yield DjangoTransaction(connection)
 
     def is_outage(self, error: Exception) -> bool:
         """Return whether the database does not answer, whatever was asked."""
@@ -123,12 +123,12 @@ class DjangoDatabase:
         )
 
     @contextmanager
-    def part(self, work: DjangoWork) -> Iterator[tuple[None, Any]]:
+    def part(self, joined: DjangoTransaction) -> Iterator[tuple[None, Any]]:
         """A savepoint: undone where the block raises."""
         with transaction.atomic(using=self._using):
-            yield None, work.connection
+            yield None, joined.connection
 
-    async def run(self, work: Callable[[Work], T]) -> T:
+    async def run(self, work: Callable[[Transaction], T]) -> T:
         """Run *work* in a transaction of its own, on a thread."""
         return await self.on_thread(partial(run_in, self.begin, work))
 

@@ -26,14 +26,14 @@ from gateway.client.outbox.arrivals import (
 )
 from gateway.client.outbox.backoff import Backoff
 from gateway.client.outbox.databases import AnyDatabase, database_of
-from gateway.client.outbox.functions import Functions, Taker
+from gateway.client.outbox.handlers import Handler, Handlers
 from gateway.client.outbox.outbox import Outbox
 from gateway.client.outbox.replies import Replies
 from gateway.client.outbox.runner import Runner
 from gateway.client.outbox.subscribing import Subscriptions
 from gateway.client.outbox.tables import DONE, inbox
+from gateway.client.outbox.transactions import Transaction
 from gateway.client.outbox.web import Listening, answer_asgi, answer_wsgi
-from gateway.client.outbox.work import Work
 from gateway.client.outbox.workers import DeliveryWorker
 from gateway.reliability.storage import StorageUnavailable
 from mediation.cloudevents import read_secret
@@ -99,15 +99,15 @@ class Inbox(Runner):
         if gateway is not None and not address:
             raise ValueError("a gateway needs the address of the inbox, such as http://host:8090/")
         super().__init__(database_of(database))
-        self._functions = Functions()
-        self._replies = Replies(outbox, self._functions)
+        self._handlers = Handlers()
+        self._replies = Replies(outbox, self._handlers)
         self._secret = None if secret is None else read_secret(secret)
         self._remember = remember.total_seconds()
         self._workers = 1 if self._database.is_sqlite else workers
         self._subscriptions = None
         if gateway is not None:
             self._subscriptions = Subscriptions(
-                self, self._database, gateway, address, self._functions, secret, tls
+                self, self._database, gateway, address, self._handlers, secret, tls
             )
         self._listening: Listening | None = None
 
@@ -140,7 +140,7 @@ class Inbox(Runner):
         outcomes = faults if isinstance(faults, tuple) else (faults,)
 
         def register(function: F) -> F:
-            self._functions.add(topic, Taker(function, retries, pauses, outcomes))
+            self._handlers.add(topic, Handler(function, retries, pauses, outcomes))
             return function
 
         return register
@@ -172,8 +172,8 @@ class Inbox(Runner):
             return taken
         try:
             self.create_tables()
-            with self._database.begin() as work:
-                store_arrivals(taken, work)
+            with self._database.begin() as transaction:
+                store_arrivals(taken, transaction)
         except (SQLAlchemyError, StorageUnavailable) as error:
             return _unstored(error)
         self.wake()
@@ -183,7 +183,7 @@ class Inbox(Runner):
         if self._secret is not None and not is_signed(headers, body, self._secret):
             return FORBIDDEN
         try:
-            return read_arrivals(headers, body, self._functions)
+            return read_arrivals(headers, body, self._handlers)
         except Refused as error:
             return refusal(error)
         except LookupError as error:
@@ -219,7 +219,7 @@ class Inbox(Runner):
         if self._listening is not None:
             await self._listening.start()
         works = [
-            DeliveryWorker(self, self._database, self._functions, self._replies, self._calls).run()
+            DeliveryWorker(self, self._database, self._handlers, self._replies, self._calls).run()
             for _ in range(self._workers)
         ]
         works.append(self._forget())
@@ -241,13 +241,13 @@ class Inbox(Runner):
                 log.warning("old messages could not be removed: %s", error)
             await self.pause(FORGETTING)
 
-    def _forget_some(self, work: Work) -> bool:
+    def _forget_some(self, transaction: Transaction) -> bool:
         own = inbox.c
         old = (own.done_at < time.time() - self._remember) & (own.state == DONE)
-        found = work.rows(select(own.position).where(old).limit(FORGOTTEN_AT_ONCE))
+        found = transaction.rows(select(own.position).where(old).limit(FORGOTTEN_AT_ONCE))
         positions: Collection[int] = [position for (position,) in found]
         if positions:
-            work.change(delete(inbox).where(own.position.in_(positions)))
+            transaction.change(delete(inbox).where(own.position.in_(positions)))
         return len(positions) == FORGOTTEN_AT_ONCE
 
 

@@ -34,7 +34,7 @@ class Message:
         *,
         session: Any = None,
         connection: Any = None,
-        work: Any = None,
+        transaction: Any = None,
     ) -> None:
         self.attributes: Mapping[str, Any] = json.loads(row.attributes)
         self.id: str = row.id
@@ -46,7 +46,7 @@ class Message:
         self.attempt: int = row.attempts + 1
         self.session = session
         self.connection = connection
-        self.work = work
+        self.transaction = transaction
 
     @property
     def type(self) -> str:

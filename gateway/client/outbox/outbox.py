@@ -11,12 +11,12 @@ from sqlalchemy import func, select
 
 from gateway.client.calling import Caller, endpoint_url
 from gateway.client.outbox.databases import AnyDatabase, database_of
-from gateway.client.outbox.joining import store_in
 from gateway.client.outbox.records import Moment, outgoing_row
 from gateway.client.outbox.relay import Destination, Relay
 from gateway.client.outbox.runner import Runner
 from gateway.client.outbox.tables import WAITING, outbox, requests
-from gateway.client.outbox.work import Work
+from gateway.client.outbox.transaction_enlistment import store_in
+from gateway.client.outbox.transactions import Transaction
 from mediation.cloudevents import read_secret
 
 EVENTS = "/events"
@@ -156,8 +156,8 @@ class Outbox(Runner):
 
     def waiting(self) -> int:
         """Count the messages that are not taken yet, without dead ones."""
-        with self._database.begin() as work:
-            return _count(work)
+        with self._database.begin() as transaction:
+            return _count(transaction)
 
     def drain(self, seconds: float) -> bool:
         """Wait until nothing waits; it must run, here or in another process.
@@ -189,9 +189,11 @@ class Outbox(Runner):
             await self._caller.__aexit__()
 
 
-def _count(work: Work) -> int:
+def _count(transaction: Transaction) -> int:
     own = outbox.c
-    [[found]] = work.rows(select(func.count()).select_from(outbox).where(own.state == WAITING))
+    [[found]] = transaction.rows(
+        select(func.count()).select_from(outbox).where(own.state == WAITING)
+    )
     return int(found)
 
 
@@ -202,10 +204,10 @@ class _Insert:
         self._row = row
         self._asked = asked
 
-    def __call__(self, work: Work) -> None:
-        added = work.insert_new(outbox, [self._row])
+    def __call__(self, transaction: Transaction) -> None:
+        added = transaction.insert_new(outbox, [self._row])
         if added and self._asked is not None:
-            work.insert_new(requests, [self._asked])
+            transaction.insert_new(requests, [self._asked])
 
 
 def _destinations(to: str | Mapping[str, str]) -> tuple[Destination, ...]:

@@ -22,7 +22,7 @@ from gateway.client.errors import GatewayError
 from gateway.client.outbox.backoff import Backoff
 from gateway.client.outbox.runner import Runner
 from gateway.client.outbox.tables import DEAD, WAITING, outbox, states
-from gateway.client.outbox.work import Work
+from gateway.client.outbox.transactions import Transaction
 from gateway.reliability.storage import StorageUnavailable
 from mediation.cloudevents import BATCH, Secret, signature
 from mediation.cloudevents.events import json_member
@@ -113,9 +113,9 @@ class Relay:
                 log.exception("messages to %s could not be sent", shown(self._to.url))
                 await self._runner.pause(PAUSES.seconds(4))
 
-    def _next(self, sent: Sequence[int], work: Work) -> list[_Row]:
+    def _next(self, sent: Sequence[int], transaction: Transaction) -> list[_Row]:
         """Remove what was sent, and read what is next."""
-        _remove(sent, work)
+        _remove(sent, transaction)
         now = time.time()
         own = outbox.c
         found = select(
@@ -125,24 +125,24 @@ class Relay:
             found = found.where(own.topic.in_(self._to.topics))
         elif self._to.others:
             found = found.where(own.topic.not_in(self._to.others))
-        rows = work.rows(found.order_by(own.position).limit(MOST))
+        rows = transaction.rows(found.order_by(own.position).limit(MOST))
         # An outbox where nothing waits is not written to.
-        if not rows or not self._leads(work, now):
+        if not rows or not self._leads(transaction, now):
             return []
         late = [row[0] for row in rows if row[4] is not None and row[4] <= now]
         if late:
-            _bury(late, "it expired before it was sent", work)
+            _bury(late, "it expired before it was sent", transaction)
         return _fitting([row for row in rows if row[0] not in late])
 
-    def _leads(self, work: Work, now: float) -> bool:
+    def _leads(self, transaction: Transaction, now: float) -> bool:
         """Whether this process sends to the destination, for `LEASE` seconds from now."""
         own, name = states.c, f"sends to {self._to.url}"[:255]
         values = {"value": self._owner, "until": now + LEASE}
         mine = (own.name == name) & ((own.value == self._owner) | (own.until <= now))
-        if work.change(update(states).where(mine).values(values)):
+        if transaction.change(update(states).where(mine).values(values)):
             return True
-        work.insert_new(states, [{"name": name, **values}])
-        return work.rows(select(own.value).where(own.name == name)) == [(self._owner,)]
+        transaction.insert_new(states, [{"name": name, **values}])
+        return transaction.rows(select(own.value).where(own.name == name)) == [(self._owner,)]
 
     async def _send(self, batch: list[_Row]) -> list[int]:
         """Send a batch until it is taken, or the runner stops.
@@ -182,7 +182,7 @@ class Relay:
         own = outbox.c
         note = update(outbox).where(own.position == batch[0][0])
         note = note.values(attempts=own.attempts + 1, error=self._why)
-        await self._database.run(lambda work: work.change(note))
+        await self._database.run(lambda transaction: transaction.change(note))
         await self._runner.pause(PAUSES.seconds(self._failures))
 
     async def _post(self, batch: list[_Row]) -> int | None:
@@ -206,14 +206,14 @@ class Relay:
         return answer.status
 
 
-def _remove(positions: Sequence[int], work: Work) -> None:
+def _remove(positions: Sequence[int], transaction: Transaction) -> None:
     if positions:
-        work.change(delete(outbox).where(outbox.c.position.in_(positions)))
+        transaction.change(delete(outbox).where(outbox.c.position.in_(positions)))
 
 
-def _bury(positions: Sequence[int], reason: str, work: Work) -> None:
+def _bury(positions: Sequence[int], reason: str, transaction: Transaction) -> None:
     dead = update(outbox).where(outbox.c.position.in_(positions))
-    work.change(dead.values(state=DEAD, error=reason, attempts=outbox.c.attempts + 1))
+    transaction.change(dead.values(state=DEAD, error=reason, attempts=outbox.c.attempts + 1))
 
 
 def _fitting(rows: list[_Row]) -> list[_Row]:

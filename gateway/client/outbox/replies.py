@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 from sqlalchemy import delete, select
 
 from gateway.client.outbox.backoff import Backoff
-from gateway.client.outbox.functions import Function, Functions, Taker
+from gateway.client.outbox.handlers import Function, Handler, Handlers
 from gateway.client.outbox.message import Message
 from gateway.client.outbox.outbox import Outbox
 from gateway.client.outbox.tables import digest, outbox, requests
-from gateway.client.outbox.work import Work
+from gateway.client.outbox.transactions import Transaction
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,15 +23,15 @@ class Replies:
 
     Args:
         sender: Sends replies; its `reply_to` is the topic of those that come here.
-        functions: Those of the inbox.
+        handlers: Those of the inbox.
     """
 
-    def __init__(self, sender: Outbox | None, functions: Functions) -> None:
+    def __init__(self, sender: Outbox | None, handlers: Handlers) -> None:
         self._sender = sender
         self._named: dict[str, Function] = {}
         self.topic = "" if sender is None else sender.reply_to
         if self.topic:
-            functions.add(self.topic, Taker(_unused, RETRIES, Backoff(), ()))
+            handlers.add(self.topic, Handler(_unused, RETRIES, Backoff(), ()))
 
     def on(self, name: str) -> Callable[[F], F]:
         """Register a function under *name*.
@@ -48,7 +48,7 @@ class Replies:
 
         return register
 
-    def function_of(self, message: Message, work: Work) -> Function:
+    def function_of(self, message: Message, transaction: Transaction) -> Function:
         """The function for a reply; the request is forgotten in the same transaction.
 
         Raises:
@@ -56,26 +56,28 @@ class Replies:
         """
         own = requests.c
         asked = own.digest == digest(message.relates_to)
-        found = work.rows(select(own.on_reply, own.on_fault).where(asked))
+        found = transaction.rows(select(own.on_reply, own.on_fault).where(asked))
         if not found:
             return _ignore
-        work.change(delete(requests).where(asked))
+        transaction.change(delete(requests).where(asked))
         name = found[0][1] if message.fault else found[0][0]
         if name not in self._named:
             raise LookupError(f"nothing is registered as {name!r}: @inbox.on_reply({name!r})")
         return self._named[name]
 
-    def send(self, message: Message, returned: Any, work: Work) -> None:
+    def send(self, message: Message, returned: Any, transaction: Transaction) -> None:
         """Store what a function returned, if somebody asked for it."""
         if returned is not None:
-            self._answer(message, returned, {}, work)
+            self._answer(message, returned, {}, transaction)
 
-    def refuse(self, message: Message, reason: str, work: Work) -> None:
+    def refuse(self, message: Message, reason: str, transaction: Transaction) -> None:
         """Store the fault of a request."""
         text = "".join(each if each.isprintable() else " " for each in reason)[:1000]
-        self._answer(message, text, {"fault": text or "it was refused"}, work)
+        self._answer(message, text, {"fault": text or "it was refused"}, transaction)
 
-    def _answer(self, message: Message, body: Any, more: dict[str, str], work: Work) -> None:
+    def _answer(
+        self, message: Message, body: Any, more: dict[str, str], transaction: Transaction
+    ) -> None:
         to = str(message.attributes.get("replyto", ""))
         if not to or self._sender is None:
             return
@@ -86,7 +88,7 @@ class Replies:
             key=message.key,
             attributes={"relatesto": message.id, **more},
         )
-        work.insert_new(outbox, [row])
+        transaction.insert_new(outbox, [row])
         self._sender.wake()
 
 

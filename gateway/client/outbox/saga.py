@@ -28,7 +28,6 @@ from gateway.client.outbox.databases import (
     has_undone_all,
     run_in,
 )
-from gateway.client.outbox.joining import store_in
 from gateway.client.outbox.message import Fault
 from gateway.client.outbox.payloads import json_text
 from gateway.client.outbox.records import check_name
@@ -42,7 +41,8 @@ from gateway.client.outbox.tables import (
     digest,
     sagas,
 )
-from gateway.client.outbox.work import ConnectionWork, Work
+from gateway.client.outbox.transaction_enlistment import store_in
+from gateway.client.outbox.transactions import ConnectionTransaction, Transaction
 
 log = logging.getLogger("dragoman.outbox")
 
@@ -186,7 +186,12 @@ class Saga(Runner):
             "attempts": 0,
             "error": None,
         }
-        store_in(self._database, session, lambda work: work.insert_new(sagas, [row]), self.wake)
+        store_in(
+            self._database,
+            session,
+            lambda transaction: transaction.insert_new(sagas, [row]),
+            self.wake,
+        )
         return its_id
 
     def resume(self, id: str, session: Any = None, **data: Any) -> None:
@@ -203,12 +208,14 @@ class Saga(Runner):
         found = select(sagas.c.state).where(sagas.c.digest == digest(self._name, id))
         return str(session.execute(found).scalar() or "")
 
-    def _answered(self, id: str, data: dict[str, Any], reason: str, work: Work) -> None:
+    def _answered(
+        self, id: str, data: dict[str, Any], reason: str, transaction: Transaction
+    ) -> None:
         own = sagas.c
         found = select(own.position, own.step, own.data).where(
             own.digest == digest(self._name, id), own.state == WAITING
         )
-        for position, step, text in work.rows(found.with_for_update()):
+        for position, step, text in transaction.rows(found.with_for_update()):
             values = {"data": json_text({**json.loads(text), **data}), "due_at": time.time()}
             ahead = self._after(step)
             if reason:
@@ -216,7 +223,7 @@ class Saga(Runner):
             else:
                 values.update(step=ahead, state=RUNNING if ahead else DONE)
             changed = update(sagas).where(own.position == position)
-            work.change(changed.values(**values, attempts=0))
+            transaction.change(changed.values(**values, attempts=0))
 
     # ------------------------------------------------------------------------- it runs
 
@@ -252,28 +259,28 @@ class Saga(Runner):
             await self._database.run(partial(self._failed, claimed[0], error))
         return bool(claimed)
 
-    def _run_in(self, claimed: list[_Row], work: Work) -> None:
+    def _run_in(self, claimed: list[_Row], transaction: Transaction) -> None:
         """Run a step in the caller's transaction; an exception rolls that back."""
-        row = self._claim(work)
+        row = self._claim(transaction)
         if row is None:
             return
         claimed.append(row)
         database: Any = self._database
         try:
-            with database.part(work) as (session, connection):
+            with database.part(transaction) as (session, connection):
                 run = self._made(row, session, connection)
                 function = self._function(row)
                 returned = None if function is None else self._calls.call(function, run)
         except Exception as error:
             if has_undone_all(error):
                 raise
-            self._failed(row, error, work)
+            self._failed(row, error, transaction)
         else:
-            self._finished(row, run.data, returned, work)
+            self._finished(row, run.data, returned, transaction)
 
     async def _run_async(self, database: AsyncEngineDatabase, claimed: list[_Row]) -> None:
         async with database.begin() as connection:
-            row = await connection.run_sync(lambda each: self._claim(ConnectionWork(each)))
+            row = await connection.run_sync(lambda each: self._claim(ConnectionTransaction(each)))
             if row is None:
                 return
             claimed.append(row)
@@ -290,9 +297,9 @@ class Saga(Runner):
                 if has_undone_all(error):
                     raise
                 end = partial(self._failed, row, error.with_traceback(None))
-            await connection.run_sync(lambda each: end(ConnectionWork(each)))
+            await connection.run_sync(lambda each: end(ConnectionTransaction(each)))
 
-    def _claim(self, work: Work) -> _Row | None:
+    def _claim(self, transaction: Transaction) -> _Row | None:
         """Lock a saga whose step is due."""
         own = sagas.c
         found = select(
@@ -304,7 +311,7 @@ class Saga(Runner):
             own.step.in_([each.name for each in self._steps]),
         )
         found = found.order_by(own.due_at).limit(1).with_for_update(skip_locked=True)
-        rows = work.rows(found)
+        rows = transaction.rows(found)
         return _Row(*rows[0]) if rows else None
 
     def _made(self, row: _Row, session: Any, connection: Any) -> SagaRun:
@@ -316,7 +323,9 @@ class Saga(Runner):
         step = self._steps[self._at(row.step)]
         return step.function if row.state == RUNNING else step.undo
 
-    def _finished(self, row: _Row, data: dict[str, Any], returned: Any, work: Work) -> None:
+    def _finished(
+        self, row: _Row, data: dict[str, Any], returned: Any, transaction: Transaction
+    ) -> None:
         """Store that a step, or a compensation, has ended."""
         values: dict[str, Any] = {"data": json_text(data), "attempts": 0, "due_at": time.time()}
         if row.state == COMPENSATING:
@@ -327,9 +336,9 @@ class Saga(Runner):
         else:
             ahead = self._after(row.step)
             values.update(step=ahead, state=RUNNING if ahead else DONE, error=None)
-        work.change(update(sagas).where(sagas.c.position == row.position).values(**values))
+        transaction.change(update(sagas).where(sagas.c.position == row.position).values(**values))
 
-    def _failed(self, row: _Row, error: Exception, work: Work) -> None:
+    def _failed(self, row: _Row, error: Exception, transaction: Transaction) -> None:
         """Store that a step failed: it is tried again, or what was done before it is undone."""
         text = str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}"[:4000]
         log.warning("saga %s: %s failed: %s", row.id, row.step, text)
@@ -342,7 +351,9 @@ class Saga(Runner):
                 values.update(attempts=0, due_at=time.time(), step=before)
                 values.update(state=COMPENSATING if before else COMPENSATED)
         unchanged = (sagas.c.position == row.position) & (sagas.c.attempts == row.attempts)
-        work.change(update(sagas).where(unchanged, sagas.c.step == row.step).values(**values))
+        transaction.change(
+            update(sagas).where(unchanged, sagas.c.step == row.step).values(**values)
+        )
 
     def _at(self, name: str) -> int:
         return next(at for at, each in enumerate(self._steps) if each.name == name)

@@ -16,7 +16,7 @@ from gateway.client.errors import GatewayError
 from gateway.client.outbox.backoff import Backoff
 from gateway.client.outbox.runner import Runner
 from gateway.client.outbox.tables import digest, states
-from gateway.client.outbox.work import Work
+from gateway.client.outbox.transactions import Transaction
 
 log = logging.getLogger("dragoman.outbox")
 
@@ -79,7 +79,7 @@ class Subscriptions:
             GatewayError: It was refused, or the gateway does not answer.
         """
         name = f"subscription {digest(self._url, self._address, topic).hex()}"
-        found = await self._database.run(lambda work: _find(work, name))
+        found = await self._database.run(lambda transaction: _find(transaction, name))
         if found is not None:
             answer = await self._call(
                 caller, "PUT", f"{self._url}/{found}", {"config": {"expires": WANTED}}
@@ -89,7 +89,7 @@ class Subscriptions:
         answer = await self._call(caller, "POST", self._url, self._wanted(topic))
         if answer is None:
             raise GatewayError(f"{self._url} is not there")
-        await self._database.run(lambda work: _keep(work, name, str(answer["id"])))
+        await self._database.run(lambda transaction: _keep(transaction, name, str(answer["id"])))
         log.info("subscribed to %s", topic)
         return _renewal(answer)
 
@@ -125,11 +125,13 @@ def _renewal(answer: Any) -> float:
     return max(1.0, left / 4)
 
 
-def _find(work: Work, name: str) -> str | None:
-    rows = work.rows(select(states.c.value).where(states.c.name == name))
+def _find(transaction: Transaction, name: str) -> str | None:
+    rows = transaction.rows(select(states.c.value).where(states.c.name == name))
     return str(rows[0][0]) if rows else None
 
 
-def _keep(work: Work, name: str, id: str) -> None:
-    work.insert_new(states, [{"name": name, "value": id, "until": time.time()}])
-    work.change(update(states).where(states.c.name == name).values(value=id, until=time.time()))
+def _keep(transaction: Transaction, name: str, id: str) -> None:
+    transaction.insert_new(states, [{"name": name, "value": id, "until": time.time()}])
+    transaction.change(
+        update(states).where(states.c.name == name).values(value=id, until=time.time())
+    )

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import mysql
 
-from gateway.client.outbox.work import Work
+from gateway.client.outbox.transactions import Transaction
 
 LANES = 16
 """Parts of an inbox that are delivered at the same time: a key belongs to one of them."""
@@ -137,17 +137,19 @@ def lane_of(topic: str, key: str) -> int:
     return digest(topic, key)[0] % LANES
 
 
-def fill(work: Work) -> str:
+def fill(transaction: Transaction) -> str:
     """Fill the tables that were just made, or were there.
 
     Returns:
         The name of this database as a source of messages.
     """
     own = select(states.c.value).where(states.c.name == SOURCE)
-    for [source] in work.rows(own):  # A database that another program writes to is only read.
+    for [source] in transaction.rows(
+        own
+    ):  # A database that another program writes to is only read.
         return str(source)
-    work.insert_new(lanes, [{"lane": lane} for lane in range(LANES)])
+    transaction.insert_new(lanes, [{"lane": lane} for lane in range(LANES)])
     made = {"name": SOURCE, "value": f"urn:dragoman:outbox:{secrets.token_hex(8)}", "until": 0.0}
-    work.insert_new(states, [made])
-    [[source]] = work.rows(own)
+    transaction.insert_new(states, [made])
+    [[source]] = transaction.rows(own)
     return str(source)

@@ -13,12 +13,12 @@ from gateway.client.application_calls import FUNCTION, Calls
 from gateway.client.outbox.backoff import Backoff
 from gateway.client.outbox.databases import AsyncEngineDatabase, has_undone_all, run_in
 from gateway.client.outbox.delivery import MOST, Arrived, Outcomes, claim
-from gateway.client.outbox.functions import Function, Functions, Taker
+from gateway.client.outbox.handlers import Function, Handler, Handlers
 from gateway.client.outbox.message import Fault, Message
 from gateway.client.outbox.replies import Replies
 from gateway.client.outbox.runner import Runner
 from gateway.client.outbox.tracing import traced
-from gateway.client.outbox.work import ConnectionWork, Work
+from gateway.client.outbox.transactions import ConnectionTransaction, Transaction
 from gateway.reliability.storage import StorageUnavailable
 
 log = logging.getLogger("dragoman.outbox")
@@ -38,11 +38,11 @@ class DeliveryWorker:
     """
 
     def __init__(
-        self, runner: Runner, database: Any, functions: Functions, replies: Replies, calls: Calls
+        self, runner: Runner, database: Any, handlers: Handlers, replies: Replies, calls: Calls
     ) -> None:
         self._runner = runner
         self._database = database
-        self._functions = functions
+        self._handlers = handlers
         self._replies = replies
         self._calls = calls
         self._claimed: list[Arrived] = []
@@ -87,59 +87,61 @@ class DeliveryWorker:
             return 1
 
     def _deliver_now(self, most: int) -> int:
-        return run_in(self._database.begin, lambda work: self._deliver_in(work, most))
+        return run_in(self._database.begin, lambda transaction: self._deliver_in(transaction, most))
 
-    def _deliver_in(self, work: Work, most: int) -> int:
-        self._claimed = claim(work, list(self._functions), most)
+    def _deliver_in(self, transaction: Transaction, most: int) -> int:
+        self._claimed = claim(transaction, list(self._handlers), most)
         outcomes = Outcomes()
         for row in self._claimed:
             if not outcomes.may_take(row):
                 continue
-            taker = self._functions[row.topic]
+            handler = self._handlers[row.topic]
             try:
-                with self._database.part(work) as (session, connection):
-                    message = Message(row, session=session, connection=connection, work=work)
+                with self._database.part(transaction) as (session, connection):
+                    message = Message(
+                        row, session=session, connection=connection, transaction=transaction
+                    )
                     with traced(f"process {row.topic}", message.attributes):
-                        function = self._function(taker, message, work)
+                        function = self._function(handler, message, transaction)
                         returned = self._calls.call(function, message)
-                    self._replies.send(message, returned, work)
+                    self._replies.send(message, returned, transaction)
                 outcomes.done(row)
             except Exception as error:
                 if has_undone_all(error):
                     raise
-                self._failed(work, row, taker, error, outcomes)
-        outcomes.write(work)
+                self._failed(transaction, row, handler, error, outcomes)
+        outcomes.write(transaction)
         return outcomes.count
 
     async def _deliver_async(self, database: AsyncEngineDatabase, most: int) -> int:
-        topics = list(self._functions)
+        topics = list(self._handlers)
         async with database.begin() as connection:
             self._claimed = await connection.run_sync(
-                lambda each: claim(ConnectionWork(each), topics, most)
+                lambda each: claim(ConnectionTransaction(each), topics, most)
             )
             outcomes = Outcomes()
             for row in self._claimed:
                 if not outcomes.may_take(row):
                     continue
-                taker = self._functions[row.topic]
+                handler = self._handlers[row.topic]
                 try:
-                    await self._call_async(database, connection, row, taker)
+                    await self._call_async(database, connection, row, handler)
                     outcomes.done(row)
                 except Exception as error:
                     if has_undone_all(error):
                         raise
-                    failed = partial(self._failed_on, row, taker, error, outcomes)
+                    failed = partial(self._failed_on, row, handler, error, outcomes)
                     await connection.run_sync(failed)
-            await connection.run_sync(lambda each: outcomes.write(ConnectionWork(each)))
+            await connection.run_sync(lambda each: outcomes.write(ConnectionTransaction(each)))
             return outcomes.count
 
     async def _call_async(
-        self, database: AsyncEngineDatabase, connection: Any, row: Arrived, taker: Taker
+        self, database: AsyncEngineDatabase, connection: Any, row: Arrived, handler: Handler
     ) -> None:
         async with database.part(connection) as session:
             message = Message(row, session=session, connection=connection)
             function = await connection.run_sync(
-                lambda each: self._function(taker, message, ConnectionWork(each))
+                lambda each: self._function(handler, message, ConnectionTransaction(each))
             )
             with traced(f"process {row.topic}", message.attributes):
                 returned = function(message)
@@ -147,39 +149,44 @@ class DeliveryWorker:
                     async with asyncio.timeout(FUNCTION):
                         returned = await returned
             await connection.run_sync(
-                lambda each: self._replies.send(message, returned, ConnectionWork(each))
+                lambda each: self._replies.send(message, returned, ConnectionTransaction(each))
             )
 
-    def _function(self, taker: Taker, message: Message, work: Work) -> Function:
+    def _function(self, handler: Handler, message: Message, transaction: Transaction) -> Function:
         if self._replies.topic and message.topic == self._replies.topic:
-            return self._replies.function_of(message, work)
-        return taker.function
+            return self._replies.function_of(message, transaction)
+        return handler.function
 
     def _failed(
-        self, work: Work, row: Arrived, taker: Taker, error: Exception, outcomes: Outcomes
+        self,
+        transaction: Transaction,
+        row: Arrived,
+        handler: Handler,
+        error: Exception,
+        outcomes: Outcomes,
     ) -> None:
         """Note that a function failed, or refused its message; who asked is told."""
         message = Message(row)
-        if isinstance(error, (Fault, *taker.faults)):
-            self._replies.refuse(message, str(error), work)
+        if isinstance(error, (Fault, *handler.faults)):
+            self._replies.refuse(message, str(error), transaction)
             outcomes.done(row)
-        elif outcomes.failed(row, taker, error):
+        elif outcomes.failed(row, handler, error):
             log.error("message %s of %s is a dead letter", row.id, row.topic, exc_info=error)
-            self._replies.refuse(message, "The message failed.", work)
+            self._replies.refuse(message, "The message failed.", transaction)
         else:
             log.warning("message %s of %s failed: %r", row.id, row.topic, error)
 
     def _failed_on(
         self,
         row: Arrived,
-        taker: Taker,
+        handler: Handler,
         error: Exception,
         outcomes: Outcomes,
         connection: Connection,
     ) -> None:
-        self._failed(ConnectionWork(connection), row, taker, error, outcomes)
+        self._failed(ConnectionTransaction(connection), row, handler, error, outcomes)
 
-    def _fail(self, row: Arrived, error: Exception, work: Work) -> None:
+    def _fail(self, row: Arrived, error: Exception, transaction: Transaction) -> None:
         outcomes = Outcomes()
-        self._failed(work, row, self._functions[row.topic], error, outcomes)
-        outcomes.write(work)
+        self._failed(transaction, row, self._handlers[row.topic], error, outcomes)
+        outcomes.write(transaction)

@@ -192,9 +192,9 @@ def broken(why: str, status: int | None = None) -> Outcome:
     return Outcome(Verdict.BROKEN, status, answered=True, why=why or "The sequence cannot go on.")
 
 
-def handshake(target: Target, admit: Callable[[str], bool] | None) -> Request:
+def handshake(target: Target, owner: str, admit: Callable[[str], bool] | None) -> Request:
     """A request to a consumer to which nothing was sent yet, for `SequenceProtocol.create`."""
-    return Request(target, b"", (), admit=admit)
+    return Request(target, b"", (), admit=admit, owner=owner)
 
 
 def is_one_way(target: Target) -> bool:
@@ -218,7 +218,9 @@ def _is_last_word(said: ReliableMessage) -> bool:
 def _own(like: Request, wire: Wire, action: str, envelope: bytes) -> Request:
     """A protocol message, sent where *like* is."""
     headers = http_headers(wire.soap, action)
-    return Request(like.target, envelope, headers, soap=wire.soap, admit=like.admit)
+    return Request(
+        like.target, envelope, headers, soap=wire.soap, admit=like.admit, owner=like.owner
+    )
 
 
 def _in_sequence(request: Request, sequence: OutgoingSequence, number: int) -> Request:

@@ -13,6 +13,7 @@ from gateway.http import ConnectionGate
 from gateway.observing.masking import Mask
 from gateway.observing.rates import Counters, Rates
 from gateway.observing.samples import Sample, gauge, gauges
+from gateway.publishing.event_type_files import read_event_types
 from gateway.publishing.operations import release
 from gateway.rooms import Room
 from gateway.server.application import Serving
@@ -59,6 +60,7 @@ class Endpoints:
         rooms: Iterable[Room],
     ) -> None:
         settings = base.settings
+        event_types = read_event_types(settings.grid_events.schemas)
         registry = _registry(settings, subscribing, requests, rooms)
         self.soap = SoapRoom(
             settings,
@@ -77,6 +79,7 @@ class Endpoints:
             base=base.peers.base,
             audit=base.audit,
             tokens=_username_tokens(base),
+            event_types=event_types,
         )
         service, subscriptions = self.soap.service, subscribing.subscriptions
         self.events = EventRoom(
@@ -86,6 +89,7 @@ class Endpoints:
             base.storage.intake,
             subscriptions,
             base.limits,
+            event_types,
         )
         self.json_mailboxes = JsonMailboxRoom(
             base.asking,

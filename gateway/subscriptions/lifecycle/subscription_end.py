@@ -93,6 +93,7 @@ class SubscriptionEnds:
                     admit=self._probations.gate_for(
                         target.destination, subscription.owner, asyncio.get_running_loop().time
                     ),
+                    owner=subscription.owner,
                 )
                 answer = await self._transport.send(request)
             except Refused:

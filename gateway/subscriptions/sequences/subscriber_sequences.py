@@ -181,7 +181,7 @@ class SubscriberSequences:
             raise QuotaExceeded(
                 Reason.RATE, "The consumer's host was asked often enough.", retry_after=60.0
             )
-        return handshake(target, self._probations.gate_for(target.destination, owner, clock))
+        return handshake(target, owner, self._probations.gate_for(target.destination, owner, clock))
 
     # What operators ask for.
 
@@ -297,6 +297,7 @@ class SubscriberSequences:
                 outgoing.http_headers,
                 soap=outgoing.wire.soap,
                 admit=self._probations.gate_for(target.destination, owner, clock),
+                owner=owner,
             )
             answer = await self._transport.send(request)
         except (Refused, SendFailed):

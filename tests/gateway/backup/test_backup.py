@@ -237,7 +237,7 @@ async def test_the_broker_goes_on_beside_a_restored_gateway(tmp_path: Path) -> N
 
 
 async def kill_and_restore(folder: Path, settings: dict[str, str]) -> None:
-    settings["DRAGOMAN_RETRY_DELAYS"] = ",".join(["0.2"] * 50)
+    settings["DRAGOMAN_RETRY_DELAYS"] = ",".join(["1"] * 300)  # Longer than this takes.
     async with consumers() as sinks:
         consumer = sinks.add(status(503))
         async with gateway_process(folder / "data", settings) as gateway:

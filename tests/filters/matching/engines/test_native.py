@@ -118,6 +118,28 @@ def test_numbers_of_atoms_are_used_again() -> None:
     assert said(index, root) == (sorted([held["/r/a7 = 'x'"], held["/r/a9 = 'y'"]]), [])
 
 
+def test_numbers_of_atoms_are_bounded() -> None:
+    """Crowds come under one value after the other, and leave one of theirs each: their runs are
+    shared then, and are whole again when all went."""
+    index, stayed = NativeIndex(), []
+    slack = 2 * 2**12 + 200  # of atoms and of nodes, and a crowd at its largest
+    for value in range(2000):
+        crowd = [index.add(expression(f"/r/a{at} = 'v{value}'")) for at in range(25)]
+        stayed.append(crowd.pop(value % 25))
+        for number in crowd:
+            index.remove(number)
+        sizes = index.sizes()
+        assert sizes["numbers"] <= 4 * (sizes["atoms"] + sizes["nodes"]) + slack
+    most = sizes["numbers"]
+    root = parse_own(b"<r><a3>v28</a3><a4>v28</a4><a5>v30</a5></r>")
+    assert said(index, root) == (sorted([stayed[28], stayed[30]]), [])
+    for number in stayed:
+        index.remove(number)
+    for at in range(1500):  # As many as there were, in runs as large as there are.
+        index.add(expression(f"/r/a{at % 30} = 'w{at // 30}'"))
+    assert index.sizes()["numbers"] <= most + 64
+
+
 @pytest.mark.parametrize("number", [1, -1, 2**32 - 1, 2**32, 2**70])
 def test_unknown_numbers(number: int) -> None:
     index = NativeIndex()

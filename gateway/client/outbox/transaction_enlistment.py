@@ -14,9 +14,9 @@ from sqlalchemy import Connection, event
 from sqlalchemy.orm import Session
 
 from gateway.client.outbox.databases import Database
-from gateway.client.outbox.work import ConnectionWork, Work
+from gateway.client.outbox.transactions import ConnectionTransaction, Transaction
 
-Store = Callable[[Work], object]
+Store = Callable[[Transaction], object]
 """Stores something in a transaction."""
 
 
@@ -25,7 +25,7 @@ def store_in(database: Database, session: Any, store: Store, committed: Callable
 
     Args:
         session: A `Session` or an ``AsyncSession``, a `Connection`, a transaction manager of the
-            package ``transaction``, a `Work`; None: the transaction of Django.
+            package ``transaction``, a `Transaction`; None: the transaction of Django.
         committed: Is called when it is committed, or soon before.
 
     Raises:
@@ -39,7 +39,7 @@ def store_in(database: Database, session: Any, store: Store, committed: Callable
             pending = _pending[session] = _Pending(session)
         pending.add(session, store, committed)
     elif isinstance(session, Connection):
-        store(ConnectionWork(session))
+        store(ConnectionTransaction(session))
         committed()
     elif session is None and join is not None:
         join(store, committed)
@@ -77,9 +77,9 @@ class _Pending:
     def _store(self, session: Session) -> None:
         waiting, self._waiting = self._waiting, []
         if waiting:
-            work = ConnectionWork(session.connection())
+            transaction = ConnectionTransaction(session.connection())
             for _, store in waiting:
-                store(work)
+                store(transaction)
 
     def _tell(self, session: Session) -> None:
         committed, self._committed = self._committed, {}
@@ -100,20 +100,20 @@ class _Joinable:
         self._database = database
 
     @contextmanager
-    def transaction(self) -> Iterator[Work]:
+    def transaction(self) -> Iterator[Transaction]:
         """A transaction of the database."""
-        with self._database.begin() as work:
-            yield work
+        with self._database.begin() as transaction:
+            yield transaction
 
 
 _joinable: WeakKeyDictionary[Any, _Joinable] = WeakKeyDictionary()
 
 
-def _joined(database: Database, manager: Any) -> Work:
+def _joined(database: Database, manager: Any) -> Transaction:
     """The part that *database* has in the current transaction of *manager*."""
     from gateway.reliability.zope_transactions import join
 
     store = _joinable.setdefault(database, _Joinable(database))
-    work: Any = join(store, manager)  # type: ignore[arg-type]  # It asks for transaction() alone.
-    found: Work = work
+    part: Any = join(store, manager)  # type: ignore[arg-type]  # It asks for transaction() alone.
+    found: Transaction = part
     return found

@@ -12,7 +12,7 @@ Values = Mapping[str, Any]
 Row = tuple[Any, ...]
 
 
-class Work(Protocol):
+class Transaction(Protocol):
     """A transaction that somebody began, and ends."""
 
     @property
@@ -37,7 +37,7 @@ class Work(Protocol):
         ...
 
 
-class ConnectionWork:
+class ConnectionTransaction:
     """A transaction of a `Connection` of SQLAlchemy."""
 
     def __init__(self, connection: Connection) -> None:

@@ -12,7 +12,7 @@ Function = Callable[[Message], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Taker:
+class Handler:
     """A function, and what happens when it fails.
 
     Attributes:
@@ -25,13 +25,13 @@ class Taker:
     faults: tuple[type[Exception], ...]
 
 
-class Functions:
+class Handlers:
     """Functions by the names of their topics."""
 
     def __init__(self) -> None:
-        self._by_topic: dict[str, Taker] = {}
+        self._by_topic: dict[str, Handler] = {}
 
-    def add(self, topic: str, taker: Taker) -> None:
+    def add(self, topic: str, handler: Handler) -> None:
         """Register a function.
 
         Raises:
@@ -39,9 +39,9 @@ class Functions:
         """
         if topic in self._by_topic:
             raise ValueError(f"the topic {topic!r} has a function")
-        self._by_topic[topic] = taker
+        self._by_topic[topic] = handler
 
-    def __getitem__(self, topic: str) -> Taker:
+    def __getitem__(self, topic: str) -> Handler:
         return self._by_topic[topic]
 
     def __contains__(self, topic: object) -> bool:
