@@ -29,7 +29,7 @@ from gateway.server.data_folder import DataInUse, lock
 from gateway.store import migrations
 from tests.gateway.server.test_kill import more_acknowledged
 from tests.rigs.brokers import needs_rabbitmq, rabbitmq
-from tests.rigs.consumers import Consumer, accept, consumers, status
+from tests.rigs.consumers import Consumer, accept, consumers, hang
 from tests.rigs.processes import Publisher, gateway_process, publishing
 from tests.rigs.programs import DRAGOMAN, environment, run
 from tests.rigs.rabbitmq_adapters import environment_of
@@ -237,9 +237,8 @@ async def test_the_broker_goes_on_beside_a_restored_gateway(tmp_path: Path) -> N
 
 
 async def kill_and_restore(folder: Path, settings: dict[str, str]) -> None:
-    settings["DRAGOMAN_RETRY_DELAYS"] = ",".join(["1"] * 300)  # Longer than this takes.
     async with consumers() as sinks:
-        consumer = sinks.add(status(503))
+        consumer = sinks.add(hang)
         async with gateway_process(folder / "data", settings) as gateway:
             await gateway.subscribe(consumer.url)
             async with publishing(gateway, 200.0) as publishers:
