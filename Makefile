@@ -12,8 +12,13 @@ ARGS ?=
 EXTRAS ?=
 # Debian packages that some tests want. Installed only by root, where there is apt-get; a test that
 # misses its package is skipped and says so. `make test SYSTEM_PACKAGES=` installs none.
-SYSTEM_PACKAGES ?= activemq gsoap libgsoap-dev libnss-wrapper mariadb-server nats-server postgresql rabbitmq-server slapd strace \
+SYSTEM_PACKAGES ?= activemq gsoap libgsoap-dev libnss-wrapper mariadb-server nats-server postgresql prometheus rabbitmq-server slapd strace \
 	uuid-runtime wsl xmlsec1
+
+# What builds the image, and what it begins with, if not what the Dockerfile names.
+BUILDER ?= $(firstword $(notdir $(foreach name,docker podman buildah,$(shell command -v $(name)))))
+BASE ?=
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
 # tests/rigs/workers.py says how many workers there are, which test runs where, in what order.
 ON_ALL_CORES := -n auto --dist loadgroup --no-loadscope-reorder
@@ -48,7 +53,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help run example-monitoring example-messenger example-workflow setup install test quick nightly durations release-test check lint types layers locked lock upgrade
-.PHONY: format clean docs wheels
+.PHONY: format clean docs wheels dist image
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s%s\n", $$1, $$2 }' Makefile
@@ -117,6 +122,13 @@ docs: $(DEV_STAMP) ## Build the site of the documents into site/, to be read as 
 wheels: $(DEV_STAMP) ## Build the gateway's wheel and the client's (dragoman-client) into dist/
 	@$(BIN)/python -m build --no-isolation --wheel --outdir dist .
 	@$(BIN)/python -m build --no-isolation --wheel --outdir dist distributions/client
+
+dist: $(DEV_STAMP) ## Build all that a release consists of into dist/, anew
+	@$(BIN)/python -m distributions.release dist
+
+image: ## Build the image (BUILDER=docker, podman or buildah; BASE=, ARGS=--platform=linux/arm64)
+	@$(BUILDER) build --tag dragoman:$(VERSION) --build-arg REVISION="$$(git rev-parse HEAD)" \
+		$(if $(BASE),--build-arg BASE=$(BASE)) $(ARGS) .
 
 format: $(DEV_STAMP) ## Format, and mend what lint can mend
 	@$(BIN)/python -m ruff check --fix-only .

@@ -9,6 +9,7 @@ hash of all that it is made of, so that a new clone or environment need not wait
 
 import contextlib
 import hashlib
+import importlib.metadata
 import os
 import platform
 import shutil
@@ -41,6 +42,9 @@ class KernelBuildHook(BuildHookInterface[Any]):
                 f" engine serves instead: {exc}"
             )
             return
+        if version == "standard":
+            # An installation with a newer lxml would have the slower engine.
+            build_data["dependencies"].append(f"lxml=={importlib.metadata.version('lxml')}")
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         build_data["artifacts"].append(str(target.relative_to(self.root)))

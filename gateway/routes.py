@@ -12,15 +12,16 @@ Routers are made once in a process: to make one with forty routes takes FastAPI 
 may run several gateways, as tests do.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 from fastapi import APIRouter, Request
 from starlette.routing import BaseRoute
 
 from gateway.security.rights import Right
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -42,12 +43,20 @@ Bindings: TypeAlias = Mapping[Dependency[Any], Any]
 class BoundRouter:
     """A router, with the values of its dependencies, and the right to its routes: None where their
     addresses have keys that were given to those who are to ask there. With *reading* there is
-    another right to those that only read."""
+    another right to those that only read. Principals of other tenants than the default one find its
+    routes where it has *tenants*; of others, those alone that are marked (`open_to_tenants`)."""
 
     router: APIRouter
     given: Bindings
     right: Right | None
     reading: Right | None = None
+    tenants: bool = False
+
+
+def open_to_tenants(route: Callable[P, T]) -> Callable[P, T]:
+    """Mark the function of a *route* that shows each tenant what is its own, and nothing else."""
+    route.open_to_tenants = True  # type: ignore[attr-defined]  # Functions take any attribute.
+    return route
 
 
 Routes: TypeAlias = Iterable[BaseRoute | BoundRouter]

@@ -123,7 +123,7 @@ def lock(*, upgrade: bool) -> None:
     texts = {"base": base}
     for name in (name for name in wanted() if name not in ("base", "build", WHOLE)):
         texts[name] = _resolve(whole, PROJECT, "--extra", name, but=_names(base))
-    others = {package for text in texts.values() for package in _names(text)}
+    others = {package for text in texts.values() for package in _everywhere(text)}
     texts[WHOLE] = _resolve(whole, PROJECT, "--extra", WHOLE, but=others)
     with tempfile.TemporaryDirectory() as folder:
         builds = Path(folder, "build.in")
@@ -152,6 +152,16 @@ def _resolve(preferred: str, source: Path, *options: str, but: Iterable[str] = (
 
 def _names(text: str) -> set[str]:
     return {canonicalize_name(match[1]) for match in _PIN.finditer(text)}
+
+
+def _everywhere(text: str) -> set[str]:
+    """The packages that *text* locks whatever the machine: one for Windows alone may be wanted
+    elsewhere, too."""
+    return {canonicalize_name(match[1]) for match in _PIN.finditer(text) if not _marked(match)}
+
+
+def _marked(pin: re.Match[str]) -> bool:
+    return pin.string[pin.end() :].partition("\n")[0].lstrip().startswith(";")
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@
     Æsir/north wind                          dragoman.adhoc._x00C6_sir.north_x0020_wind
     a topic whose destination is too long    dragoman.weather._long.7f3c…
     no topic                                 dragoman.adhoc.wseTopic
+    storms/sea of the tenant acme            dragoman._tenant.acme.storms.sea
 
 The words are the root, the prefix of the root topic's namespace (configured, or derived from a
 hash), and the names. In a name all but ``[A-Za-z0-9-]`` is written ``_xHHHH_``; so an underscore
-opens an escape, or one of the two words that no name has: ``prefix_n_name``, a step in a
-namespace of its own, and ``_long``. So the mapping is injective, and total.
+opens an escape, or one of the words that no name has: ``prefix_n_name``, a step in a namespace of
+its own, ``_long``, and ``_tenant``, the prefix of all topics of tenants (`mediation.tenants`). So
+the mapping is injective, and total.
 
 Rows map destinations that exist already, in other exchanges too: every word is a step.
 """
@@ -27,6 +29,7 @@ from typing import NamedTuple
 from adapters.protocol import AdapterError
 from filters import DEFAULT_TOPIC, Reason, Step, Topic, TopicPattern
 from filters.topics import PathStep, TopicPath
+from mediation import tenants
 
 MAX_OCTETS = 200
 """The longest destination, in octets; brokers end at 255."""
@@ -36,6 +39,7 @@ MAX_REMEMBERED = 10_000
 AD_HOC = "adhoc"
 """The prefix of topics in no namespace."""
 LONG = "_long"
+TENANT = "_tenant"
 
 ONE = "*"
 ANY = "#"
@@ -112,8 +116,8 @@ class Destinations:
             )
         self.root = root
         self.rows = tuple(rows)
-        self._prefixes: dict[str | None, str] = {None: AD_HOC}
-        self._namespaces: dict[str, str | None] = {AD_HOC: None}
+        self._prefixes: dict[str | None, str] = {None: AD_HOC, tenants.NAMESPACE: TENANT}
+        self._namespaces: dict[str, str | None] = {AD_HOC: None, TENANT: tenants.NAMESPACE}
         for prefix, namespace in (prefixes or {}).items():
             self._configure(prefix, namespace)
         self._rows = [(row, _words_of(row)) for row in rows]
@@ -141,6 +145,13 @@ class Destinations:
                 self._topics.clear()
             topic = self._topics[destination] = self._topic(destination)
             return topic
+
+    def tenant(self, destination: Destination) -> str:
+        """Return the tenant whose *destination* this is; empty for the default tenant."""
+        before = f"{self.root}.{TENANT}."
+        if destination.exchange is not None or not destination.name.startswith(before):
+            return ""
+        return destination.name.removeprefix(before).partition(".")[0]
 
     def patterns(
         self, pattern: TopicPattern | None, wildcards: Wildcards
@@ -230,7 +241,8 @@ class Destinations:
             return name
         steps = json.dumps([(step.namespace, step.name) for step in topic.steps])
         digest = blake2b(steps.encode(), digest_size=16)
-        return f"{self.root}.{prefix}.{LONG}.{digest.hexdigest()}"
+        kept = words[: 3 if prefix == TENANT else 2]
+        return ".".join((*kept, LONG, digest.hexdigest()))
 
     def _child(self, step: Step | PathStep) -> str:
         name = _escape(step.name or "")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 
+from adapters.broker.destinations import Destination, Destinations
 from adapters.broker.encodings import decode as decode_body
 from adapters.broker.events import NO_ATTRIBUTES, notification_in, without_attributes
 from filters import Reason, Refused, Topic
@@ -19,6 +20,7 @@ from mediation.model.errors import MediationError
 from mediation.model.messages import Notification
 from mediation.packaging.data import is_plain, payload_of, wrap
 from mediation.packaging.records import CONTENT_TYPE, MAX_REFERENCES, decode
+from mediation.tenants import tenant_of_topic, topic_in
 
 logger = logging.getLogger(__name__)
 
@@ -128,6 +130,20 @@ def _check(notification: Notification, properties: Mapping[str, str]) -> None:
         for step in notification.topic.steps:
             if step.namespace and not is_namespace(step.namespace):
                 raise MediationError(Reason.TOPIC_INVALID, "the topic's namespace is not a URI")
+
+
+def in_tenant_of(
+    notification: Notification, destinations: Destinations, origin: Destination
+) -> Notification:
+    """*notification* as one of the tenant whose destination it was published to: a message may name
+    any topic, but its destination is one that the broker let its sender publish to."""
+    tenant = destinations.tenant(origin)
+    if tenant_of_topic(notification.topic) == tenant:
+        return notification
+    topic = destinations.topic(origin)
+    if tenant_of_topic(topic) != tenant:
+        topic = topic_in(tenant, None)
+    return replace(notification, topic=topic)
 
 
 class ForcedCount:

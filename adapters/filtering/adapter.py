@@ -5,10 +5,12 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from adapters.filtering.delegation import split_delegated
 from adapters.filtering.observed import ObservedDelivery
 from adapters.filtering.slow_filters import MOST, Evaluated, Matched, Share, SlowFilters
+from adapters.filtering.tenant_delivery import TenantDelivery
 from adapters.protocol import (
     EVERYTHING_WANTED,
     Adapter,
@@ -30,19 +32,28 @@ from filters import (
     compile,
     parse_expression,
 )
-from mediation.filtering import PAYLOAD_PATHS, PRODUCER_VIEWS
+from mediation.filtering import PAYLOAD_PATHS, PRODUCER_VIEWS, of_producer
 from mediation.model.messages import Notification
 from mediation.rendering import event
+from mediation.tenants import all_topics_of, as_its_tenant_knows_it, tenant_of_topic
 
 logger = logging.getLogger(__name__)
 
 TURN = 32
 """Messages that are matched in a row before other tasks of the event loop run."""
+NO_TENANTS: Mapping[str, str] = MappingProxyType({})
 
 
-_Wanted = TopicPattern | Interest | None
-"""The need of a filter: topics, an interest that the system evaluates itself, or (None)
-everything."""
+@dataclass(frozen=True, slots=True)
+class _AllOf:
+    """The need of the filters of a tenant: all events of that tenant."""
+
+    tenant: str
+
+
+_Wanted = TopicPattern | Interest | _AllOf | None
+"""The need of a filter: topics, an interest that the system evaluates itself, all of a tenant, or
+(None) everything."""
 
 
 @dataclass(slots=True)
@@ -60,6 +71,9 @@ class XPathFilterAdapter:
     Each message that it yields is matched once against all filters here. The exception are
     expressions in a dialect of the system's own: it evaluates these itself, and yields the message
     once more for each; the rest of such filters is matched then.
+
+    Each tenant but the default one has a filter set of its own, which alone its events are matched
+    against; of the system it wants all of its events.
 
     Args:
         settled: Called with each notification when it is settled; must neither raise nor block.
@@ -95,6 +109,8 @@ class XPathFilterAdapter:
         self._filters = self._filter_set()
         self._selected: dict[Interest, FilterSet[str]] = {}
         """The rest of the filters of which the system evaluates a part, by that part."""
+        self._of_tenants: dict[str, FilterSet[str]] = {}
+        """The filters of tenants, by tenant."""
         self._pattern_of: dict[str, _Wanted] = {}
         self._references: dict[_Wanted, _Reference] = {}
         if settled is not None:
@@ -123,8 +139,13 @@ class XPathFilterAdapter:
         """The number of messages that wait for the evaluation of slow filters."""
         return len(self._slow_filters)
 
-    async def start(self, filters: Mapping[str, Filter]) -> dict[str, FilterError]:
+    async def start(
+        self, filters: Mapping[str, Filter], tenants: Mapping[str, str] = NO_TENANTS
+    ) -> dict[str, FilterError]:
         """Start the system with the interests of *filters*.
+
+        Args:
+            tenants: The tenants of those filters that are not the default tenant's, by key.
 
         Returns:
             The keys whose filters cannot be compiled (any more), and why. They are left out.
@@ -135,7 +156,7 @@ class XPathFilterAdapter:
         refused = {}
         for key, filter in filters.items():
             try:
-                pattern, interest, rest = self._choose(filter)
+                pattern, interest, rest = self._choose(filter, tenants.get(key, ""))
                 self._filters_for(pattern).add(key, rest)
             except FilterError as exc:
                 refused[key] = exc.with_traceback(None)
@@ -145,24 +166,32 @@ class XPathFilterAdapter:
         await self._adapter.start(self.interests)
         return refused
 
-    def check(self, filter: Filter) -> None:
-        """Check that *filter* can be evaluated, as far as is known without asking the system.
+    def check(self, filter: Filter, tenant: str = "") -> None:
+        """Check that *filter* of *tenant* can be evaluated, as far as is known without asking the
+        system.
 
         Raises:
             FilterError: It cannot be. For an unknown dialect the names include the system's
                 dialects.
         """
-        _, rest = split_delegated(filter, self.capabilities.dialects)
+        dialects = self._dialects_for(tenant)
+        if tenant and any(map(of_producer, filter.contents)):
+            text = "The producer's properties tell of another tenant's topics: no filter sees them."
+            raise FilterError(Reason.FILTER_INVALID, text)
+        _, rest = split_delegated(filter, dialects)
         try:
             compile(rest)
         except FilterError as exc:
             if exc.reason is not Reason.FILTER_DIALECT:
                 raise
-            names = (*exc.names, *self.capabilities.dialects)
+            names = (*exc.names, *dialects)
             raise FilterError(exc.reason, exc.text, value=exc.value, names=names) from exc
 
-    async def add(self, key: str, filter: Filter, *, adopted: bool = False) -> None:
-        """Match *filter* for *key*, in place of a former filter. In force on return.
+    async def add(
+        self, key: str, filter: Filter, *, tenant: str = "", adopted: bool = False
+    ) -> None:
+        """Match *filter* for *key*, in place of a former filter, with the events of *tenant*. In
+        force on return.
 
         With *adopted* another gateway, with which the system is shared, has asked for it already;
         then the system cannot refuse.
@@ -171,8 +200,8 @@ class XPathFilterAdapter:
             FilterError: It cannot be evaluated. Nothing has changed.
             AdapterUnavailable: The system did not take the interest. Nothing has changed.
         """
-        self.check(filter)
-        pattern, interest, rest = self._choose(filter)
+        self.check(filter, tenant)
+        pattern, interest, rest = self._choose(filter, tenant)
         if pattern not in self._references:
             async with self._asking:
                 if pattern not in self._references:
@@ -247,7 +276,9 @@ class XPathFilterAdapter:
                     yield Matched(delivery, (), unreadable=fault)
                     continue
                 selected = self._interest_of(delivery)
-                matching = await self._match(delivery.notification, selected)
+                notification = as_its_tenant_knows_it(delivery.notification)
+                tenant = tenant_of_topic(delivery.notification.topic)
+                matching = await self._match(notification, tenant, selected)
                 if self._once is not None and selected is None:
                     passed = await self._once(delivery)
                     if passed is None:
@@ -256,6 +287,8 @@ class XPathFilterAdapter:
                     delivery = passed
                 if self._settled is not None and selected is None:
                     delivery = ObservedDelivery(delivery, self._settled)
+                if notification is not delivery.notification:
+                    delivery = TenantDelivery(delivery, notification)
                 matched = slow_filters.queue_slow(delivery, matching)
                 if matched is not None:
                     yield matched
@@ -277,34 +310,50 @@ class XPathFilterAdapter:
         """Return why the message of *delivery* could not be read, "" if it could."""
         return "" if self._unreadable is None else self._unreadable(delivery)
 
-    async def _match(self, notification: Notification, selected: Interest | None) -> Matching[str]:
-        """Match *notification*. A failure counts as no match and is logged: else one message would
-        end the delivery of all others, again after each restart."""
-        filters = self._filters if selected is None else self._selected.get(selected)
+    async def _match(
+        self, notification: Notification, tenant: str, selected: Interest | None
+    ) -> Matching[str]:
+        """Match *notification* of *tenant*. A failure counts as no match and is logged: else one
+        message would end the delivery of all others, again after each restart."""
+        filters = self._filters_with(tenant, selected)
         if filters is None:  # The last filter with this interest was removed meanwhile.
             return Matching()
         try:
             views = filters.lasting_views()
-            if not views or self._producer is None:
+            # The producer's properties tell of the default tenant's topics.
+            if not views or self._producer is None or tenant:
                 return filters.begin(event(notification))
             return filters.begin(event(notification, await self._producer(views)))
         except Exception:
             logger.exception("message.not_matched", extra={"id": notification.id[:200]})
             return Matching()
 
+    def _filters_with(self, tenant: str, selected: Interest | None) -> FilterSet[str] | None:
+        """Return the filters that an event of *tenant* is matched against, which the system yielded
+        for the interest *selected*: no system selects the events of one tenant alone."""
+        if tenant:
+            return self._of_tenants.get(tenant) if selected is None else None
+        return self._filters if selected is None else self._selected.get(selected)
+
     async def close(self) -> None:
         """As `Adapter.close`."""
         await self._slow_filters.close()
         await self._adapter.close()
 
-    def _choose(self, filter: Filter) -> tuple[_Wanted, Interest, Filter]:
-        """Choose the interest to ask the system for: an expression that it evaluates itself,
-        everything, or one topic expression of *filter*. Returns its key, the interest, and the
-        filter that is left to match.
+    def _dialects_for(self, tenant: str) -> tuple[str, ...]:
+        """Return the dialects that the system evaluates itself, over all events that it has."""
+        return () if tenant else self.capabilities.dialects
+
+    def _choose(self, filter: Filter, tenant: str) -> tuple[_Wanted, Interest, Filter]:
+        """Choose the interest to ask the system for: all events of *tenant*; an expression that it
+        evaluates itself; everything, or one topic expression of *filter*. Returns its key, the
+        interest, and the filter that is left to match.
 
         All topic expressions must hold, so any of them will do; one that the system has already
         costs nothing.
         """
+        if tenant:
+            return _AllOf(tenant), Interest(all_topics_of(tenant)), filter
         selected, rest = split_delegated(filter, self.capabilities.dialects)
         if selected is not None:
             return selected, selected, rest
@@ -320,6 +369,10 @@ class XPathFilterAdapter:
         )
 
     def _filters_for(self, wanted: _Wanted) -> FilterSet[str]:
+        if isinstance(wanted, _AllOf):
+            if wanted.tenant not in self._of_tenants:
+                self._of_tenants[wanted.tenant] = self._filter_set()
+            return self._of_tenants[wanted.tenant]
         if not isinstance(wanted, Interest):
             return self._filters
         if wanted not in self._selected:
@@ -334,6 +387,8 @@ class XPathFilterAdapter:
                 if self._is_needless(pattern):
                     interest = self._references.pop(pattern).interest
                     self._selected.pop(interest, None)
+                    if isinstance(pattern, _AllOf):
+                        self._of_tenants.pop(pattern.tenant, None)
                     # unwant may lag: messages that no filter matches are settled as they come.
                     with suppress(AdapterUnavailable):
                         await self._adapter.unwant(interest)

@@ -11,7 +11,7 @@ import pika
 from pika import spec
 
 from adapters.broker.destinations import AMQP, Destination, Destinations
-from adapters.broker.native import ForcedCount
+from adapters.broker.native import ForcedCount, in_tenant_of
 from adapters.broker.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
 from adapters.broker.reconnecting import Reconnect
 from adapters.broker.topology_changes import TopologyChanges
@@ -281,7 +281,7 @@ class Consuming:
         notification, forced = read(body, properties, source=self._setup.source, topic=topic)
         if forced:
             self.forced.add(key)
-        return self._wanted(notification)
+        return self._wanted(self._in_tenant_of(notification, exchange, key))
 
     def _salvage(self, arrival: Arrival[int, _Message]) -> Notification | None:
         """As `_read`, of what is left of a message that cannot be read."""
@@ -293,12 +293,18 @@ class Consuming:
         queue = self._names.queues[arrival.partition]
         self.unreadable.add(queue, notification.id, arrival.fault)
         arrival.fault = f"{arrival.fault}; it came from {queue}, routing key {key[:200]}"
-        return self._wanted(notification)
+        return self._wanted(self._in_tenant_of(notification, exchange, key))
+
+    def _origin(self, exchange: str, key: str) -> Destination:
+        return Destination(key, None if exchange == self._names.exchange else exchange)
+
+    def _in_tenant_of(self, notification: Notification, exchange: str, key: str) -> Notification:
+        return in_tenant_of(notification, self._destinations, self._origin(exchange, key))
 
     def _topic(self, exchange: str, key: str) -> tuple[bool, Topic | None]:
         """Return whether a message came from one of our destinations, and the topic of it."""
         own = exchange == self._names.exchange
-        topic = self._destinations.topic(Destination(key, None if own else exchange))
+        topic = self._destinations.topic(self._origin(exchange, key))
         return own or topic is not None, None if topic == DEFAULT_TOPIC else topic
 
     def _wanted(self, notification: Notification) -> Notification | None:

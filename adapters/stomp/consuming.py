@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from adapters.broker.native import ForcedCount
+from adapters.broker.native import ForcedCount, in_tenant_of
 from adapters.broker.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
 from adapters.broker.reconnecting import POLITE, Lost
 from adapters.broker.topology_changes import TopologyChanges, unavailable
@@ -315,6 +315,7 @@ class Consuming:
         )
         if forced:
             self.forced.add(_origin(frame.headers))
+        notification = self._in_tenant_of(notification, frame)
         return notification if self._is_wanted(notification, arrival.interest) else None
 
     def _salvage(self, arrival: Arrival[str, _Message]) -> Notification | None:
@@ -329,6 +330,7 @@ class Consuming:
         queue = frame.headers.get("destination", "")
         self.unreadable.add(queue, notification.id, arrival.fault)
         arrival.fault = f"{arrival.fault}; it came from {queue}"
+        notification = self._in_tenant_of(notification, frame)
         return notification if self._is_wanted(notification, arrival.interest) else None
 
     def _is_wanted(self, notification: Notification, interest: Interest | None) -> bool:
@@ -336,6 +338,14 @@ class Consuming:
             # Another gateway may have interests that this one has not heard of yet.
             return self.shared or self._interests.cover(notification.topic)
         return interest in self._selecting
+
+    def _in_tenant_of(self, notification: Notification, frame: Frame) -> Notification:
+        origins = [one for one in self._setup.system.origins(frame.headers) if one.name]
+        if not origins:
+            return notification
+        destinations = self._setup.destinations
+        of_tenant = (one for one in origins if destinations.tenant(one))
+        return in_tenant_of(notification, destinations, next(of_tenant, origins[0]))
 
     def _topic(self, frame: Frame) -> Topic | None:
         for origin in self._setup.system.origins(frame.headers):

@@ -154,7 +154,7 @@ def holds(condition: Condition, event: Event) -> bool:
         return bool(condition(event))
     except Exception:
         # Their mistake must not cost other subscribers their message.
-        _log.debug("a filter failed", exc_info=True)
+        _log.debug("filters.failed", exc_info=True)
         return False
 
 
@@ -180,7 +180,9 @@ def installed_compilers() -> Mapping[str, Compiler]:
         try:
             found.update(entry_point.load())
         except Exception:
-            _log.warning("filter dialects %s cannot be loaded", entry_point.name, exc_info=True)
+            _log.warning(
+                "filters.dialects_not_loaded", extra={"plugin": entry_point.name}, exc_info=True
+            )
     for ours in (XPATH_1_0, *TRANSLATORS):
         found.pop(ours, None)
     return found | BUILT_IN

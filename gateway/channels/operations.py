@@ -1,7 +1,7 @@
 """Handlers of what is asked at the address of a channel with a name: to publish, and to subscribe.
 Everything else is asked there as anywhere."""
 
-from gateway.channels.channels import Channels
+from gateway.channels.channels import Channels, ChannelUnknown
 from gateway.exchange import Handlers, Inbound
 from gateway.publishing.operations import PublishingOperations
 from gateway.security.resource_addresses import addressed
@@ -56,4 +56,6 @@ class ChannelOperations:
     async def _named(self, incoming: Incoming, inbound: Inbound) -> str:
         resource = addressed(inbound.path, incoming.context.headers.to)
         key = resource.key if resource is not None else None
+        if inbound.principal.tenant:  # Channels are the default tenant's.
+            raise ChannelUnknown(key or "")
         return (await self._channels.named(key or "")).name

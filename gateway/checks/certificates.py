@@ -25,7 +25,7 @@ def check_tls(settings: Settings) -> Iterator[Finding]:
     if settings.tls_certificate is not None:
         rows = [("", settings.tls_certificate)]
         rows += [(f"{row.name}: ", row.certificate) for row in settings.tls_names]
-        renew = "renew it, and send the gateway SIGHUP"
+        renew = "renew it"
         yield from (judge("TLS", begin, path, renew) for begin, path in rows)
 
 

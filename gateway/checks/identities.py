@@ -48,7 +48,11 @@ def _without(settings: Settings) -> Finding:
     admin = settings.admin
     if admin is not None and not is_loopback(admin[0]):
         text = f"whoever reaches {admin[0]} may operate; set identities, or admin_host to loopback"
-        return warn("identities", text)
+        return (
+            warn("identities", text)
+            if settings.admin_without_identities
+            else fail("identities", f"{text}: without, the gateway does not start")
+        )
     if not settings.on_loopback:
         text = "everybody who reaches the gateway may publish and subscribe; set identities"
         return warn("identities", f"{text}, unless the network keeps others out")

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import structlog
 
@@ -27,6 +27,9 @@ from gateway.parsing import Busy, Parsing
 from mediation.cloudevents import Secret, signature
 from mediation.rendering import Shape
 
+if TYPE_CHECKING:
+    from gateway.observing.spans import Spans
+
 Ended: TypeAlias = Callable[[PendingDelivery, Outcome], None]
 """Hears how an attempt ended."""
 
@@ -42,6 +45,7 @@ class Attempts:
         origins: Says which event a message is.
         probations: The hosts that have not agreed.
         sequences: Sends deliveries in sequences.
+        spans: Tells the trace of each attempt; None where none is told.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class Attempts:
         origins: Origins | None = None,
         probations: Probations | None = None,
         sequences: SequenceSending | None = None,
+        spans: "Spans | None" = None,
     ) -> None:
         self._transport = transport
         self._posting = transport if isinstance(transport, Posting) else None
@@ -61,6 +66,7 @@ class Attempts:
         self._contents = Contents(producer, origins or Origins())
         self._probations = probations
         self._sequences = sequences
+        self._spans = spans
         self._reading: set[asyncio.Task[None]] = set()
         """Answers to what was posted that have a body."""
         self.attachments_dropped = 0
@@ -95,6 +101,11 @@ class Attempts:
 
     async def send(self, pending: PendingDelivery) -> Outcome:
         """Make an attempt, and return how it ended."""
+        outcome = await self._send(pending)
+        self._end_span(pending, outcome)
+        return outcome
+
+    async def _send(self, pending: PendingDelivery) -> Outcome:
         try:
             if not self._contents.are_ready(pending):
                 await self._prepare(pending)
@@ -153,8 +164,14 @@ class Attempts:
         )
 
     def _request(self, pending: PendingDelivery) -> Request:
-        content, entry = self._contents.of(pending), pending.outbox.entry
+        entry = pending.outbox.entry
+        if self._spans is not None and not pending.heartbeat:
+            notifications = [one.message.notification for one in pending.carried]
+            pending.span = self._spans.attempt(notifications, entry.id, entry.target.host)
+        content = self._contents.of(pending)
         own_headers = content.own_headers
+        if pending.span is not None:
+            own_headers += pending.span.headers
         if entry.subscription.secret:
             secret = Secret(entry.subscription.secret)
             own_headers += signature(secret, content.message_id, int(time.time()), content.body)
@@ -188,6 +205,8 @@ class Attempts:
         answer: Answer | SendFailed,
     ) -> None:
         """Judge the answer to what was posted."""
+        if pending.span is not None:
+            ended = partial(self._ended, ended)
         if isinstance(answer, SendFailed):
             ended(pending, failed(answer))
         elif answer.body or pending.outbox.entry.delivery.acknowledged:
@@ -196,6 +215,18 @@ class Attempts:
             task.add_done_callback(self._reading.discard)
         else:
             ended(pending, judge(answer, None, now=time.time()))
+
+    def _ended(self, ended: Ended, pending: PendingDelivery, outcome: Outcome) -> None:
+        """End the span of an attempt, then tell *ended*."""
+        self._end_span(pending, outcome)
+        ended(pending, outcome)
+
+    def _end_span(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        span, pending.span = pending.span, None
+        if span is not None and self._spans is not None:
+            delivered = outcome.verdict is Verdict.DELIVERED
+            error = None if delivered else outcome.failure_text
+            self._spans.attempted(span, outcome.verdict.value, outcome.status, error)
 
     async def _read(
         self, ended: Ended, pending: PendingDelivery, request: Request, answer: Answer

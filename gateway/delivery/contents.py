@@ -138,6 +138,8 @@ class Contents:
                 hops, message.origin, self._passed(message.notification)
             )
             recipient = replace(recipient, headers=told)
+        if pending.span is not None and isinstance(shape, SoapShape):
+            recipient = replace(recipient, headers=recipient.headers + pending.span.block)
         return Content(
             rendering.fill(recipient, message_id),
             with_hops(rendering.http_headers, hops, self._passed(message.notification)),
@@ -162,6 +164,7 @@ class Contents:
             body = write_events(list(map(write_event, notifications)))
             position = pending.carried[-1].position
             blocks = _headers(entry, position) + batch_expiry(notifications)
+            blocks += pending.span.block if pending.span is not None else b""
             octets = write_delivery(
                 shape.soap, shape.wsa, WSMAN_EVENTS, batch_id(ids), blocks, body
             )

@@ -6,7 +6,7 @@ What may happen to a delivery, and when, is its outbox's alone to say (`outbox`)
 import asyncio
 import math
 from dataclasses import dataclass
-from typing import Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from adapters import Delivery
 from gateway.delivery.entry import Entry
@@ -16,6 +16,9 @@ from mediation.model.messages import Notification
 from mediation.model.specification import Body
 from mediation.notification.document_metadata import minimal_form
 from mediation.rendering import Recipient, Rendering, Shape
+
+if TYPE_CHECKING:
+    from gateway.observing.spans import AttemptSpan
 
 OutboxType = TypeVar("OutboxType")
 
@@ -95,6 +98,8 @@ class Pending(Generic[OutboxType]):
     """The message id of a heartbeat. It is nobody's delivery: its state is DONE from the start."""
     size: int = 0
     """Its bytes in a batch."""
+    span: "AttemptSpan | None" = None
+    """That of the attempt under way, where the gateway tells its traces."""
     number: int = 0
     """The one that its event was given (`DeliveryState.next_number`); 0: none yet."""
 

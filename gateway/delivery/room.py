@@ -1,6 +1,7 @@
 """The room of delivery: attempts and their schedule, and the dispatchers of all shares."""
 
 from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING
 
 from gateway.delivery.attempt import Attempts
 from gateway.delivery.destinations.probation import ProbationLimits, Probations
@@ -25,6 +26,9 @@ from gateway.settings.settings import WITHIN, Settings
 from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes
 
+if TYPE_CHECKING:
+    from gateway.observing.spans import Spans
+
 
 class DeliveryRoom(Room):
     """Sends, and tries again by a schedule.
@@ -34,6 +38,7 @@ class DeliveryRoom(Room):
         producer: The gateway's own address, for events without a producer reference.
         trusts: Whether an owner of subscriptions is trusted.
         entries: Returns the subscriptions of which metrics tell.
+        spans: Tells the trace of each attempt; None where none is told.
     """
 
     def __init__(
@@ -49,6 +54,7 @@ class DeliveryRoom(Room):
         producer: str,
         trusts: Callable[[str], bool],
         entries: Callable[[], Collection[Entry]],
+        spans: "Spans | None" = None,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -58,6 +64,7 @@ class DeliveryRoom(Room):
         self.origins = Origins()
         self.probations = Probations(
             vouches=trusts,
+            owns=options.owns,
             exempt=HostList(settings.egress_agreed).__contains__,
             limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
             by_address=settings.egress_proxy is None,
@@ -75,6 +82,7 @@ class DeliveryRoom(Room):
             origins=self.origins,
             probations=self.probations,
             sequences=self.sequence_sending,
+            spans=spans,
         )
         scheduler = SendScheduler(
             attempts,

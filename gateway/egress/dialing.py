@@ -110,6 +110,10 @@ class Dialer:
         except OSError as exc:
             raise SendFailed(FailureKind.TLS, handshake_words(exc), connecting=True) from exc
 
+    def use_tls(self, tls: ssl.SSLContext) -> None:
+        """Make connections with *tls* from now on, but where options have another context."""
+        self._tls = tls
+
     def close(self) -> None:
         """Let go of the resolver."""
         self._resolver.close()

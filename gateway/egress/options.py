@@ -75,6 +75,8 @@ class Consumer(BaseModel):
             an address of the gateway.
         ca: The only authorities trusted with it.
         server_name: The name asked for and verified in TLS, instead of the host.
+        owner: The user (``user:NAME``) or the certificate (``cert:SUBJECT``) whose hosts these are:
+            what it subscribes needs no probation, and gets the credential, alone.
         credential: Shown to it with all that is sent for subscriptions.
         signature: The place of the keys by which that is signed (Standard Webhooks).
     """
@@ -93,6 +95,7 @@ class Consumer(BaseModel):
     ca: Path | None = None
     server_name: str | None = Field(None, pattern=r"^[A-Za-z0-9.:_-]{1,253}$")
 
+    owner: str | None = Field(None, pattern=r"^(user|cert):.{1,1024}$")
     credential: Credential | None = None
     signature: SecretPlace | None = None
 
@@ -133,6 +136,7 @@ class Options:
         tls: The context for it; None for that of everybody.
         calls_back: It acknowledges at an address of the gateway.
         authentication: What it is shown with each request; None for nothing.
+        owner: The only one for whose subscriptions it is; empty for all.
     """
 
     http: str = "1.1"
@@ -143,6 +147,14 @@ class Options:
     server_name: str | None = None
     calls_back: bool = False
     authentication: RequestAuthentication | None = None
+    owner: str = ""
+
+    def authentication_for(self, owner: str | None) -> RequestAuthentication | None:
+        """What is shown with a request that is sent for a subscription of *owner*; None for one
+        that is sent for none."""
+        if owner is None or (self.owner and owner != self.owner):
+            return None
+        return self.authentication
 
 
 PLAIN = Options()
@@ -186,6 +198,10 @@ class ConsumerOptions:
         first."""
         at_host = (one.options.authentication for one in self._patterns if one.is_at(host))
         return [one.name for one in at_host if one is not None and one.name]
+
+    def owns(self, owner: str, host: str) -> bool:
+        """Whether a row says that *host* is one of *owner*."""
+        return any(one.options.owner == owner and one.fits_host(host) for one in self._patterns)
 
     async def watch(self, every: float = EVERY) -> None:
         """Read secrets and certificates again whenever their files change. What cannot be used is
@@ -233,7 +249,7 @@ class _Pattern:
             return False  # Who reads it may take it for a path elsewhere.
         return (
             self._scheme in ("", target.scheme)
-            and self._fits_host(target.host)
+            and self.fits_host(target.host)
             and self._port in (0, target.port)
             and (path == self._path or path.startswith(f"{self._path}/"))
         )
@@ -242,7 +258,8 @@ class _Pattern:
         """Whether the row is for consumers at *host* and at no other."""
         return self._host == host
 
-    def _fits_host(self, host: str) -> bool:
+    def fits_host(self, host: str) -> bool:
+        """Whether the row is for consumers at *host*."""
         return host == self._host or (
             self._host.startswith("*") and host.endswith(self._host.removeprefix("*"))
         )
@@ -271,6 +288,7 @@ def _options(row: Consumer, ca: Path | None) -> Options:
         row.server_name,
         calls_back,
         _authentication(row, begin.removesuffix(":")),
+        row.owner or "",
     )
 
 

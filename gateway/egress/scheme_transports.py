@@ -67,11 +67,11 @@ class TransportByScheme:
             raise SendFailed(FailureKind.FORBIDDEN, f"nothing sends this to {scheme}: addresses")
         if request.patient and self._patient is not None and scheme.startswith("http"):
             transport = self._patient
-        if options.authentication is None or request.owner is None:
+        authentication = options.authentication_for(request.owner)
+        if authentication is None:
             return await transport.send(request)
-        return await self._send_as_ourselves(
-            options.authentication, request, options.via or request.target, transport
-        )
+        goal = options.via or request.target
+        return await self._send_as_ourselves(authentication, request, goal, transport)
 
     async def _send_as_ourselves(
         self,

@@ -7,6 +7,7 @@ import structlog
 from filters import DocumentLimits
 from filters.documents import DEFAULT_LIMITS
 from gateway.exchange import Inbound
+from gateway.mailboxes.errors import MailboxUnknown
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.observing.samples import Sample, counter
 from gateway.parsing import Parsing
@@ -62,8 +63,9 @@ class Deposits:
             Refused: The mailbox is full, or the envelope cannot be taken apart.
         """
         key = resource.key or next(filter(None, map(key_named, named.identifiers)), None)
-        mailbox = await self._mailboxes.find(key)
-        principal = inbound.principal
+        principal, mailbox = inbound.principal, await self._mailboxes.find(key)
+        if not principal.may_send_to(mailbox.owner):
+            raise MailboxUnknown
         self._intake.admit_events(principal, 1)
         whole = resource.kind in MESSAGE_BOXES
 

@@ -210,6 +210,17 @@ class Mailboxes:
             raise MailboxUnknown("" if key else "clientid")
         return mailbox
 
+    async def reached(self, key: str | None, principal: Principal) -> Mailbox:
+        """The mailbox with this key, for *principal*, who wants to read or end it.
+
+        Raises:
+            MailboxUnknown: There is none, or it is of a tenant that *principal* does not reach.
+        """
+        mailbox = await self.find(key)
+        if not principal.reaches(mailbox.owner):
+            raise MailboxUnknown
+        return mailbox
+
     async def named(self, name: str) -> Mailbox | None:
         """The mailbox of the consumer with this address."""
         mailbox = self._named.get(name)

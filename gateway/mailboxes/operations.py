@@ -176,5 +176,5 @@ class MailboxOperations:
         for key in dict.fromkeys(keys):
             if key is not None:
                 with contextlib.suppress(MailboxUnknown):
-                    return await self._mailboxes.find(key)
+                    return await self._mailboxes.reached(key, inbound.principal)
         raise MailboxUnknown

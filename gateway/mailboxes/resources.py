@@ -51,5 +51,5 @@ class PullPointResources:
         address = addressed(inbound.path, incoming.context.headers.to)
         if address is None or address.kind is not ResourceKind.PULL_POINT:
             return None
-        mailbox = await self._mailboxes.find(address.key)
+        mailbox = await self._mailboxes.reached(address.key, inbound.principal)
         return PullPointResource(self._mailboxes, self._removal, mailbox)

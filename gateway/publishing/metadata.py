@@ -76,7 +76,7 @@ class MetadataOperations:
                 policy = write_policy(dialect, longest_lease=self._longest(inbound.principal))
                 yield MetadataSection(f"{{{dialect}}}Policy", names.DRAGOMAN_POLICY, policy)
             case names.EVENT_DESCRIPTIONS:
-                described_ = write_event_descriptions(self._topics.latest())
+                described_ = write_event_descriptions(self._topics.latest(inbound.principal.tenant))
                 if described_ is not None:
                     name = f"{{{dialect}}}EventDescriptions"
                     yield MetadataSection(name, names.DRAGOMAN_EVENTS, described_)

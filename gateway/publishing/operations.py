@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib.metadata import version
 from time import time
+from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
 import structlog
@@ -53,6 +54,10 @@ from mediation.model.requests import (
 )
 from mediation.model.versions import Version
 from mediation.packaging.records import check_references, has_references
+from mediation.tenants import tenant_of_topic, topic_in
+
+if TYPE_CHECKING:
+    from gateway.observing.spans import Spans
 
 Select = Callable[[tuple[Notification, ...]], Awaitable[tuple[Notification, ...]]]
 """Makes of notifications that were admitted those that are published."""
@@ -107,6 +112,7 @@ class PublishingOperations:
         endpoint: The address of the channel without a name.
         traces: Keeps what becomes of messages.
         taps: Who watches what is accepted.
+        spans: Tells the trace of each notification; None where none is told.
         recent: Keeps the last messages; None where none are kept.
         copies: Copies what was accepted; None where nothing is copied.
         checks: What other rooms check of a publication.
@@ -132,7 +138,9 @@ class PublishingOperations:
         recent: RecentMessages | None,
         copies: Copies | None,
         checks: PublicationChecks,
+        spans: "Spans | None" = None,
     ) -> None:
+        self._spans = spans
         self._endpoint = endpoint
         self._traces = traces
         self._taps = taps
@@ -229,7 +237,7 @@ class PublishingOperations:
         notifications = await self._proved(request, notifications, incoming, inbound)
         if aside:
             await self.set_aside.keep(aside, inbound.principal)
-        return notifications
+        return _of_tenant(notifications, inbound.principal.tenant)
 
     async def _proved(
         self,
@@ -252,6 +260,9 @@ class PublishingOperations:
         gateways they passed."""
         principal, notifications = inbound.principal, request.notifications
         kept = tuple([one.notification for one in request.set_aside])
+        if principal.tenant and kept:  # Operators publish what is set aside, in no tenant.
+            raise Refused(Reason.TOPIC_INVALID, request.set_aside[0].why)
+        _refuse_topics_of_tenants(notifications)
         self._intake.admit_events(principal, len(notifications) + len(kept))
         self._intake.admit_bytes(principal, sum(each.octets for each in (*notifications, *kept)))
         hops = 0
@@ -289,9 +300,10 @@ class PublishingOperations:
             notifications = await select(notifications)
         # A seal is for what is published: what a channel makes of it.
         notifications = await self._proved(request, notifications, incoming, inbound)
+        notifications = _of_tenant(notifications, inbound.principal.tenant)
         if notifications:  # Else it is a heartbeat, or nothing is selected.
             dialect = DIALECTS[incoming.context.version]
-            await self._accept_once(notifications, inbound, hops, dialect)
+            await self._accept_traced(notifications, inbound, hops, dialect)
             self.commits.observe(max(0.0, time() - notifications[0].time.timestamp()))
             if self._recent is not None:
                 self._recent.came(notifications, _arrival_of(inbound))
@@ -302,6 +314,21 @@ class PublishingOperations:
         if request.answered:
             return Published(request.first_id)
         return None
+
+    async def _accept_traced(
+        self, notifications: Sequence[Notification], inbound: Inbound, hops: int, dialect: str
+    ) -> None:
+        """As `_accept_once`, with the spans of *notifications* around it, where they are told."""
+        if self._spans is None:
+            await self._accept_once(notifications, inbound, hops, dialect)
+            return
+        carried, spans = self._spans.receive(notifications, inbound.headers, dialect)
+        try:
+            await self._accept_once(carried, inbound, hops, dialect)
+        except BaseException as error:
+            self._spans.received(spans, error)
+            raise
+        self._spans.received(spans)
 
     async def _accept_once(
         self, notifications: Sequence[Notification], inbound: Inbound, hops: int, dialect: str
@@ -379,14 +406,15 @@ class PublishingOperations:
         self, _request: DescribeEvents, _incoming: Incoming, inbound: Inbound
     ) -> Events:
         self._looks.take(inbound.principal)
-        return self._events()
+        return self._events(inbound.principal.tenant)
 
     async def describe_device(
         self, request: DescribeDevice, _incoming: Incoming, inbound: Inbound
     ) -> Device:
         serial = str(uuid5(NAMESPACE_URL, inbound.base))
         now = datetime.now(UTC)
-        return Device(request, release(), serial, inbound.base, now, self._events())
+        events = self._events(inbound.principal.tenant)
+        return Device(request, release(), serial, inbound.base, now, events)
 
     async def identify(
         self, _request: Identify, _incoming: Incoming, _inbound: Inbound
@@ -400,19 +428,36 @@ class PublishingOperations:
         self._topics.namespaces.check((request.topic,))
         if self._prove_reader is not None:
             await self._prove_reader(request.topic, incoming, inbound)
-        notification = self._topics.current(request.topic)
+        notification = self._topics.current(request.topic, inbound.principal.tenant)
         if notification is None:
             raise Refused(Reason.NO_CURRENT_MESSAGE, "There is no current message on the topic.")
         return CurrentMessage(notification)
 
-    def _events(self) -> Events:
+    def _events(self, tenant: str) -> Events:
         return Events(
-            tuple(self._topics.known()),
+            tuple(self._topics.known(tenant)),
             tuple(topic_dialects()),
             self._mailboxes_each,
             self._longest_lease,
             self._topics.namespaces.fixed,
         )
+
+
+def _refuse_topics_of_tenants(notifications: Sequence[Notification]) -> None:
+    """Refuse topics as the messaging system knows them: a tenant's publisher names its own.
+
+    Raises:
+        Refused: ``TOPIC_INVALID``.
+    """
+    if any(tenant_of_topic(each.topic) for each in notifications):
+        raise Refused(Reason.TOPIC_INVALID, "The namespace of the topic is not for publishers.")
+
+
+def _of_tenant(notifications: tuple[Notification, ...], tenant: str) -> tuple[Notification, ...]:
+    """*notifications* with their topics as the messaging system knows those of *tenant*."""
+    if not tenant:
+        return notifications
+    return tuple(replace(each, topic=topic_in(tenant, each.topic)) for each in notifications)
 
 
 def _sender(inbound: Inbound, notifications: Sequence[Notification]) -> str:

@@ -1,6 +1,7 @@
 """The rooms of publishing: the gateway as a producer, its publishers, archive and copies."""
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from filters import Topic
 from gateway.egress.returning_events import Origins
@@ -27,6 +28,9 @@ from gateway.security.networks import networks
 from gateway.settings.settings import Settings
 from gateway.store import Store
 from mediation.model.requests import Sequences
+
+if TYPE_CHECKING:
+    from gateway.observing.spans import Spans
 
 ARCHIVE_CLOSE = 5.0
 """Seconds that the archive gets when the gateway stops."""
@@ -114,6 +118,7 @@ class PublishingRoom(Room):
         checks: What other rooms check of a publication.
         endpoint: The gateway's own address.
         mailboxes_each: The number of mailboxes that a stranger may have.
+        spans: Tells the trace of each notification; None where none is told.
     """
 
     def __init__(
@@ -133,6 +138,7 @@ class PublishingRoom(Room):
         copies: Copies | None,
         endpoint: str,
         mailboxes_each: int,
+        spans: "Spans | None" = None,
     ) -> None:
         self.spool = spool
         self.operations = PublishingOperations(
@@ -151,6 +157,7 @@ class PublishingRoom(Room):
             recent=recent,
             copies=copies,
             checks=checks,
+            spans=spans,
         )
 
     def handlers(self) -> Handlers:

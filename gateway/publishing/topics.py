@@ -7,6 +7,12 @@ from dataclasses import replace
 from filters import DEFAULT_TOPIC, Topic
 from mediation.model.messages import Notification
 from mediation.notification.topic_namespaces import TopicNamespaces
+from mediation.tenants import (
+    as_its_tenant_knows_it,
+    tenant_of_topic,
+    topic_in,
+    topic_without_tenant,
+)
 
 TOPICS = 10_000
 OCTETS = 64 * 2**20
@@ -15,7 +21,7 @@ NAMES = 2**20
 
 
 class TopicsSeen:
-    """Bounded; the topic unused the longest goes first.
+    """Bounded; the topic unused the longest goes first. Those of all tenants, each told of its own.
 
     Args:
         namespaces: The topics that there are besides, and that may be added.
@@ -66,20 +72,34 @@ class TopicsSeen:
                 self._names -= _octets_of(former)
                 self.changes += 1
 
-    def current(self, topic: Topic) -> Notification | None:
-        """The last message on *topic*."""
-        return self._current.get(topic)
+    def current(self, topic: Topic, tenant: str = "") -> Notification | None:
+        """The last message on *topic* of *tenant*."""
+        found = self._current.get(topic_in(tenant, topic) or topic)
+        return found if found is None or not tenant else as_its_tenant_knows_it(found)
 
-    def latest(self) -> Sequence[Notification]:
-        """All current messages, the newest first."""
-        return tuple(reversed(self._current.values()))
+    def latest(self, tenant: str = "") -> Sequence[Notification]:
+        """All current messages of *tenant*, the newest first."""
+        newest_first = reversed(self._current.values())
+        return tuple(
+            [
+                as_its_tenant_knows_it(one) if tenant else one
+                for one in newest_first
+                if tenant_of_topic(one.topic) == tenant
+            ]
+        )
 
     def topics(self) -> Sequence[Topic]:
+        """The topics that were published on, in all tenants."""
         return tuple(self._current)
 
-    def known(self) -> Sequence[Topic]:
-        """The topics of the topic namespaces, and those that were published on and are told."""
-        seen = (topic for topic in self._current if not self._hides(topic))
+    def known(self, tenant: str = "") -> Sequence[Topic]:
+        """The topics of the topic namespaces, and those of *tenant* that were published on and are
+        told."""
+        seen = (
+            topic_without_tenant(topic) or DEFAULT_TOPIC
+            for topic in self._current
+            if tenant_of_topic(topic) == tenant and not self._hides(topic)
+        )
         return tuple(dict.fromkeys((*self.namespaces.topics, *seen)))
 
 

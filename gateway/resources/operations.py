@@ -54,7 +54,7 @@ class ResourceOperations:
     ) -> Properties:
         """The resource properties of what a request names, or of the producer."""
         self._looks.take(inbound.principal)
-        resource = await self._named(incoming, inbound) or self._producer
+        resource = await self._read(incoming, inbound)
         root, values = await resource.properties(incoming.context.spec.version, datetime.now(UTC))
         return Properties(values, request.names, root)
 
@@ -67,7 +67,7 @@ class ResourceOperations:
             Refused: ``QUERY_DIALECT``; as `evaluate_query`; there is no such resource.
         """
         self._looks.take(inbound.principal)
-        resource = await self._named(incoming, inbound) or self._producer
+        resource = await self._read(incoming, inbound)
         if request.query.dialect != dialects.XPATH_1_0:
             raise Refused(
                 Reason.QUERY_DIALECT,
@@ -93,7 +93,7 @@ class ResourceOperations:
             Refused: ``PROPERTY_UNKNOWN``, ``PROPERTY_READ_ONLY``; there is no such resource.
         """
         self._looks.take(inbound.principal)
-        resource = await self._named(incoming, inbound) or self._producer
+        resource = await self._read(incoming, inbound)
         _, values = await resource.properties(incoming.context.spec.version, datetime.now(UTC))
         unknown = tuple(name for name in request.names or () if name not in values)
         if unknown:
@@ -120,6 +120,18 @@ class ResourceOperations:
             if resource is not None:
                 return resource
         return None
+
+    async def _read(self, incoming: Incoming, inbound: Inbound) -> Resource:
+        """The resource that a request to read properties names, or the producer.
+
+        Raises:
+            ResourceUnknown: It names none, and is of a tenant: the producer's properties tell of
+                the default tenant's topics.
+        """
+        resource = await self._named(incoming, inbound)
+        if resource is None and inbound.principal.tenant:
+            raise ResourceUnknown
+        return resource or self._producer
 
     async def _mortal(self, incoming: Incoming, inbound: Inbound) -> Resource:
         """The resource that a request to end one names.

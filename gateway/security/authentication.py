@@ -117,7 +117,7 @@ class Authentication:
             self._count("password")
             raise NotIdentified("The user or the password is wrong.")
         roles = frozenset(user.roles)
-        return Identity(who[0], roles, until=time.time() + REMEMBERED)
+        return Identity(who[0], roles, until=time.time() + REMEMBERED, tenant=user.tenant)
 
     def of_digest(self, name: str, proves: Callable[[str], bool], address: str) -> Identity:
         """Return the user *name*, who sent a digest from *address*.
@@ -138,7 +138,7 @@ class Authentication:
             self._failures.count(*who)
             self._count("digest")
             raise NotIdentified("The user or the password is wrong.")
-        return Identity(who[0], frozenset(user.roles))
+        return Identity(who[0], frozenset(user.roles), tenant=user.tenant)
 
     def of_certificate(self, certificate: bytes) -> Identity | None:
         """Return whom a *certificate* (DER) proves, which TLS has verified; None where it has no
@@ -156,18 +156,24 @@ class Authentication:
         user = self.identities.user_of_name.get(name)
         return user.password if user is not None else None
 
-    def still_proves(self, owner: str, proof: str) -> bool:
-        """Return True if *proof*, the hash of a key or of a password, is still one of *owner*."""
+    def still_proves(self, owner: str, proof: str, tenant: str = "") -> bool:
+        """Return True if *proof*, the hash of a key or of a password, is still one of *owner* in
+        *tenant*."""
         name = owner.removeprefix("user:")
+        user = self.identities.user_of_name.get(name)
+        if user is not None and user.tenant != tenant:
+            return False
         key = self.identities.key_of_hash.get(proof)
         if key is not None:
             return key.user == name and not is_expired(key.expires)
         return bool(proof) and self.password_of(name) == proof
 
-    def roles_of(self, owner: str) -> frozenset[str]:
-        """Return the roles that the file gives to *owner*."""
+    def roles_of(self, owner: str, tenant: str = "") -> frozenset[str]:
+        """Return the roles that the file gives to *owner* in *tenant*."""
         user = self.identities.user_of_name.get(owner.removeprefix("user:"))
-        return frozenset(user.roles) if user is not None else frozenset()
+        if user is None or user.tenant != tenant:
+            return frozenset()
+        return frozenset(user.roles)
 
     def knows(self, owner: str) -> bool:
         """Return True if *owner* is a user of the file."""
@@ -201,7 +207,7 @@ class Authentication:
         if key.expires is not None:
             until = min(until, key.expires.timestamp())
         user = self._user(key.user)
-        return Identity(user.owner, user.roles, key.rights, until)
+        return Identity(user.owner, user.roles, key.rights, until, user.tenant)
 
     async def _of_token(self, text: str) -> Identity:
         try:
@@ -211,12 +217,25 @@ class Authentication:
             if issuer is None:
                 raise TokenRefused("its issuer is not known here")
             claims = await self._claims(text, issuer)
+            tenant = self._tenant_of(claims, issuer)
         except TokenRefused as refused:
             self._count("token")
             raise NotIdentified(refused.text) from refused
         owner = f"user:{claims.name}"
-        roles = claims.roles | self.roles_of(owner)
-        return Identity(owner, roles, until=min(claims.until, time.time() + REMEMBERED))
+        roles = claims.roles | self.roles_of(owner, tenant)
+        until = min(claims.until, time.time() + REMEMBERED)
+        return Identity(owner, roles, until=until, tenant=tenant)
+
+    def _tenant_of(self, claims: TokenClaims, issuer: Issuer) -> str:
+        """The tenant of a token's user: that of its issuer, or the one that its claim names.
+
+        Raises:
+            TokenRefused: There is no such tenant.
+        """
+        tenant = issuer.tenant if claims.tenant is None else claims.tenant
+        if tenant and tenant not in self.identities.tenant_of_name:
+            raise TokenRefused("its tenant is not known here")
+        return tenant
 
     async def _claims(self, text: str, issuer: Issuer) -> TokenClaims:
         keys = self._keys[issuer]
@@ -226,7 +245,8 @@ class Authentication:
             return verify_token(text, issuer, await keys.get(newer=True))
 
     def _user(self, name: str) -> Identity:
-        return Identity(f"user:{name}", self.roles_of(name))
+        user = self.identities.user_of_name[name]
+        return Identity(f"user:{name}", frozenset(user.roles), tenant=user.tenant)
 
     def _count(self, kind: str) -> None:
         self.failed[kind] = self.failed.get(kind, 0) + 1

@@ -86,6 +86,18 @@ RIGHTS: dict[type[Request], Right] = {
 """The right that each type of request needs; its subclasses need the same."""
 
 
+OPEN_TO_TENANTS: frozenset[type[Request]] = frozenset(
+    {
+        Publish, StoreMessage, RunSequence, Subscribe, SubscribePulling, CreateMailbox, Renew,
+        GetStatus, Unsubscribe, Pause, Resume, Synchronize, Take, DestroyMailbox, ModifyProperties,
+        SetTerminationTime, Destroy, ListSubscriptions, DeleteSubscriptions, DescribeDevice,
+        DescribeEvents, GetCurrentMessage, GetMetadata, GetProperties, QueryProperties, Identify,
+    }
+)  # fmt: skip
+"""What is asked of the gateway in any tenant; all else is the default tenant's alone, and a type of
+request that nobody listed, too."""
+
+
 _GIVEN_OUT = MAILBOXES | {ResourceKind.SOURCE, ResourceKind.SEQUENCE}
 """Kinds of resources whose addresses are given to those that are to send to them."""
 
@@ -127,6 +139,8 @@ def authorise_request(
     """
     right = right_for(type(request))
     authorise(principal, right, resource)
+    if principal.tenant and not OPEN_TO_TENANTS.intersection(type(request).__mro__):
+        raise Refused(Reason.ACTION_UNSUPPORTED, "The operation is not offered.")
     if principal.grants is not ALL_GRANTS and not _is_expected(right, resource):
         _authorise_topics(principal, request, right)
 

@@ -23,7 +23,10 @@ from gateway.security.principals import (
     Identity,
     Principal,
     address_of,
+    name_in_tenant,
+    owner_in,
     side_of,
+    tenant_of,
 )
 from gateway.security.rights import (
     ALL_GRANTS,
@@ -82,6 +85,8 @@ class Identification:
         self._trusted = trusted or Networks()
         self._rights = rights
         self.authentication = authentication
+        self.changes = 0
+        """How often the file of identities has changed."""
         self._known: dict[tuple[str, Identity | None], Principal] = {}
         self._roles: dict[str, frozenset[str]] = {}
         """The roles that users showed last: what they subscribed to is delivered by them."""
@@ -102,6 +107,7 @@ class Identification:
         """Go by *identities* from now on."""
         if self.authentication is not None:
             self.authentication.use(identities)
+        self.changes += 1
         self._known.clear()
         self._grants.clear()
 
@@ -157,23 +163,26 @@ class Identification:
         self, address: str, identity: Identity, policy: Policy, *, trusted: bool
     ) -> Principal:
         """A principal with a name. Who may operate speaks for the gateway's operator; for others
-        the network decides whether quotas bind them, as it does for strangers."""
-        if self._roles.get(identity.owner) != identity.roles:
+        the network decides whether quotas bind them, as it does for strangers. Who is in a tenant
+        speaks for that alone, wherever it is."""
+        owner = owner_in(identity.tenant, identity.owner)
+        if self._roles.get(owner) != identity.roles:
             if len(self._roles) >= _REMEMBERED:
                 self._roles.clear()
-            self._roles[identity.owner] = identity.roles
-            self._grants.pop(identity.owner, None)
+            self._roles[owner] = identity.roles
+            self._grants.pop(owner, None)
         grants = policy.grants(identity.names)
         rights = grants.rights & identity.rights
-        operates = Right.OPERATE in rights
-        limits = OF_TRUSTED if trusted or operates else OF_NAMED
+        operates = Right.OPERATE in rights and not identity.tenant
+        limits = OF_TRUSTED if operates or (trusted and not identity.tenant) else OF_NAMED
         return Principal(
             address,
-            identity.owner,
-            PUBLISHER + identity.owner,
+            owner,
+            PUBLISHER + owner,
             replace(limits, guarded=not operates),
             rights,
             name=identity.owner.partition(":")[2],
+            tenant=identity.tenant,
             grants=grants,
         )
 
@@ -198,14 +207,15 @@ class Identification:
     def _names_of(self, owner: str, authentication: "Authentication") -> frozenset[str]:
         if owner.startswith(ANONYMOUS):
             return frozenset({NOBODY_IN_PARTICULAR})
-        roles = authentication.roles_of(owner) | self._roles.get(owner, frozenset())
-        return Identity(owner, roles).names
+        tenant, name = tenant_of(owner), name_in_tenant(owner)
+        roles = authentication.roles_of(name, tenant) | self._roles.get(owner, frozenset())
+        return Identity(name, roles, tenant=tenant).names
 
     def trusts_owner(self, owner: str) -> bool:
         """Return whether *owner*, of a subscription or a mailbox, is a trusted principal."""
         if owner.startswith(ANONYMOUS) or not self.required:
             return address_of(owner) in self._trusted
-        return Right.OPERATE in self.grants_of(owner).rights
+        return not tenant_of(owner) and Right.OPERATE in self.grants_of(owner).rights
 
 
 def anonymous(address: str, *, trusted: bool, rights: frozenset[Right] = ALL_RIGHTS) -> Principal:
@@ -223,8 +233,9 @@ def producer_of(address: str, owner: str) -> Principal:
 
 
 def without_limits(principal: Principal) -> Principal:
-    """*principal* where an operator speaks for it: bound by no limits of its own."""
-    return replace(principal, limits=OF_TRUSTED)
+    """*principal* where an operator speaks for it: bound by no limits of its own. An operator of a
+    tenant is bound by them."""
+    return principal if principal.tenant else replace(principal, limits=OF_TRUSTED)
 
 
 def publishing_as(principal: Principal, source: str) -> Principal:

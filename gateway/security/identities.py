@@ -1,13 +1,18 @@
-"""The file of identities: users, their API keys and certificates, issuers of tokens, and rights.
+"""The file of identities: tenants, users, their API keys and certificates, issuers of tokens, and
+rights.
 
 It is TOML, for people and for the commands ``dragoman users`` and ``dragoman keys``; gateways that
 share a store share the file, too. No secret is in it: passwords are hashes of Argon2id, keys are
 hashes of SHA-256.
 
+    [[tenants]]
+    name = "harbour"
+
     [[users]]
     name = "north-mole"
     password = "$argon2id$..."
     roles = ["harbour"]
+    tenant = "harbour"                 # without it, the default tenant
 
     [[keys]]
     user = "north-mole"
@@ -25,6 +30,7 @@ hashes of SHA-256.
     keys = "https://id.example.org/realms/plant/certs"  # or a file; without it, OIDC discovery
     name = "preferred_username"        # the claim with the user's name; else "sub"
     roles = "realm_access.roles"       # the claim with roles
+    tenant = "harbour"                 # of all its users; or tenant_claim, where each names its own
 
     [[rights]]
     who = ["role:harbour"]
@@ -45,6 +51,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from filters import FilterError, Reason, Refused
 from gateway.security.passwords import is_hash
+from gateway.security.principals import owner_in
 from gateway.security.rights import (
     ALL_RIGHTS,
     EVERYBODY,
@@ -93,6 +100,15 @@ def _rights(names: Sequence[str]) -> frozenset[Right]:
     return ALL_RIGHTS if EVERYTHING in names else frozenset(map(Right, names))
 
 
+TenantName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+
+
+class Tenant(_Row):
+    """A tenant: its users' events and subscriptions are theirs alone."""
+
+    name: TenantName
+
+
 class User(_Row):
     """A user: a person, a program or a device."""
 
@@ -101,6 +117,7 @@ class User(_Row):
     digest: Annotated[str, Field(pattern=r"^gAAAA[A-Za-z0-9_=-]+$")] | None = None
     """The password, encrypted, of a user who proves it by a digest (`password_cipher`)."""
     roles: list[Name] = []
+    tenant: TenantName | Literal[""] = ""
 
 
 class Key(_Row):
@@ -132,6 +149,8 @@ class Issuer(_Row):
     keys: str | None = None
     name: str = "sub"
     roles: str | None = None
+    tenant: TenantName | Literal[""] = ""
+    tenant_claim: Annotated[str, Field(min_length=1)] | None = None
 
 
 class RightsRow(_Row):
@@ -141,6 +160,8 @@ class RightsRow(_Row):
     may: Annotated[list[RightName], Field(min_length=1)]
     topics: list[str] = []
     namespaces: Mapping[str, str] = {}
+    tenant: TenantName | Literal[""] = ""
+    """Of whose users it speaks alone."""
 
     def rule(self, number: int) -> Rule:
         """The rule.
@@ -149,12 +170,14 @@ class RightsRow(_Row):
             FilterError: A topic expression cannot be read.
         """
         topics = read_topics(self.topics, self.namespaces)
-        return Rule(number, frozenset(self.who), _rights(self.may), topics)
+        who = frozenset(owner_in(self.tenant, name) for name in self.who)
+        return Rule(number, who, _rights(self.may), topics)
 
 
 class Identities(_Row):
     """What the file says."""
 
+    tenants: list[Tenant] = []
     users: list[User] = []
     keys: list[Key] = []
     certificates: list[Certificate] = []
@@ -164,6 +187,10 @@ class Identities(_Row):
     @cached_property
     def policy(self) -> Policy:
         return Policy([row.rule(number) for number, row in enumerate(self.rights, start=1)])
+
+    @cached_property
+    def tenant_of_name(self) -> Mapping[str, Tenant]:
+        return {tenant.name: tenant for tenant in self.tenants}
 
     @cached_property
     def user_of_name(self) -> Mapping[str, User]:
@@ -181,6 +208,17 @@ class Identities(_Row):
         """What fits the form and cannot be meant."""
         names = [user.name for user in self.users]
         yield from (f"users: there are two called {name}" for name in _twice(names))
+        tenants = [tenant.name for tenant in self.tenants]
+        yield from (f"tenants: there are two called {name}" for name in _twice(tenants))
+        of_tenants = {
+            "users": [user.tenant for user in self.users],
+            "issuers": [issuer.tenant for issuer in self.issuers],
+            "rights": [rights.tenant for rights in self.rights],
+        }
+        for table, named in of_tenants.items():
+            for number, tenant in enumerate(named, start=1):
+                if tenant and tenant not in self.tenant_of_name:
+                    yield f"{table}: row {number} is of {tenant}, which is no tenant"
         known = set(names)
         owners = {
             "keys": [key.user for key in self.keys],

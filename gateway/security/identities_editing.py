@@ -18,6 +18,7 @@ from tomlkit.items import AoT, Table
 
 from filters import Reason, Refused
 from gateway.security.api_keys import api_key_id, hash_api_key, new_api_key
+from gateway.security.atomic_files import create_file, replace_file
 from gateway.security.identities import EVERYTHING, IdentitiesUnusable, key_file, parse_identities
 from gateway.security.password_cipher import PasswordCipher
 from gateway.security.passwords import hash_password
@@ -50,10 +51,7 @@ def create_identities(path: Path) -> str:
     _rows(document, "keys").append(_table(user=ADMINISTRATOR, hash=hash_api_key(key)))
     _rows(document, "rights").append(_table(who=[f"user:{ADMINISTRATOR}"], may=[EVERYTHING]))
     try:
-        with open(path, "x", opener=_for_owner) as file:
-            file.write(tomlkit.dumps(document))
-            file.flush()
-            os.fsync(file.fileno())
+        create_file(path, tomlkit.dumps(document).encode())
     except FileExistsError:
         raise
     except OSError as error:
@@ -179,7 +177,7 @@ def _change(path: Path, change: Callable[[tomlkit.TOMLDocument], None]) -> None:
         text = tomlkit.dumps(document).encode()
         parse_identities(text, path)
         try:
-            _replace(path, text)
+            replace_file(path, text)
         except OSError as error:
             raise IdentitiesUnusable(path, _why(error)) from error
 
@@ -197,30 +195,6 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(folder)
-
-
-def _replace(path: Path, text: bytes) -> None:
-    """Write *text* beside the file at *path*, for its owner alone, and put it in its place."""
-    beside = path.with_name(f".{path.name}.new")
-    beside.unlink(missing_ok=True)
-    with open(beside, "xb", opener=_for_owner) as file:
-        found = path.stat()
-        with contextlib.suppress(PermissionError):
-            os.fchown(file.fileno(), found.st_uid, found.st_gid)
-        os.fchmod(file.fileno(), found.st_mode & 0o777)
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _for_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _why(error: Exception) -> str:

@@ -6,13 +6,13 @@ has no password.
 """
 
 import contextlib
-import os
 from functools import cached_property
 from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken
 
 from filters import Reason, Refused
+from gateway.security.atomic_files import create_file
 
 
 class PasswordCipher:
@@ -33,7 +33,7 @@ class PasswordCipher:
         """
         try:
             with contextlib.suppress(FileExistsError):
-                _make(self._path)
+                create_file(self._path, Fernet.generate_key())
             return self._fernet.encrypt(password.encode()).decode()
         except OSError as error:
             text = f"The key {self._path} cannot be written: {error.strerror}."
@@ -58,23 +58,3 @@ class PasswordCipher:
         except ValueError:
             text = f"The key {self._path} is none that Dragoman made."
             raise Refused(Reason.UNAVAILABLE, text) from None
-
-
-def _make(path: Path) -> None:
-    """Make a key, whole or not at all.
-
-    Raises:
-        FileExistsError: There is one.
-    """
-    if path.exists():
-        raise FileExistsError(path)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(Fernet.generate_key())
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(fresh, path)
-    finally:
-        fresh.unlink()

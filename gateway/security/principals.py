@@ -1,14 +1,16 @@
 """Principals: who sends a request, what it may do, and which limits bind it.
 
 Owners, by which the store knows principals, have a scheme: ``anonymous:ADDRESS``, ``user:NAME``,
-``cert:SUBJECT``. The operator's own, of before, is ``operator``.
+``cert:SUBJECT``. The operator's own, of before, is ``operator``. Those in a tenant have its name in
+front: ``tenant:acme:user:NAME``; all others belong to the default tenant, which has no name.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
-from gateway.security.rights import ALL_GRANTS, ALL_RIGHTS, Grants, Right
+from gateway.security.rights import ALL_GRANTS, ALL_RIGHTS, EVERYBODY, Grants, Right
+from mediation.tenants import OWNER as TENANT
 
 
 @lru_cache(maxsize=4096)
@@ -31,6 +33,22 @@ def side_of(address: str) -> str:
 
 ANONYMOUS = "anonymous:"
 """The scheme of owners without a name: a network address follows."""
+
+
+def owner_in(tenant: str, owner: str) -> str:
+    """The name under which the store keeps what *owner* makes in *tenant*."""
+    return f"{TENANT}{tenant}:{owner}" if tenant else owner
+
+
+@lru_cache(maxsize=4096)
+def tenant_of(owner: str) -> str:
+    """The tenant that an owner is in; empty for the default tenant."""
+    return owner.removeprefix(TENANT).partition(":")[0] if owner.startswith(TENANT) else ""
+
+
+def name_in_tenant(owner: str) -> str:
+    """An owner without the name of its tenant: ``user:NAME``."""
+    return owner.split(":", 2)[2] if owner.startswith(TENANT) else owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +84,22 @@ class Identity:
         roles: What the file and the token say.
         rights: The most that these credentials allow; the rules say what is left of that.
         until: When they must be verified again at the latest, in seconds since 1970.
+        tenant: The tenant that it belongs to; empty for the default tenant.
     """
 
     owner: str
     roles: frozenset[str] = frozenset()
     rights: frozenset[Right] = ALL_RIGHTS
     until: float = float("inf")
+    tenant: str = ""
 
     @property
     def names(self) -> frozenset[str]:
-        """The names by which rules speak of it."""
-        return frozenset({self.owner, *(f"role:{role}" for role in self.roles)})
+        """The names by which rules speak of it; those by which rules of its tenant do, too."""
+        names = {self.owner, *(f"role:{role}" for role in self.roles)}
+        if self.tenant:
+            names |= {owner_in(self.tenant, name) for name in (*names, EVERYBODY)}
+        return frozenset(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +111,7 @@ class Principal:
         owner: The name under which the store keeps what it makes; quotas count by it.
         source: The scope of the ids of what it publishes.
         name: The name that it proved; empty where it proved none.
-        tenant: The tenant that it belongs to; there is one without a name.
+        tenant: The tenant that it belongs to; empty for the default tenant.
         rights: What it may do somewhere; *grants* says on which topics.
     """
 
@@ -105,6 +128,17 @@ class Principal:
     def stranger(self) -> str | None:
         """The owner to whom is charged what it costs; None where it has no quotas."""
         return self.owner if self.limits.quotas else None
+
+    def reaches(self, owner: str) -> bool:
+        """Return whether it may know of what *owner* has: what is in another tenant is, to all but
+        the default tenant's operators, as if it did not exist."""
+        tenant = tenant_of(owner)
+        return tenant == self.tenant or (not self.tenant and Right.OPERATE in self.rights)
+
+    def may_send_to(self, owner: str) -> bool:
+        """Return whether it may send to an address that *owner* has given out: who has no name, and
+        has the address, may."""
+        return not self.name or self.reaches(owner)
 
 
 def address_of(owner: str) -> str:

@@ -59,14 +59,14 @@ class Sessions:
         session = self._open.get(key := _hashed(token))
         if session is None:
             return None
-        now = time.monotonic()
+        now, identity = time.monotonic(), session.identity
         if now - session.used > IDLE or not self._authentication.still_proves(
-            session.identity.owner, session.proof
+            identity.owner, session.proof, identity.tenant
         ):
             del self._open[key]
             return None
         session.used = now
-        return session.identity
+        return identity
 
     def log_out(self, token: str) -> None:
         """End the session with *token*."""

@@ -42,11 +42,13 @@ class TokenClaims:
 
     Attributes:
         until: When it expires, in seconds since 1970.
+        tenant: The tenant that it names; None where its issuer's tokens name none.
     """
 
     name: str
     roles: frozenset[str]
     until: float
+    tenant: str | None = None
 
 
 def is_token(text: str) -> bool:
@@ -95,7 +97,12 @@ def verify_token(token: str, issuer: Issuer, keys: KeySet) -> TokenClaims:
     name = claim(claims, issuer.name)
     if not isinstance(name, str) or not name.isprintable() or not name.strip():
         raise TokenRefused(f"it has no {issuer.name}")
-    return TokenClaims(name, _roles(claims, issuer.roles), float(claims["exp"]))
+    tenant = None
+    if issuer.tenant_claim is not None:
+        tenant = claim(claims, issuer.tenant_claim)
+        if not isinstance(tenant, str) or not tenant:  # It is not the default tenant's.
+            raise TokenRefused(f"it has no {issuer.tenant_claim}")
+    return TokenClaims(name, _roles(claims, issuer.roles), float(claims["exp"]), tenant)
 
 
 def claim(claims: Mapping[str, Any], path: str) -> Any:

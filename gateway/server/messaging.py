@@ -9,6 +9,7 @@ from adapters.loading import RestartingAdapter
 from filters import Filter
 from gateway.rooms import Room
 from gateway.security.keys import public_id
+from gateway.security.principals import tenant_of
 from gateway.settings.settings import WITHIN, Settings
 
 _log = structlog.get_logger("dragoman")
@@ -19,16 +20,23 @@ class MessagingRoom(Room):
 
     Args:
         filters: Returns the filters that it is started with, by their keys.
+        owner_of: Returns the owner of the subscription with a key; None: it is the gateway's own.
     """
 
     def __init__(
-        self, adapter: XPathFilterAdapter, filters: Callable[[], Mapping[str, Filter]]
+        self,
+        adapter: XPathFilterAdapter,
+        filters: Callable[[], Mapping[str, Filter]],
+        owner_of: Callable[[str], str | None],
     ) -> None:
         self.adapter = adapter
         self._filters = filters
+        self._owner_of = owner_of
 
     async def start(self) -> None:
-        for key, error in (await self.adapter.start(self._filters())).items():
+        filters = self._filters()
+        tenants = {key: tenant_of(self._owner_of(key) or "") for key in filters}
+        for key, error in (await self.adapter.start(filters, tenants)).items():
             _log.error("subscription.unmatched", subscription=public_id(key), reason=error.text)
 
     async def close(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import faulthandler
 import gc
+import itertools
 import os
 import signal
 import socket
@@ -20,12 +21,14 @@ from starlette.types import ASGIApp
 
 from filters import Reason, Refused
 from gateway.http import ConnectionGate, hardened
+from gateway.security.file_watch import FileWatch
 from gateway.security.tls import TlsError, reload, server_context
 from gateway.server.application import Application
 from gateway.server.composition import build
 from gateway.server.data_folder import UMASK
 from gateway.server.peers import Listening
 from gateway.settings.settings import Settings
+from gateway.settings.values import is_loopback
 from gateway.web import make_app
 
 GRACE = 10
@@ -136,6 +139,41 @@ def _address(sock: socket.socket, host: str) -> tuple[str, int]:
     return host, sock.getsockname()[1]
 
 
+class AdministrationOpen(Refused):
+    """The administration would be open to everybody who reaches its address."""
+
+    def __init__(self, host: str) -> None:
+        text = (
+            f"The administration at {host} would be open to everybody who reaches it: set "
+            "identities, or admin_host to a loopback address. Where something else keeps others "
+            "out, set admin_without_identities."
+        )
+        super().__init__(Reason.NOT_ALLOWED, text)
+
+
+def check_administration(settings: Settings) -> None:
+    """Check that the administration, where it leaves this machine, asks who sends.
+
+    Raises:
+        AdministrationOpen: It does not.
+    """
+    admin = settings.admin
+    if admin is None or settings.identities is not None or settings.admin_without_identities:
+        return
+    if not is_loopback(admin[0]):
+        raise AdministrationOpen(admin[0])
+
+
+async def _watch_certificates(tls: ssl.SSLContext, settings: Settings) -> None:
+    """Serve the certificates that are in the files whenever these change."""
+    rows = [(row.certificate, row.key) for row in settings.tls_names]
+    named = [settings.tls_certificate, settings.tls_key, settings.tls_client_ca]
+    watch = FileWatch([path for path in (*named, *itertools.chain(*rows)) if path is not None])
+    while True:
+        await watch.changes()
+        await asyncio.to_thread(_renew, tls, settings)
+
+
 def _renew(tls: ssl.SSLContext, settings: Settings) -> None:
     """Serve the certificates that are in the files now; what is wrong with them is logged."""
     try:
@@ -187,8 +225,11 @@ async def serve(
         for server, sock in zip(servers, listeners, strict=True)
     ]
     await _until_up(servers, serving)
+    watching = asyncio.create_task(_watch_certificates(tls, settings)) if tls is not None else None
     started(gateway, port)
     await _first_of(serving, asked.stopping, gateway.failed)
+    if watching is not None:
+        watching.cancel()
     by = asked.by if asked.stopping.is_set() else "an error"
     _log.info("dragoman.stopping", by=by)
     gateway.drain()
@@ -290,6 +331,7 @@ def run(settings: Settings, *, started: Callable[[Application, int], None]) -> i
     Raises:
         Refused: It cannot start; the text says why.
     """
+    check_administration(settings)
     os.umask(UMASK)
     gc.freeze()  # What has been imported is not looked at again, by the collection below either.
 

@@ -1,8 +1,12 @@
 """Makes the transports: Dragoman's own, and those of other packages that the settings enable."""
 
+import asyncio
+import ssl
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
+
+import structlog
 
 from filters import Reason
 from gateway.egress import (
@@ -33,11 +37,13 @@ from gateway.mailboxes.transport import SCHEME, MailboxTransport
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.rooms import Room, Work
-from gateway.security.tls import Names, client_context
+from gateway.security.file_watch import FileWatch
+from gateway.security.tls import Names, TlsError, client_context
 from gateway.server.peers import Peers
 from gateway.settings.settings import Settings
 
 MAIL = "mailto"
+_log = structlog.get_logger("dragoman")
 PATIENT = ClientLimits(exchange=40.0, body=2**20, connections=1000)
 """Limits of requests whose answers are waited for: the events that are pulled."""
 
@@ -67,7 +73,8 @@ class TransportRoom(Room):
     ) -> None:
         self.parsing = parsing
         self.policy = peers.policy
-        dialer = _dialer(settings, peers.policy)
+        self._settings = settings
+        self._dialer = dialer = _dialer(settings, peers.policy)
         http = HttpTransport(dialer)
         self._soap_tcp = SoapTcpTransport(dialer, handler=answer, parsing=parsing)
         guarded, strangers = _guarded(settings, peers.policy)
@@ -95,7 +102,22 @@ class TransportRoom(Room):
         self.options = dialer.options
 
     def works(self) -> Iterable[Work]:
-        return (self.options.watch,)
+        return self.options.watch, self._watch_certificates
+
+    async def _watch_certificates(self) -> None:
+        """Show consumers the certificate that is in the files, and trust whom these name, whenever
+        they change; connections that there are stay."""
+        one = self._settings
+        named = (one.egress_ca, one.egress_certificate, one.egress_key)
+        watch = FileWatch(path for path in named if path is not None)
+        while True:
+            await watch.changes()
+            try:
+                self._dialer.use_tls(await asyncio.to_thread(_tls, one))
+            except TlsError as error:
+                _log.error("tls.not-renewed", why=error.text)
+            else:
+                _log.info("tls.renewed", consumers=True)
 
     def metrics(self) -> Iterable[Sample]:
         yield from self._soap_tcp.metrics()
@@ -173,13 +195,22 @@ def _endpoints(settings: Settings) -> TransportByScheme | None:
     return TransportByScheme({"http": http, "https": http}, dialer)
 
 
+def _tls(settings: Settings) -> ssl.SSLContext:
+    """The context of connections to consumers.
+
+    Raises:
+        TlsError: A file that the settings name cannot be used.
+    """
+    return client_context(
+        ca=settings.egress_ca, certificate=settings.egress_certificate, key=settings.egress_key
+    )
+
+
 def _dialer(settings: Settings, policy: AddressPolicy) -> Dialer:
     proxy = settings.egress_proxy
     return Dialer(
         policy,
-        tls=client_context(
-            ca=settings.egress_ca, certificate=settings.egress_certificate, key=settings.egress_key
-        ),
+        tls=_tls(settings),
         options=ConsumerOptions(settings.consumers, ca=settings.egress_ca),
         proxy=Proxy.parse(proxy.get_secret_value()) if proxy else None,
     )

@@ -14,6 +14,7 @@ import structlog
 from filters import Expression, Refused, TopicPattern
 from gateway.delivery import Entry as SubscriptionEntry
 from gateway.model.sources import Wanted
+from gateway.security.principals import tenant_of
 from gateway.sources.registrations import pattern_of
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.topics import filter_of
@@ -65,6 +66,8 @@ class Demand:
         table.observe(self._count)
 
     def _count(self, entry: SubscriptionEntry, number: int) -> None:
+        if tenant_of(entry.subscription.owner):
+            return  # What sources send is the default tenant's.
         topics = entry.subscription.filter.topics
         before = self._subscribed[topics]
         self._subscribed[topics] = before + number

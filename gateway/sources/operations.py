@@ -175,4 +175,6 @@ class SourceOperations:
         resource = addressed(inbound.path, incoming.context.headers.to)
         if resource is None or resource.key is None:  # pragma: no cover - the registry saw it
             raise SourceUnknown
+        if inbound.principal.tenant:  # Sources are the default tenant's.
+            raise SourceUnknown
         return await self._sources.find(resource.key), resource.key

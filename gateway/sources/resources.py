@@ -51,5 +51,7 @@ class RegistrationResources:
         address = addressed(inbound.path, incoming.context.headers.to)
         if address is None or address.kind is not ResourceKind.PUBLISHER:
             return None
-        registration = await self._registrations.find(address.key)
+        # Registrations are the default tenant's: another finds none, whatever its key.
+        key = None if inbound.principal.tenant else address.key
+        registration = await self._registrations.find(key)
         return RegistrationResource(self._registrations, registration)

@@ -8,7 +8,7 @@ from gateway.egress.addresses import MAX_ADDRESS_OCTETS
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.transport import mailbox_target
 from gateway.model.mailboxes import MailboxKind
-from gateway.security.principals import Principal
+from gateway.security.principals import Principal, tenant_of
 from gateway.security.resource_addresses import mailbox_key
 from mediation.model.messages import EndpointReference, Subscription
 from mediation.names import MAKE_CONNECTION_ANONYMOUS, WSA_NONE
@@ -40,12 +40,17 @@ class Consumers:
             # There is no connection to answer events on.
             raise AddressRefused(address, text="This address names no host to send to.")
         if is_fetched(address):
+            if tenant_of(owner):  # Whoever names the same address would fetch its messages.
+                text = "Consumers of tenants do not fetch by an address of WS-MakeConnection."
+                raise AddressRefused(address[:MAX_ADDRESS_OCTETS], text=text)
             mailbox = await self._mailboxes.named(address)
             return None if mailbox is None else mailbox_target(mailbox, address)
         key = mailbox_key(address, (*epr.properties, *epr.parameters))
         if key is not None:
             try:
-                return mailbox_target(await self._mailboxes.find(key), address)
+                mailbox = await self._mailboxes.find(key)
+                if tenant_of(mailbox.owner) == tenant_of(owner):
+                    return mailbox_target(mailbox, address)
             except Refused:
                 pass  # Perhaps another server's; our own address is refused below.
         target = self._schemes.read(address, owner)

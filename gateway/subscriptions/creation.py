@@ -140,7 +140,7 @@ class SubscriptionCreation:
         """Check addresses, filter, lease and quotas; nothing has been sent to the consumer yet."""
         if isinstance(asked.body, Subscribe):
             asked = replace(asked, target=await self._check_consumer(asked.body, asked.principal))
-        self._adapter.check(asked.body.filter)
+        self._adapter.check(asked.body.filter, asked.principal.tenant)
         asked = self._with_lease(asked, asked.now)
         if asked.specification.identity is None:  # Else it may be there already.
             self._check_quotas(asked.principal, asked.target)

@@ -11,7 +11,7 @@ import structlog
 from filters import Refused
 from gateway.delivery import Entry
 from gateway.exchange import Handlers, Inbound
-from gateway.security.principals import Principal
+from gateway.security.principals import Principal, tenant_of
 from gateway.security.quotas import PrincipalRate
 from gateway.security.resource_addresses import key_in, shown
 from gateway.subscriptions.lifecycle.lifecycle import Lifecycle, SubscriptionUnknown
@@ -107,6 +107,7 @@ class SubscriptionManagement:
         after: str = "",
         limit: int = LONGEST_PAGE,
         visible_to: str | None = None,
+        tenant: str | None = None,
         dry_run: bool = False,
         reason: str,
     ) -> Found:
@@ -114,6 +115,7 @@ class SubscriptionManagement:
 
         Args:
             chosen: Ids, or keys, which are good for anybody who has them; or a selection.
+            tenant: Whose subscriptions alone the keys may be of; None: any tenant's.
         """
         await self._replication.refresh()
         if isinstance(chosen, SubscriptionSelection):
@@ -121,7 +123,7 @@ class SubscriptionManagement:
                 chosen, after=after, limit=limit, visible_to=visible_to
             )
         else:
-            found = Found(self._named(chosen, visible_to), None)
+            found = Found(self._named(chosen, visible_to, tenant), None)
         if dry_run:
             return found
         ended: list[str] = []
@@ -132,13 +134,17 @@ class SubscriptionManagement:
         _log.info("subscriptions.deleted", number=len(ended), reason=reason)
         return Found(tuple(ended), found.next)
 
-    def _named(self, names: Sequence[str], visible_to: str | None) -> tuple[str, ...]:
+    def _named(
+        self, names: Sequence[str], visible_to: str | None, tenant: str | None
+    ) -> tuple[str, ...]:
         """The ids of those of *names* that are there and may be ended."""
         ids: dict[str, None] = {}
         for name in names:
             key = key_in(name)
             entry = self._table.get(key) if key else self._table.by_id(name)
-            if entry is not None and (key or _sees(visible_to, entry)):
+            if entry is None or tenant not in (None, tenant_of(entry.subscription.owner)):
+                continue
+            if key or _sees(visible_to, entry):
                 ids[entry.id] = None
         return tuple(ids)
 
@@ -230,6 +236,7 @@ class ManagementOperations:
             after=request.after,
             limit=min(request.most or LONGEST_PAGE, LONGEST_PAGE),
             visible_to=_view_of(inbound.principal),
+            tenant=inbound.principal.tenant if inbound.principal.limits.guarded else None,
             dry_run=request.dry_run,
             reason="The subscription was deleted through the management of subscriptions.",
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import structlog
 
@@ -25,6 +25,9 @@ from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.grid_events import VIA_PROPERTY
 from mediation.model.messages import Notification, Rights
+
+if TYPE_CHECKING:
+    from gateway.observing.spans import Spans
 
 RETRY = 1.0
 """Seconds after which the store is asked again who may get a message."""
@@ -67,6 +70,7 @@ class Matching:
     Args:
         inside: Parts of the gateway itself that get messages, by topic.
         guard: None: all topics are everybody's.
+        spans: Tells the trace of each message; None where none is told.
         may_receive: None: there are no rules. Asked for each event that a subscription matches, so
             that who loses a right gets nothing more.
     """
@@ -80,7 +84,9 @@ class Matching:
         inside: Mapping[Topic, InternalSubscriber] | None = None,
         guard: Guard | None = None,
         may_receive: MayReceive | None = None,
+        spans: "Spans | None" = None,
     ) -> None:
+        self._spans = spans
         self._adapter = adapter
         self._table = table
         self._dispatchers = dispatchers
@@ -108,6 +114,8 @@ class Matching:
                 if self._guard is not None and topic is not None and self._guard.guards(topic):
                     matched = await self._entitled(matched, topic, self._guard)
                 self._accept(matched)
+                if self._spans is not None:
+                    self._spans.matched(matched.delivery.notification, len(matched.keys))
             except Exception:  # It stays unsettled, and comes again after a restart.
                 _log.exception("delivery.not-accepted")
             await self._dispatchers.wait_for_capacity()

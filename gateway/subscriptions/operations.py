@@ -11,6 +11,7 @@ from gateway.exchange import Handlers, Inbound
 from gateway.observing.subscribe_requests import SubscribeRequests
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
+from gateway.security.principals import tenant_of
 from gateway.security.quotas import PrincipalRate
 from gateway.subscriptions.creation import SubscriptionCreation
 from gateway.subscriptions.lifecycle.lifecycle import Lifecycle, SubscriptionUnknown
@@ -179,7 +180,7 @@ class SubscriptionOperations:
 
     def _latest_for(self, subscription: Subscription) -> Sequence[Notification]:
         """The current messages that *subscription* has a right to."""
-        latest, may_get = self._topics.latest(), self._may_get
+        latest, may_get = self._topics.latest(tenant_of(subscription.owner)), self._may_get
         if may_get is None:
             return latest
         return [one for one in latest if may_get(one.topic or DEFAULT_TOPIC, subscription)]

@@ -9,6 +9,7 @@ import structlog
 from adapters import XPathFilterAdapter
 from filters import Refused
 from gateway.delivery import Dispatchers, Entry
+from gateway.security.principals import tenant_of
 from gateway.store import Store
 from gateway.store import subscriptions as rows
 from gateway.store.replicas import Added
@@ -150,6 +151,9 @@ class Replication:
         """Match what another replica has made the messaging system yield."""
         subscription = entry.subscription
         try:
-            await self._adapter.add(subscription.key, subscription.filter, adopted=True)
+            tenant = tenant_of(subscription.owner)
+            await self._adapter.add(
+                subscription.key, subscription.filter, tenant=tenant, adopted=True
+            )
         except Refused as refused:  # A dialect that is installed there, not here.
             _log.error("subscription.unmatched", subscription=entry.id, reason=refused.text)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from adapters import XPathFilterAdapter
 from filters import Filter, Topic
@@ -44,6 +45,9 @@ from gateway.subscriptions.sequences.subscriber_sequences import SubscriberSeque
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.topic_subscribers import TopicSubscribers
 from gateway.subscriptions.webhooks import Handshake, WebHooks
+
+if TYPE_CHECKING:
+    from gateway.observing.spans import Spans
 
 ENDS_CLOSE = 2.0
 """Seconds that SubscriptionEnd messages get when the gateway stops."""
@@ -308,6 +312,7 @@ class MatchingRoom(Room):
         inside: Mapping[Topic, InternalSubscriber],
         rights: TopicRights | None,
         may_receive: MayReceive | None = None,
+        spans: "Spans | None" = None,
     ) -> None:
         self._matching = Matching(
             adapter,
@@ -317,6 +322,7 @@ class MatchingRoom(Room):
             inside,
             rights,
             may_receive,
+            spans,
         )
 
     def works(self) -> Iterable[Work]:

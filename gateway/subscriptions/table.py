@@ -12,6 +12,7 @@ from gateway.egress import Target
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.observing.samples import Sample, gauge
+from gateway.security.principals import owner_in, tenant_of
 from mediation.model.messages import EndpointReference, Subscription
 from mediation.model.versions import Spec
 from mediation.specifications import SPECIFICATIONS
@@ -170,9 +171,12 @@ class SubscriptionTable:
 
 
 def identity_of(subscription: Subscription) -> str | None:
-    """The identity that one subscription alone may have; None if any number may be alike."""
+    """The identity that one subscription of a tenant alone may have; None if any number may be
+    alike."""
     identity = SPECIFICATIONS[subscription.spec.version].identity
-    return None if identity is None else identity(subscription)
+    if identity is None:
+        return None
+    return owner_in(tenant_of(subscription.owner), identity(subscription))
 
 
 def _may_be_repeated(subscription: Subscription) -> bool:

@@ -1,14 +1,16 @@
 """Dependencies of routes: who asks, whether that may be, and whether the gateway stops."""
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, HTTPException, Request
 from starlette.types import Scope
 
 from adapters import AdapterUnavailable
-from filters import Refused
+from filters import Reason, Refused
 from gateway.http import HttpSettings, transport_facts
 from gateway.observing.masking import Mask
 from gateway.routes import Dependency
@@ -22,6 +24,10 @@ from gateway.web.csrf import refuse_other_origins
 if TYPE_CHECKING:  # Imported where there is a file of identities.
     from gateway.security.sessions import Sessions
 
+LOOK = 0.2
+"""Seconds from one look whether the file of identities has changed to the next."""
+ASK_AGAIN = 60.0
+"""Seconds after which credentials are verified again: a token may have expired."""
 COOKIE = "__Host-dragoman"
 """The cookie of a session: for this host alone, over HTTPS or on loopback, out of reach of scripts
 (RFC 6265bis, section 4.1.3.2)."""
@@ -63,6 +69,23 @@ class Asking:
                 return self.identification.principal_of(identity, facts)
         return await self.identification.identify(facts)
 
+    async def until_refused(self, request: Request, right: Right) -> None:
+        """Return when the sender of *request*, whose answer has no end, may not have it any more:
+        its credentials prove nothing, or give it no *right*."""
+        changes, asked_at = self.identification.changes, time.monotonic()
+        while True:
+            await asyncio.sleep(LOOK)
+            in_session = session_token(request.scope) is not None  # To ask would keep it awake.
+            late = time.monotonic() - asked_at > ASK_AGAIN and not in_session
+            if self.identification.changes == changes and not late:
+                continue
+            changes, asked_at = self.identification.changes, time.monotonic()
+            try:
+                authorise(await self.principal(request), right)
+            except Refused as refused:
+                if refused.reason not in (Reason.UNAVAILABLE, Reason.RATE):
+                    return
+
 
 def _route_of(request: Request) -> str:
     """The method and the path of *request*, without what stands in it: at the public listener that
@@ -103,9 +126,12 @@ Asked = Annotated[Asking, Depends(ASKING)]
 """A parameter of any route: the application gives it to all."""
 
 
-def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awaitable[None]]:
+def asking_for(
+    right: Right, reading: Right | None = None, *, tenants: bool = False
+) -> Callable[..., Awaitable[None]]:
     """A dependency that refuses who has no *right* to a route, or to one that only reads, where
-    that is another: *reading*."""
+    that is another: *reading*. Where it is not for *tenants*, those of others than the default one
+    find nothing at any route but those that are open to them."""
 
     async def authorise_sender(request: Request, asking: Asked) -> None:
         reads = request.method in ("GET", "HEAD")
@@ -115,6 +141,8 @@ def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awai
         principal = None
         try:
             principal = await asking.principal(request)
+            if principal.tenant and not (tenants or _is_open_to_tenants(request)):
+                raise HTTPException(404)
             authorise(principal, wanted)
         except Refused as refused:
             sender = principal or asking.of_connection(request)
@@ -124,6 +152,12 @@ def asking_for(right: Right, reading: Right | None = None) -> Callable[..., Awai
             asking.audit.note(principal, _route_of(request), _id_in(request), "allowed")
 
     return authorise_sender
+
+
+def _is_open_to_tenants(request: Request) -> bool:
+    """Whether the route of *request* was marked by `gateway.routes.open_to_tenants`."""
+    route = request.scope.get("route")
+    return getattr(getattr(route, "endpoint", None), "open_to_tenants", False) is True
 
 
 async def refuse_when_stopping(asking: Asked) -> None:

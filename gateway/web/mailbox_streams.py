@@ -26,7 +26,14 @@ from gateway.mailboxes.leases import Batch
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.mailboxes import Mailbox
 from gateway.parsing import Parsing
-from gateway.web.server_sent_events import HEARTBEAT, EventWriter, write_event, write_retry
+from gateway.web.server_sent_events import (
+    HEARTBEAT,
+    Awaited,
+    EventWriter,
+    until_first,
+    write_event,
+    write_retry,
+)
 from gateway.web.views.mailbox_messages import MessageView, mailbox_message_views
 
 STREAMS = 1024
@@ -72,15 +79,16 @@ class Streams:
         self.visited = visited
         self._of: dict[str, EventStream] = {}
 
-    def open(self, mailbox: Mailbox, after: int | None) -> "EventStream":
-        """The response that streams *mailbox*, to a reader who has all up to position *after*.
+    def open(self, mailbox: Mailbox, after: int | None, refused: Awaited) -> "EventStream":
+        """The response that streams *mailbox*, to a reader who has all up to position *after*;
+        *refused* returns when that reader may have no more.
 
         Raises:
             AdapterUnavailable: There are too many.
         """
         if len(self._of) >= STREAMS and mailbox.key not in self._of:
             raise AdapterUnavailable("Too many streams are open.")
-        return EventStream(self, mailbox, after)
+        return EventStream(self, mailbox, after, refused)
 
     def enter(self, stream: "EventStream") -> "EventStream | None":
         """Register *stream*; the stream of the same mailbox that it replaces."""
@@ -99,8 +107,11 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, streams: Streams, mailbox: Mailbox, after: int | None) -> None:
+    def __init__(
+        self, streams: Streams, mailbox: Mailbox, after: int | None, refused: Awaited
+    ) -> None:
         super().__init__()
+        self._refused = refused
         self.mailbox = mailbox
         self._streams = streams
         self._mailboxes = streams.mailboxes
@@ -134,14 +145,13 @@ class EventStream(Response):
             self._ended.set()
 
     async def _wait_to_leave(self, receive: Receive) -> None:
-        """Return when the peer has gone, or another stream has begun."""
-        gone = asyncio.ensure_future(until_gone(receive))
-        replaced = asyncio.ensure_future(self._replaced.wait())
-        try:
-            await asyncio.wait((gone, replaced), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            gone.cancel()
-            replaced.cancel()
+        """Return when the peer has gone, or may have no more, or another stream has begun."""
+        await until_first(
+            functools.partial(until_gone, receive), self._wait_to_be_replaced, self._refused
+        )
+
+    async def _wait_to_be_replaced(self) -> None:
+        await self._replaced.wait()
 
     async def _resume(self) -> None:
         """Take up what earlier streams of the mailbox left: sent and lost, or never sent."""

@@ -172,8 +172,9 @@ Given = Annotated[MailboxParts, Depends(PARTS)]
 
 async def _named(key: str, request: Request, parts: Given) -> Mailbox:
     resource = ResourceAddress(ResourceKind.MAILBOX, key.lower())
-    authorise(await parts.asking.principal(request), Right.MANAGE, resource)
-    mailbox = await parts.mailboxes.find(key.lower())
+    principal = await parts.asking.principal(request)
+    authorise(principal, Right.MANAGE, resource)
+    mailbox = await parts.mailboxes.reached(key.lower(), principal)
     if mailbox.kind is MailboxKind.SUBSCRIPTION:  # Another gateway may have made it.
         await parts.replication.refresh()
     return mailbox
@@ -303,6 +304,7 @@ async def extend_lease(mailbox: Named, under: Longer, parts: Given) -> Affected:
     responses={200: {"content": {"text/event-stream": {}}}},
 )
 async def stream(
+    request: Request,
     mailbox: Named,
     parts: Given,
     last_event_id: Annotated[str | None, Query()] = None,
@@ -311,7 +313,10 @@ async def stream(
     """The messages as Server-Sent Events: `data` is one message, as `receive` gives it. A
     stream that begins ends the one before it."""
     after = _position(resumed)
-    return parts.streams.open(mailbox, _position(last_event_id) if after is None else after)
+    refused = partial(parts.asking.until_refused, request, Right.SUBSCRIBE)
+    return parts.streams.open(
+        mailbox, _position(last_event_id) if after is None else after, refused
+    )
 
 
 def _end_of_subscription(parts: MailboxParts, mailbox: Mailbox) -> datetime | None:

@@ -52,7 +52,7 @@ SwaggerUIBundle({
 
 
 def docs_routes() -> list[Route]:
-    """``/docs``: Swagger UI, with its files from the package that ships them."""
+    """``/docs``: Swagger UI, with the files of its distribution that lie in ``swagger_ui``."""
     return [
         Route("/docs", _docs, include_in_schema=False),
         Route("/docs/{name}", _asset, include_in_schema=False),
@@ -75,5 +75,4 @@ async def _asset(request: Request) -> Response:
 
 @lru_cache
 def _read(name: str) -> bytes:
-    [folder] = (files("swagger_ui_bundle") / "vendor").iterdir()
-    return (folder / name).read_bytes()
+    return (files("gateway.web") / "swagger_ui" / name).read_bytes()

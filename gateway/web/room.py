@@ -79,7 +79,10 @@ class EventRoom(Room):
         yield from event_routes(self._endpoint)
         yield from schema_routes(self._event_types)
         yield BoundRouter(
-            event_subscriptions.router, event_subscriptions.PARTS.of(self._parts), Right.SUBSCRIBE
+            event_subscriptions.router,
+            event_subscriptions.PARTS.of(self._parts),
+            Right.SUBSCRIBE,
+            tenants=True,
         )
         yield BoundRouter(consents.router, consents.WEB_HOOKS.of(self._web_hooks), None)
 
@@ -117,7 +120,8 @@ class JsonMailboxRoom(Room):
         )
 
     def public_routes(self) -> Routes:
-        return (BoundRouter(mailboxes.router, mailboxes.PARTS.of(self._parts), Right.SUBSCRIBE),)
+        given = mailboxes.PARTS.of(self._parts)
+        return (BoundRouter(mailboxes.router, given, Right.SUBSCRIBE, tenants=True),)
 
 
 class AdministrationRoom(Room):

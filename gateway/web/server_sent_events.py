@@ -8,7 +8,14 @@
     :                        nothing: the connection is alive
 """
 
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
 from starlette.types import Send
+
+Awaited: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+"""Begins to wait for something."""
 
 HEARTBEAT = 15.0
 """Seconds without an event after which a heartbeat is sent: nginx, for one, cuts a response that is
@@ -55,3 +62,13 @@ class EventWriter:
     async def end(self) -> None:
         """End the response."""
         await self._send({"type": "http.response.body", "body": b""})
+
+
+async def until_first(*awaited: Awaited) -> None:
+    """Return when the first of *awaited* has happened: a response without an end ends then."""
+    tasks = [asyncio.ensure_future(one()) for one in awaited]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -22,7 +23,13 @@ from gateway.http import answer_without_end, until_gone
 from gateway.observing.masking import HIDDEN, Mask
 from gateway.observing.taps import PassingMessage, Taps, Watcher
 from gateway.observing.traces import MessageTraces
-from gateway.web.server_sent_events import HEARTBEAT, EventWriter, write_event
+from gateway.web.server_sent_events import (
+    HEARTBEAT,
+    Awaited,
+    EventWriter,
+    until_first,
+    write_event,
+)
 from gateway.web.views.tap import TapLosses, tap_message, write_tap_message
 from mediation.rendering import event
 
@@ -41,6 +48,7 @@ class TapStream(Response):
         sample: The share of the messages of these topics.
         payload: Whether payloads are shown.
         mask: Hides fields of these.
+        refused: Returns when who watches may no more.
 
     Raises:
         FilterError: *filter* cannot be evaluated.
@@ -58,8 +66,10 @@ class TapStream(Response):
         sample: float,
         payload: bool,
         mask: Mask,
+        refused: Awaited,
     ) -> None:
         super().__init__()
+        self._refused = refused
         self._taps = taps
         self._traces = traces
         self._draining = draining
@@ -73,7 +83,7 @@ class TapStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         writer = EventWriter(send)
         answer_without_end(scope)
-        leaving = asyncio.ensure_future(until_gone(receive))
+        leaving = asyncio.ensure_future(until_first(partial(until_gone, receive), self._refused))
         try:
             with self._taps.watching(self._watcher):
                 await writer.start()

@@ -13,7 +13,13 @@ from mediation.cloudevents.http_binding import (
     write_headers,
 )
 from mediation.cloudevents.json_format import read_event, write_batch, write_event
-from mediation.cloudevents.mapping import event_of, notification_of, properties_of, topic_of
+from mediation.cloudevents.mapping import (
+    TRACE_ATTRIBUTES,
+    event_of,
+    notification_of,
+    properties_of,
+    topic_of,
+)
 from mediation.cloudevents.signing import Secret, read_secret, signature
 
 __all__ = [
@@ -23,6 +29,7 @@ __all__ = [
     "MOST_IN_BATCH",
     "ORIGIN_HEADER",
     "STRUCTURED",
+    "TRACE_ATTRIBUTES",
     "CloudEvent",
     "Secret",
     "event_of",

@@ -81,6 +81,8 @@ ENCODING = "contentencoding"
 """The one that names the codings of the data, where they could not be undone."""
 TOPIC = "topic"
 """The extension attribute that holds the topic."""
+TRACE_ATTRIBUTES = ("traceparent", "tracestate")
+"""The attributes of the extension Distributed Tracing, which notifications have as properties."""
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+\Z")
 _NOT_IN_URI = "-._~:/?#[]@!$&'()*+,;=%"
 _FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
@@ -197,6 +199,7 @@ def attributes_of(notification: Notification) -> dict[str, Value]:
         if topic is not None:
             attributes["subject"] = _written_topic(topic)[0]
         _add_said(attributes, notification)
+    _add_trace(attributes, notification.properties)
     if notification.expires is not None:
         attributes.setdefault(EXPIRY, _written(notification.expires))
     if topic is not None:
@@ -209,6 +212,14 @@ def _add_said(attributes: dict[str, Value], notification: Notification) -> None:
     for name, value in properties_in(notification.headers).items():
         if _ATTRIBUTE.fullmatch(name) and name not in _TAKEN:
             attributes[name] = clean(value)
+
+
+def _add_trace(attributes: dict[str, Value], properties: Mapping[str, str]) -> None:
+    """Add the context of the trace that a notification carries, unless its publisher said one."""
+    if TRACE_ATTRIBUTES[0] not in attributes:
+        for name in TRACE_ATTRIBUTES:
+            if name in properties:
+                attributes[name] = clean(properties[name])
 
 
 _ATTRIBUTE = re.compile("[a-z0-9]{1,20}")
@@ -236,6 +247,7 @@ def _json_as_it_came(text: str, notification: Notification) -> tuple[str, str] |
         came is None
         or "time" not in came
         or (notification.expires is not None and EXPIRY not in came)
+        or (TRACE_ATTRIBUTES[0] in notification.properties and TRACE_ATTRIBUTES[0] not in came)
     ):
         return None
     media_type = str(came.get("datacontenttype", ""))
@@ -249,7 +261,11 @@ def _json_as_it_came(text: str, notification: Notification) -> tuple[str, str] |
 
 def _json_made(notification: Notification) -> tuple[str, str] | None:
     """As `json_of`, of an event of another specification: id and time aside, its members recur."""
-    if notification.expires is not None or has_properties(notification.headers):
+    if (
+        notification.expires is not None
+        or has_properties(notification.headers)
+        or TRACE_ATTRIBUTES[0] in notification.properties
+    ):
         return None
     source, type_ = _source(notification), _type_of(notification)
     said = (_json_said if len(source) + len(type_) <= _SHORT else _json_said.__wrapped__)(

@@ -7,15 +7,16 @@ import pytest
 import pytest_asyncio
 
 from gateway.store import Store
+from tests.rigs import compiled_statements, store_copies
 from tests.rigs.consumers import Consumers
 from tests.rigs.gateways import Running, running
 from tests.rigs.postgresql import fresh_database, needs_postgresql
-from tests.rigs.stores import migrated_once, sqlite_url
+from tests.rigs.stores import sqlite_url
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _migrated_once() -> Iterator[None]:
-    with migrated_once():
+def _make_stores_quickly() -> Iterator[None]:
+    with store_copies.installed(), compiled_statements.shared():
         yield
 
 

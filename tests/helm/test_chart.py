@@ -44,6 +44,7 @@ OF_THE_CHART = {
     "adapter_settings",
     "admin_host",
     "admin_port",
+    "admin_without_identities",
     "audit",
     "data",
     "egress_allow",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from distributions.release import IMAGE_SETS
 from tests.helm.paths import CHART, ROOT
 from tests.rigs.brokers import free_ports
 
@@ -111,10 +112,21 @@ def test_the_image_and_the_chart_agree() -> None:
 
 
 def test_the_image_has_every_light_extra() -> None:
-    extras = set(instruction("ARG").removeprefix("EXTRAS=").split(","))
+    [given] = re.findall(r"^ARG EXTRAS=(.*)$", DOCKERFILE, re.MULTILINE)
+    extras = set(given.split(","))
     heavy, of_applications = {"archive", "spark", "xquery"}, {"mysql", "reliable"}
     others = heavy | of_applications | {"all", "dev"}
     assert extras == set(PROJECT["project"]["optional-dependencies"]) - others
+    assert set(IMAGE_SETS.split(",")) == {"base", *extras}
+
+
+def test_the_image_is_labelled_and_begins_by_digest() -> None:
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', instruction("LABEL")))
+    project = PROJECT["project"]
+    assert labels["version"] == project["version"]
+    assert labels["licenses"] == project["license"]
+    assert labels["description"] == project["description"]
+    assert re.search(r"^ARG BASE=\S+@sha256:[0-9a-f]{64}$", DOCKERFILE, re.MULTILINE)
 
 
 def test_what_is_built_from_reaches_the_build() -> None:
@@ -126,8 +138,9 @@ def test_what_is_built_from_reaches_the_build() -> None:
         "requirements/*.txt",
         wheel["hooks"]["custom"]["path"],
         PROJECT["project"]["readme"],
-        *PROJECT["project"]["license-files"],
+        *(name for name in PROJECT["project"]["license-files"] if "/" not in name),
         *wheel["packages"],
+        "distributions/sbom.py",
     }
     assert "*" in lines
     assert allowed == needed

@@ -1,8 +1,9 @@
 """Watches what holds the event loop while a gateway runs on it: everybody waits meanwhile.
 
 What counts is the processor time of the loop's thread, so that a busy machine changes little; of that
-time, how many times as much a known piece of work takes at the same moment (`pace.unit`): on a core
-whose other half computes, all takes up to twice as long. What is left out, and why:
+time, how many times as much a known piece of work takes at the same moment (`pace.slowest`): on a core
+whose other half computes, all takes up to twice as long, and a virtual machine is charged for what
+others take of its processors. What is left out, and why:
 
 - callbacks of tests and rigs, which share the loop with the gateway, but not in production;
 - pauses of Python's collector: they depend on all that the tests keep in memory, and a gateway
@@ -32,7 +33,7 @@ from tests.rigs import pace
 
 MOST = 0.05
 """Seconds of processor time that one callback may take, where `pace.work` takes `QUIET`."""
-QUIET = 0.01
+QUIET = 0.005
 """Seconds that `pace.work` takes on a quiet machine of today."""
 _ROOT = Path(__file__).parents[2]
 _OURS = tuple(f"{_ROOT}/{floor}/" for floor in ("gateway", "adapters", "mediation", "filters"))
@@ -95,7 +96,9 @@ def _run(handle: asyncio.Handle) -> None:
 
 def _note(callback: Any, took: float) -> None:
     own = took - (_stolen_time() - _stolen)
-    if (name := _name_of(callback)) is not None and own > _most * max(1.0, pace.unit() / QUIET):
+    if (name := _name_of(callback)) is None or own <= _most:
+        return
+    if own > _most * max(1.0, pace.slowest() / QUIET):
         _held.append(f"{name} held the event loop for {own * 1000:.0f} ms")
 
 

@@ -2,17 +2,14 @@
 
 import contextlib
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, make_url, text
+from sqlalchemy import Connection, create_engine, make_url, text
 
 from gateway.reliability.stores import array_statements, database_transaction
-from gateway.store import opening
-from gateway.store.migrations import upgrade
 from tests.rigs.postgresql import postgresql
 
 on_each_store = pytest.mark.parametrize("store_url", ["sqlite", "postgresql"], indirect=True)
@@ -33,37 +30,6 @@ def execute(url: str, statement: str) -> list[tuple[object, ...]]:
             return [tuple(row) for row in result] if result.returns_rows else []
     finally:
         opened.dispose()
-
-
-@contextlib.contextmanager
-def migrated_once() -> Iterator[None]:
-    """Meanwhile stores migrate the first empty database of SQLite that is opened; each further one
-    becomes a copy of that, which takes a tenth of the time. All end with the same tables."""
-    template = sqlite3.connect(":memory:", check_same_thread=False)
-    copying = threading.Lock()
-
-    def prepared(opened: Engine) -> None:
-        if opened.dialect.name != "sqlite" or not _is_empty(opened):
-            upgrade(opened)
-            return
-        with copying, opened.connect() as connection:
-            driver = connection.connection.driver_connection
-            assert isinstance(driver, sqlite3.Connection)
-            if template.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-                upgrade(opened)
-                driver.backup(template)
-            else:
-                template.backup(driver)
-        upgrade(opened)
-
-    with contextlib.closing(template), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "upgrade", prepared)
-        yield
-
-
-def _is_empty(opened: Engine) -> bool:
-    with opened.connect() as connection:
-        return connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar() == 0
 
 
 @contextlib.contextmanager

@@ -8,7 +8,8 @@ import pytest
 
 from gateway.parsing import FairQueue
 from mediation.cloudevents.projection import project
-from tests.rigs.event_loops import MOST, take_held, watched
+from tests.rigs import pace
+from tests.rigs.event_loops import MOST, QUIET, take_held, watched
 
 
 async def test_a_callback_of_the_gateway_is_named() -> None:
@@ -42,6 +43,20 @@ async def test_what_tests_do_is_not_the_gateways() -> None:
         asyncio.get_running_loop().call_soon(burn)
         await asyncio.sleep(0)
     assert take_held() == []
+
+
+async def test_too_much_work_is_seen_however_fast_the_machine_is() -> None:
+    """Three times what may be, counted in pieces of the work by which time is measured."""
+
+    def holder() -> None:
+        for _ in range(3 * round(MOST / QUIET)):
+            pace.work()
+
+    holder.__code__ = holder.__code__.replace(co_filename=project.__code__.co_filename)
+    with watched():
+        asyncio.get_running_loop().call_soon(holder)
+        await asyncio.sleep(0)
+    assert len(take_held()) == 1
 
 
 async def test_the_collector_is_left_out() -> None:

@@ -124,7 +124,8 @@ class InstalledIndex:
             if len(answers) != len(roots):
                 raise ValueError(f"{len(answers)} answers about {len(roots)} documents")
         except Exception:  # Whatever an engine of others does: libxml2 decides from now on.
-            _log.exception("an engine failed; libxml2 decides until its filters change")
+            # Until the filters change.
+            _log.exception("filters.engine_failed", extra={"effect": "libxml2 decides"})
             self._compiled = _Nothing()
             self._undecided = list(self._entries)
             answers = [[] for _ in roots]

@@ -118,6 +118,7 @@ class Probations:
 
     Args:
         vouches: Whether an owner's word is enough: a trusted peer's.
+        owns: Whether the operator has said that an owner has a host.
         exempt: Whether the operator has said of a host that it agrees.
         by_address: Whether names are counted by their addresses, too; not behind a proxy, whose
             address all of them have.
@@ -127,12 +128,14 @@ class Probations:
         self,
         *,
         vouches: Callable[[str], bool] = lambda _: False,
+        owns: Callable[[str, str], bool] = lambda _owner, _host: False,
         exempt: Callable[[str], bool] = lambda _: False,
         limits: ProbationLimits | None = None,
         by_address: bool = True,
     ) -> None:
         self._by_address = by_address
         self._vouches = vouches
+        self._owns = owns
         self._exempt = exempt
         self._limits = limits or ProbationLimits()
         self._agreed: OrderedDict[tuple[str, int], None] = OrderedDict()
@@ -157,7 +160,7 @@ class Probations:
         if not destination.known and destination.learn_agreed(self.has_agreed(destination.name)):
             return
         host = destination.name[1]
-        if self._vouches(owner):
+        if self._speaks_for(owner, host):
             destination.put_on_probation(None)
         elif destination.probation is None:
             probation = self._of(host, now)
@@ -192,7 +195,8 @@ class Probations:
         self, name: Name, owner: str, now: Callable[[], float]
     ) -> Callable[[str], bool] | None:
         """As `gate`; None for what needs no probation."""
-        return None if self.has_agreed(name) or self._vouches(owner) else self.gate(name, now)
+        free = self.has_agreed(name) or self._speaks_for(owner, name[1])
+        return None if free else self.gate(name, now)
 
     def _admit_address(
         self,
@@ -250,6 +254,10 @@ class Probations:
             del self._hosts[host]
         return free
 
+    def _speaks_for(self, owner: str, host: str) -> bool:
+        """Whether *owner* need not prove that *host* wants what is sent to it."""
+        return self._vouches(owner) or self._owns(owner, host)
+
     def vouches(self, owner: str) -> bool:
         """True if the word of *owner* is enough for any host."""
         return self._vouches(owner)
@@ -257,7 +265,7 @@ class Probations:
     def may_tell(self, name: Name, owner: str, now: float) -> bool:
         """True if something else than a message may be sent to *name* for *owner*, now; where it
         may because the host has attempts left, it has one less."""
-        if self.has_agreed(name) or self._vouches(owner):
+        if self.has_agreed(name) or self._speaks_for(owner, name[1]):
             return True
         probation = self._of(name[1], now)
         if probation.attempts >= self._limits.in_all or probation.wait(now) > 0:

@@ -74,6 +74,7 @@ def _below_endpoints(
     """The rooms below those that answer, in the order in which they start. An optional room is
     among them where the settings want it."""
     rooms: tuple[Room | None, ...] = (
+        base.telemetry,  # Closed last: what ends until then is told.
         base.identity,
         base.storage,
         sending.transports,

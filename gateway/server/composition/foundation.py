@@ -29,6 +29,7 @@ from gateway.server.messaging import MessagingRoom, open_adapter
 from gateway.server.peers import Listening, peers_of
 from gateway.server.state import RunState
 from gateway.server.storage import open_storage
+from gateway.server.telemetry import TelemetryRoom
 from gateway.settings.settings import Settings
 from gateway.soap.room import endpoint_rules
 from gateway.subscriptions.table import SubscriptionTable
@@ -69,6 +70,8 @@ class Foundation:
         if identities is not None:
             log = AuditLog(settings.audit or settings.data / "audit.jsonl")
             self.audit, self.identity = log, IdentityRoom(identities, identification, log)
+        self.telemetry = TelemetryRoom() if settings.telemetry else None
+        self.spans = self.telemetry.spans if self.telemetry else None
         draining = self.state.is_draining
         self.asking = Asking(http, identification, draining, self.peers.sessions, self.audit)
 
@@ -118,7 +121,7 @@ class Foundation:
             once=self.rights.once if self.rights else None,
             producer=self.producer.documents.of,
         )
-        self.messaging = MessagingRoom(self.filtering, self._filters)
+        self.messaging = MessagingRoom(self.filtering, self._filters, self.table.owner)
 
     async def _protect_topics(self) -> TopicProtection | None:
         if not self.settings.discovery_node:

@@ -41,6 +41,7 @@ class Sending:
             producer=peers.producer,
             trusts=trusts,
             entries=lambda: base.table.entries,
+            spans=base.spans,
         )
         self.sources = SourceRoom(
             settings, base.store, peers.policy, sharing, base.producer, base=peers.base
@@ -69,6 +70,7 @@ class Sending:
             copies=base.copies.copies if base.copies else None,
             endpoint=peers.producer,
             mailboxes_each=self.boxes.most,
+            spans=base.spans,
         )
 
 

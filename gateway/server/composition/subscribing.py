@@ -53,6 +53,7 @@ class Subscribing:
             inside,
             base.rights,
             peers.identification.may_receive if peers.identification.required else None,
+            base.spans,
         )
         self.dead_letters = DeadLetterRoom(
             base.settings,

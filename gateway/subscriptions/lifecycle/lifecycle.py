@@ -32,7 +32,7 @@ from gateway.interning import shared
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox
-from gateway.security.principals import Principal
+from gateway.security.principals import Principal, tenant_of
 from gateway.store import Store, mailboxes
 from gateway.store import subscriptions as rows
 from gateway.store.subscriptions import Deleted
@@ -143,7 +143,8 @@ class Lifecycle:
                 return False
             if mailbox is not None:
                 self._mailboxes.made(mailbox)
-            await self._adapter.add(subscription.key, subscription.filter)
+            tenant = tenant_of(subscription.owner)
+            await self._adapter.add(subscription.key, subscription.filter, tenant=tenant)
         except BaseException:
             self._table.drop(entry)
             with contextlib.suppress(Refused):  # Then nothing of it is in the store.
@@ -200,7 +201,8 @@ class Lifecycle:
                 raise SubscriptionUnknown
             self.moved(entry, changed)
             if entry.halted and not self.is_over(changed):
-                await self._adapter.add(changed.key, changed.filter)
+                tenant = tenant_of(changed.owner)
+                await self._adapter.add(changed.key, changed.filter, tenant=tenant)
                 self.set_halted(entry, False)
                 self._dispatchers.resume(entry)
         return changed

@@ -1,9 +1,10 @@
 """``/api/v1/tap``: what passes, as it passes."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from filters import Expression, Filter
@@ -12,6 +13,7 @@ from gateway.observing.masking import Mask
 from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
 from gateway.routes import Dependency
+from gateway.security.rights import Right
 from gateway.web.dependencies import Asking
 from gateway.web.parameters import Text
 from gateway.web.tap_streams import TapStream
@@ -69,6 +71,7 @@ data: {_LOST.model_dump_json()}
     },
 )
 async def watch(
+    request: Request,
     parts: Given,
     topic: Annotated[
         Text | None,
@@ -87,7 +90,8 @@ async def watch(
 ) -> Response:
     """Watch what passes this gateway: of each message its topic, its publisher's id, how many
     subscriptions it matched, and what became of it, half a second later. Nothing is consumed. Eight
-    may watch at a time; who reads too slowly is told how much was dropped."""
+    may watch at a time; who reads too slowly is told how much was dropped. It ends within a second
+    when who watches has no right to it any more."""
     namespaces = dict(one.split("=", 1) for one in ns if "=" in one)
     if len(namespaces) != len(ns):
         raise HTTPException(422, "ns: must be a prefix, `w=urn:w`, once each.")
@@ -104,4 +108,5 @@ async def watch(
         sample=sample,
         payload=payload,
         mask=parts.mask,
+        refused=partial(parts.asking.until_refused, request, Right.READ),
     )

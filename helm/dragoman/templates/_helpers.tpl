@@ -124,6 +124,9 @@ httpGet: {path: {{ .path }}, port: http}
 {{- end }}
 {{- if .Values.identities.existingSecret }}
 {{- $_ := set $settings "identities" "/etc/dragoman-identities/identities.toml" }}
+{{- else }}
+{{- /* Its Service is inside the cluster; say who may reach it there by a NetworkPolicy. */}}
+{{- $_ := set $settings "admin_without_identities" true }}
 {{- end }}
 {{- if or .Values.egress.ca.secret .Values.egress.ca.configMap }}
 {{- $_ := set $settings "egress_ca" (printf "/etc/dragoman-egress/%s" .Values.egress.ca.key) }}

@@ -27,6 +27,7 @@ from filters.dialects import (
     TOPIC_SIMPLE,
     TOPIC_SYNAPSE,
 )
+from mediation.tenants import all_topics_of, topic_in
 
 PREFIXES = {"weather": "urn:weather", "x0041": "urn:x"}
 ROWS = (
@@ -320,3 +321,26 @@ def test_what_cannot_be_configured(
 ) -> None:
     with pytest.raises(AdapterError):
         Destinations(root, prefixes, rows)
+
+
+@given(ANY_TOPIC, st.from_regex("[a-z][a-z0-9-]{0,31}", fullmatch=True))
+def test_destinations_of_tenants(topic: Topic, tenant: str) -> None:
+    """The tenant is in each of them, and none is that of another's; rows have none of them."""
+    destinations = Destinations(prefixes=PREFIXES, rows=(Row("#"),))
+    there = destinations.destination(topic_in(tenant, topic))
+    assert there.exchange is None
+    assert there.name.startswith(f"dragoman._tenant.{tenant}.")
+    assert len(there.name) <= MAX_OCTETS
+    assert destinations.tenant(there) == tenant
+    assert destinations.topic(there) in (topic_in(tenant, topic), None, _as_row(there))
+    assert destinations.tenant(destinations.destination(topic)) == ""
+    pattern = parse_expression(all_topics_of(tenant))
+    for wildcards, any_ in ((AMQP, "#"), (JMS, ">")):
+        found = destinations.patterns(pattern, wildcards)
+        words = {tuple(one.name.replace(any_, "#").split(".")) for one in found}
+        assert any(covers(one, tuple(there.name.split("."))) for one in words)
+
+
+def _as_row(there: Destination) -> Topic:
+    """What a row that has all makes of it, where its name is a hash."""
+    return Topic(tuple(Step(None, word) for word in there.name.split(".")))

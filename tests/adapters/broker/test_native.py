@@ -5,9 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from adapters.broker.native import notification_of
+from adapters.broker.destinations import Destination, Destinations
+from adapters.broker.native import in_tenant_of, notification_of
+from filters import parse_clark
+from mediation.model.messages import Notification
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+OF_ACME = "{urn:dragoman:tenant}acme"
 W3C = "http://www.w3.org/2005/08/addressing"
 
 
@@ -65,3 +69,23 @@ def test_what_can_be_delivered_is_kept() -> None:
     assert not forced
     assert len(notification.headers) == 1 and notification.producer is not None
     assert notification.properties == {"a b": "\U0001f300"}
+
+
+@pytest.mark.parametrize(
+    ("origin", "said", "topic"),
+    [
+        ("dragoman.adhoc.storms", "tides", "tides"),
+        ("dragoman._tenant.acme.storms", f"{OF_ACME}/tides", f"{OF_ACME}/tides"),
+        ("dragoman._tenant.acme._long.1f", f"{OF_ACME}/tides", f"{OF_ACME}/tides"),
+        # Forged: its sender may publish there, and nowhere else.
+        ("dragoman.adhoc.storms", f"{OF_ACME}/tides", "storms"),
+        ("dragoman._tenant.acme.storms", "tides", f"{OF_ACME}/storms"),
+        ("dragoman._tenant.acm.storms", f"{OF_ACME}/tides", "{urn:dragoman:tenant}acm/storms"),
+        ("dragoman._tenant.acm._long.1f", f"{OF_ACME}/tides", "{urn:dragoman:tenant}acm"),
+        ("elsewhere", f"{OF_ACME}/tides", None),
+    ],
+)
+def test_the_tenant_is_that_of_the_destination(origin: str, said: str, topic: str | None) -> None:
+    event = Notification("1", "urn:x", b"<a/>", datetime.now(UTC), parse_clark(said))
+    found = in_tenant_of(event, Destinations(), Destination(origin)).topic
+    assert found == (None if topic is None else parse_clark(topic))

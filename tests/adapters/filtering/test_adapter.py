@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,7 +25,9 @@ from adapters.embedded.journal import Journal
 from adapters.memory import MemoryAdapter, MemoryDelivery
 from filters import EVERYTHING, Expression, Filter, FilterError, Reason, Step, Topic
 from filters.dialects import TOPIC_CONCRETE, TOPIC_FULL
+from mediation.filtering import PRODUCER_VIEWS
 from mediation.model.messages import Notification
+from mediation.tenants import all_topics_of, topic_in
 
 Make = Callable[[Path], Adapter]
 SEVERITY = "urn:test:severity"
@@ -315,3 +318,56 @@ async def test_a_filter_in_a_dialect_of_the_system() -> None:
         deliveries = subscriptions.deliveries()
         keys = [(await anext(deliveries)).keys for _ in range(2)]
     assert [*map(list, keys)] == [["all"], ["severe"]]
+
+
+async def test_events_of_a_tenant_meet_its_filters_alone() -> None:
+    """Whatever the filters: the same topic, everything; and with what other tenants forge."""
+    system = MemoryAdapter()
+    adapter = XPathFilterAdapter(system)
+    tenants = {"all-acme": "acme", "all-umbrella": "umbrella"}
+    await adapter.start(dict.fromkeys(["all", *tenants], EVERYTHING), tenants)
+    for tenant in ("", "acme", "umbrella"):
+        await adapter.add(f"storm-{tenant}", on("w:storm"), tenant=tenant)
+    storm = notification("storm")
+    assert storm.topic is not None
+    last = notification("last")
+    await adapter.publish(
+        [
+            replace(storm, id=tenant, topic=topic_in(tenant, storm.topic))
+            for tenant in ("acme", "", "nobody", "umbrella")
+        ]
+        + [replace(last, id="bare", topic=topic_in("umbrella", None)), last]
+    )
+    found: dict[str, set[str]] = {}
+    async for matched in adapter.deliveries():
+        event = matched.delivery.notification
+        assert event.topic in (storm.topic, last.topic, None)
+        found[event.id] = set(matched.keys)
+        matched.delivery.settle()
+        if event.id == last.id:
+            break
+    assert found.pop("") == {"all", "storm-"}
+    assert found.pop("acme") == {"all-acme", "storm-acme"}
+    assert found.pop("umbrella") == {"all-umbrella", "storm-umbrella"}
+    assert found.pop("bare") == {"all-umbrella"}
+    assert found == {last.id: {"all"}}
+    for key in ("all-acme", "storm-acme"):
+        await adapter.remove(key)
+    assert Interest(all_topics_of("acme")) not in adapter.interests
+    assert Interest(all_topics_of("umbrella")) in adapter.interests
+    await adapter.close()
+
+
+async def test_filters_of_tenants_see_nothing_of_all() -> None:
+    """Neither the producer's properties, nor what the system evaluates over all of its events."""
+    system = MemoryAdapter()
+    system.capabilities = Capabilities(durable=False, dialects=(SEVERITY,))
+    adapter = XPathFilterAdapter(system)
+    selects = Filter(others=(Expression("x", SEVERITY),))
+    adapter.check(selects)
+    [view, *_] = PRODUCER_VIEWS
+    asks = Filter(contents=(Expression("//x", view=view),))
+    adapter.check(asks)
+    for filter_ in (selects, asks):
+        with pytest.raises(FilterError):
+            adapter.check(filter_, "acme")

@@ -29,7 +29,12 @@ def said_of(**settings: Any) -> dict[Verdict, str]:
     [
         ({}, Verdict.OK, "everybody on this machine"),
         ({"host": "0.0.0.0"}, Verdict.WARN, "may publish and subscribe"),
-        ({"host": "0.0.0.0", "admin_host": "0.0.0.0"}, Verdict.WARN, "may operate"),
+        ({"host": "0.0.0.0", "admin_host": "0.0.0.0"}, Verdict.FAIL, "does not start"),
+        (
+            {"host": "0.0.0.0", "admin_host": "0.0.0.0", "admin_without_identities": True},
+            Verdict.WARN,
+            "may operate",
+        ),
         ({"identities": "nowhere.toml"}, Verdict.OK, "the first start makes it"),
     ],
 )

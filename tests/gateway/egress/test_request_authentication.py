@@ -253,6 +253,17 @@ class TestWhereItIsNotShown:
             await transport.send(owned(consumer.url(), owner=None))
         assert not header(seen[0], "Authorization")
 
+    @pytest.mark.parametrize(("owner", "shown"), [(OWNER, True), ("user:other", False)])
+    async def test_for_its_owner_alone(self, tmp_path: Path, owner: str, shown: bool) -> None:
+        bearer = {"kind": "bearer"}
+        async with exchanging(tmp_path, bearer, accepts, owner=OWNER) as (
+            consumer,
+            transport,
+            seen,
+        ):
+            await transport.send(owned(consumer.url(), owner=owner))
+        assert bool(header(seen[0], "Authorization")) is shown
+
     async def test_not_to_where_an_answer_redirects(self, tmp_path: Path) -> None:
         async with exchanging(tmp_path, None, accepts) as (other, _, seen):
 

@@ -5,17 +5,25 @@ import json
 import re
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import get_args
 
 import pytest
 import pytest_asyncio
 
 from filters import Reason, Refused
-from gateway.security.authorise import RIGHTS, authorise, right_for
+from gateway.security.authorise import (
+    OPEN_TO_TENANTS,
+    RIGHTS,
+    authorise,
+    authorise_request,
+    right_for,
+)
 from gateway.security.identify import Identification, anonymous
+from gateway.security.principals import OF_NAMED, Principal
 from gateway.security.rights import Right
 from gateway.sequences.operations import PublishInSequence
 from gateway.soap.room import SoapRoom
-from mediation.model.requests import Publish
+from mediation.model.requests import Publish, Request
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.conftest import ROOT
@@ -149,3 +157,16 @@ async def test_some_may_be_for_everybody(nobody_may: Running) -> None:
     for path in FOR_EVERYBODY:
         status = (await nobody_may.request("GET", path)).status
         assert status == (404 if "{key}" in path else 200), path
+
+
+@pytest.mark.parametrize("kind", get_args(Request), ids=lambda kind: kind.__name__)
+def test_a_request_is_open_to_tenants_or_not_offered_to_them(kind: type[Request]) -> None:
+    """Whatever the rights: what nobody listed is the default tenant's alone."""
+    principal = Principal("", "tenant:acme:user:a", "", OF_NAMED, name="a", tenant="acme")
+    request = object.__new__(kind)
+    if kind in OPEN_TO_TENANTS:
+        authorise_request(principal, request, None)
+        return
+    with pytest.raises(Refused) as refused:
+        authorise_request(principal, request, None)
+    assert refused.value.reason is Reason.ACTION_UNSUPPORTED

@@ -1,5 +1,6 @@
 """A gateway with a file of identities: at every door, who proves what, and what follows of it."""
 
+import asyncio
 import base64
 import itertools
 import json
@@ -14,8 +15,14 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
+from gateway.security.api_keys import api_key_id, hash_api_key
 from gateway.security.audit import read_records, verify
-from gateway.security.identities_editing import add_key, add_user, create_identities
+from gateway.security.identities_editing import (
+    add_key,
+    add_user,
+    create_identities,
+    remove_key,
+)
 from mediation.model.versions import Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.cloudevents import STRUCTURED, event
@@ -23,7 +30,7 @@ from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import Speaker, fresh_id, notification_message, notify
 from tests.rigs.gateways import Running, running
 from tests.rigs.soap_tcp import RawPeer
-from tests.rigs.waiting import until
+from tests.rigs.waiting import DEADLINE, until
 
 SPEAKER = Speaker()
 RULES = """
@@ -307,3 +314,34 @@ async def test_no_secret_is_logged(guarded: Guarded) -> None:
     logged = repr(guarded.run.logs) + log.read_text()
     for secret in (guarded.administrator, guarded.mole, guarded.expired, "secret"):
         assert secret not in logged
+
+
+@at_the_gateway
+@pytest.mark.parametrize("stream", ["tap", "mailbox"])
+async def test_a_stream_ends_when_its_reader_may_no_more(guarded: Guarded, stream: str) -> None:
+    """Within a second: half of one until the file is read, a fifth until the stream looks."""
+    run = guarded.run
+    key = add_key(guarded.file, "reader" if stream == "tap" else "mole")
+    await until(lambda: is_known(guarded, key))
+    path = "/api/v1/tap"
+    if stream == "mailbox":
+        made = await run.request(
+            "POST",
+            "/mailboxes",
+            b"{}",
+            content_type="application/json",
+            authorization=f"Bearer {key}",
+        )
+        assert made.status == 201, made.body
+        path = urlsplit(json.loads(made.body)["events"]).path
+    reader, writer = await asyncio.open_connection("127.0.0.1", run.port)
+    lines = (f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{run.port}", f"Authorization: Bearer {key}")
+    writer.write("\r\n".join((*lines, "", "")).encode())
+    async with asyncio.timeout(DEADLINE):
+        await reader.readuntil(b"retry: 2000")
+        withdrawn = time.monotonic()
+        remove_key(guarded.file, api_key_id(hash_api_key(key)))
+        await reader.readuntil(b"\r\n0\r\n\r\n")
+    assert time.monotonic() - withdrawn < 2  # And what a busy machine adds.
+    writer.close()
+    await writer.wait_closed()

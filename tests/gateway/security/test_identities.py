@@ -11,6 +11,7 @@ from gateway.security.identities import (
     load_identities,
     parse_identities,
 )
+from gateway.security.principals import Identity
 from gateway.security.rights import ALL_RIGHTS, Right
 
 PATH = Path("identities.toml")
@@ -56,6 +57,13 @@ def test_rights_of_a_file() -> None:
         ('[[rights]]\nwho = ["anonymous"]\nmay = ["publish"]\ntopics = ["a["]', "topics:"),
         ('[[rights]]\nwho = ["anonymous"]\nmay = ["publish"]\ntopics = ["w:a"]', "topics:"),
         ('[[issuers]]\nissuer = "https://id.example.org"', "issuers: row 1: audience:"),
+        ('[[tenants]]\nname = "A:b"', "tenants: row 1: name:"),
+        ('[[tenants]]\nname = "a"\n[[tenants]]\nname = "a"', "tenants: there are two called a"),
+        ('[[users]]\nname = "a"\ntenant = "b"', "users: row 1 is of b, which is no tenant"),
+        (
+            '[[rights]]\nwho = ["everybody"]\nmay = ["read"]\ntenant = "b"',
+            "rights: row 1 is of b, which is no tenant",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_and_no_secret_is(text: str, said: str) -> None:
@@ -76,3 +84,24 @@ def test_a_hash_that_would_cost_too_much_to_verify(costs: str) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(IdentitiesUnusable, match="No such file"):
         load_identities(tmp_path / "identities.toml")
+
+
+def test_rules_of_a_tenant() -> None:
+    """They hold for its users alone; the others hold for them, too."""
+    found = parse("""
+        [[tenants]]
+        name = "acme"
+        [[users]]
+        name = "mole"
+        tenant = "acme"
+        [[rights]]
+        who = ["everybody"]
+        may = ["publish"]
+        tenant = "acme"
+        [[rights]]
+        who = ["user:mole"]
+        may = ["read"]
+    """)
+    for tenant, rights in (("acme", {Right.PUBLISH, Right.READ}), ("", {Right.READ})):
+        names = Identity("user:mole", tenant=tenant).names
+        assert found.policy.grants(names).rights == rights

@@ -2,9 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gateway.server.process import AdministrationOpen, check_administration
+from gateway.settings.settings import Settings
 from tests.rigs.envelopes import Speaker, fresh_id
 from tests.rigs.gateways import http_request, read_http, running
 from tests.rigs.waiting import DEADLINE, until
@@ -50,3 +53,25 @@ async def test_a_request_under_way_is_answered(tmp_path: Path) -> None:
         first, _, answer = await asyncio.wait_for(read_http(reader), DEADLINE)
         assert first.split()[1] == "503" and b"Fault" in answer, "what publishes later has it"
         writer.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "starts"),
+    [
+        ({}, True),
+        ({"host": "0.0.0.0"}, True),
+        ({"host": "0.0.0.0", "admin_host": "::1"}, True),
+        ({"host": "0.0.0.0", "admin_host": "0.0.0.0"}, False),
+        ({"admin_host": "10.0.0.1"}, False),
+        ({"admin_host": "10.0.0.1", "identities": "identities.toml"}, True),
+        ({"admin_host": "10.0.0.1", "admin_without_identities": True}, True),
+    ],
+)
+def test_the_administration_leaves_this_machine_with_identities_alone(
+    settings: dict[str, Any], starts: bool
+) -> None:
+    if starts:
+        check_administration(Settings(**settings))
+        return
+    with pytest.raises(AdministrationOpen, match="set identities, or admin_host"):
+        check_administration(Settings(**settings))

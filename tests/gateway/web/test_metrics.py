@@ -10,24 +10,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.web.metrics import FORMER_NAMES
 from tests.conftest import ROOT
 from tests.rigs.consumers import Consumers
+from tests.rigs.documented_metrics import documented
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
 
-Family = tuple[str, frozenset[str]]
-"""The type of a family, and its labels."""
-_ROW = re.compile(r"^\| `(\w+)` \| (counter|gauge|histogram) \|([^|]*)\|", re.MULTILINE)
 _MAKERS = {name: name.removesuffix("s") for name in ("counters", "gauges", "histograms")}
 _MAKERS |= {name: name for name in ("counter", "gauge", "histogram")}
 HISTOGRAMS = ("commit", "match", "first_attempt", "delivery")
-
-
-def documented() -> dict[str, Family]:
-    """The families of the page; those of counters without ``_total``."""
-    page = (ROOT / "docs" / "metrics.md").read_text()
-    return {
-        name.removesuffix("_total"): (type_, frozenset(re.findall(r"`(\w+)`", labels)))
-        for name, type_, labels in _ROW.findall(page)
-    }
 
 
 def written() -> Iterator[tuple[str, str]]:

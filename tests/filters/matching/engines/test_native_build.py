@@ -8,12 +8,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from lxml import etree
 
 from filters.matching.engines.choice import engine_note
 
 ROOT = Path(__file__).parents[4]
 PACKAGES = ("gateway", "adapters", "mediation", "filters")
-FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
+FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "NOTICE")
 
 ASK = """
 import filters
@@ -79,9 +80,13 @@ def ask(folder: Path, script: str = ASK) -> list[str]:
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 def test_a_wheel_has_the_engine(tmp_path: Path) -> None:
     wheel = build(tmp_path)
-    names = zipfile.ZipFile(wheel).namelist()
+    archive = zipfile.ZipFile(wheel)
+    names = archive.namelist()
     assert sum(name.startswith("filters/matching/_kernel.") for name in names) == 2  # and its types
     assert "none-any" not in wheel.name
+    # It is installed with the lxml that it was built with.
+    [described] = (name for name in names if name.endswith(".dist-info/METADATA"))
+    assert f"Requires-Dist: lxml=={etree.__version__}\n" in archive.read(described).decode()
     assert ask(install(wheel, tmp_path)) == ["native", "None", "NativeIndex"]
 
 

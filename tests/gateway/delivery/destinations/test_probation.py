@@ -16,6 +16,8 @@ from gateway.delivery.destinations.probation import (
 from gateway.delivery.outbox import OutboxDestination
 from gateway.egress import (
     AddressPolicy,
+    Consumer,
+    ConsumerOptions,
     Dialer,
     HttpTransport,
     IPAddress,
@@ -370,3 +372,39 @@ def test_hosts(host: str, listed: bool) -> None:
     assert (host in HostList(["10.0.0.0/8", "A.example.org", "*.lan", "2001:db8::/32"])) is listed
     assert host in HostList(["*"])
     assert host not in HostList()
+
+
+ROWS = ConsumerOptions(
+    [
+        Consumer(address="https://hooks.bank.example/in", owner="user:bank"),
+        Consumer(address="*.plant.example", owner="cert:CN=plant"),
+    ]
+)
+WHO_AGREED = [
+    pytest.param("user:bank", "hooks.bank.example", True, id="a registered owner"),
+    pytest.param("user:mole", "hooks.bank.example", False, id="somebody else"),
+    pytest.param("anonymous:10.0.0.1", "hooks.bank.example", False, id="nobody"),
+    pytest.param("user:bank", "www.bank.example", False, id="another host of the owner's"),
+    pytest.param("cert:CN=plant", "line7.plant.example", True, id="an owner by certificate"),
+    pytest.param("anonymous:127.0.0.1", "a.example", True, id="a trusted peer"),
+    pytest.param("anonymous:10.0.0.1", "known.example", True, id="a host that the operator named"),
+    pytest.param("anonymous:10.0.0.1", "took.example", True, id="one that took a message"),
+    pytest.param("anonymous:10.0.0.1", "a.example", False, id="one that did not"),
+]
+
+
+@pytest.mark.parametrize(("owner", "host", "agreed"), WHO_AGREED)
+def test_who_agrees_for_a_host(owner: str, host: str, agreed: bool) -> None:
+    probations = Probations(
+        vouches=lambda owner: owner == "anonymous:127.0.0.1",
+        owns=ROWS.owns,
+        exempt=HostList(["known.example"]).__contains__,
+        limits=ProbationLimits(in_all=0),
+    )
+    list(probations.agree(("https", "took.example", 443)))
+    name = ("https", host, 443)
+    destination = OutboxDestination(name)
+    probations.admit(destination, owner, 0.0)
+    assert (destination.probation is None) is agreed
+    assert probations.may_tell(name, owner, 0.0) is agreed
+    assert (probations.gate_for(name, owner, lambda: 0.0) is None) is agreed

@@ -1,0 +1,70 @@
+"""Traces of OpenTelemetry: where they go, by the variables of its SDK (``OTEL_...``)."""
+
+import asyncio
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from filters import Reason, Refused
+from gateway.publishing.operations import release
+from gateway.rooms import Room
+
+if TYPE_CHECKING:
+    pass
+
+CLOSING = 5.0
+"""Seconds that a stop waits for the last spans to be exported."""
+
+
+class TelemetryRoom(Room):
+    """Spans, and their export over OTLP: they wait in memory, few thousand at most, and are lost
+    when more come than are taken. A program around the gateway that has a provider of its own gets
+    them instead.
+
+    Raises:
+        Refused: The extra is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from opentelemetry import trace
+            from opentelemetry.sdk.trace import TracerProvider
+
+            from gateway.observing.spans import Spans
+        except ModuleNotFoundError as missing:
+            raise _without_extra(missing) from missing
+        found = trace.get_tracer_provider()
+        self._own: Any = None
+        if not isinstance(found, TracerProvider):
+            found = self._own = _provider()
+        self.spans: Spans = Spans(found.get_tracer("dragoman", release()))
+
+    async def close(self) -> None:
+        if self._own is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSING):
+                    await asyncio.to_thread(self._own.shutdown)
+
+
+def _provider() -> Any:
+    """A provider that exports over OTLP; it samples as the parent of a span says, unless
+    ``OTEL_TRACES_SAMPLER`` says something else."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ModuleNotFoundError as missing:
+        raise _without_extra(missing) from missing
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    described = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "dragoman")}
+    described["service.version"] = release()
+    # `create` adds what OTEL_RESOURCE_ATTRIBUTES says.
+    provider = TracerProvider(resource=Resource.create(described))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
+
+
+def _without_extra(missing: ModuleNotFoundError) -> Refused:
+    text = f"telemetry needs the extra telemetry, which is not installed ({missing.name})"
+    return Refused(Reason.UNAVAILABLE, text)

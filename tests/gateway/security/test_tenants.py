@@ -1,0 +1,296 @@
+"""Tenants: nothing of one is seen, changed or got by another, by any door; and who asks for it is
+answered exactly as one who asks for what never existed."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+
+from gateway.publishing import operations
+from gateway.security.identities_editing import add_key, add_user, create_identities
+from gateway.security.keys import new_key
+from tests.rigs.cloudevents import STRUCTURED, event
+from tests.rigs.consumers import consumers
+from tests.rigs.envelopes import (
+    Message,
+    Speaker,
+    fresh_id,
+    notification_message,
+    notify,
+    topic_expression,
+)
+from tests.rigs.gateways import Running, manager_path, running
+
+SPEAKER = Speaker()
+RULES = """
+[[tenants]]
+name = "acme"
+
+[[tenants]]
+name = "umbrella"
+
+[[rights]]
+who = ["user:ada", "user:bob", "user:eve"]
+may = ["everything"]
+
+[[rights]]
+who = ["user:dora"]
+may = ["publish", "subscribe", "manage"]
+"""
+WSE = "http://schemas.xmlsoap.org/ws/2004/08/eventing"
+WSE11 = "http://www.w3.org/2011/03/ws-evt"
+WSNT = "http://docs.oasis-open.org/wsn/b-2"
+RP, RL = "http://docs.oasis-open.org/wsrf/rp-2", "http://docs.oasis-open.org/wsrf/rl-2"
+BOX = "http://org.apache.airavata/ws-messenger/msgbox/2011"
+OPERATIONS = (
+    f'<e:Renew xmlns:e="{WSE}"><e:Expires>PT1H</e:Expires></e:Renew>',
+    f'<e:GetStatus xmlns:e="{WSE}"/>',
+    f'<e:Unsubscribe xmlns:e="{WSE}"/>',
+    f'<e:Renew xmlns:e="{WSE11}"/>',
+    f'<e:GetStatus xmlns:e="{WSE11}"/>',
+    f'<e:Unsubscribe xmlns:e="{WSE11}"/>',
+    f'<n:Renew xmlns:n="{WSNT}"><n:TerminationTime>PT1H</n:TerminationTime></n:Renew>',
+    f'<n:Unsubscribe xmlns:n="{WSNT}"/>',
+    f'<n:PauseSubscription xmlns:n="{WSNT}"/>',
+    f'<n:ResumeSubscription xmlns:n="{WSNT}"/>',
+    f'<n:GetMessages xmlns:n="{WSNT}"/>',
+    f'<n:DestroyPullPoint xmlns:n="{WSNT}"/>',
+    f'<r:GetResourcePropertyDocument xmlns:r="{RP}"/>',
+    f'<r:GetResourceProperty xmlns:r="{RP}" xmlns:n="{WSNT}">n:ConsumerReference'
+    "</r:GetResourceProperty>",
+    f'<r:QueryResourceProperties xmlns:r="{RP}"><r:QueryExpression '
+    'Dialect="http://www.w3.org/TR/1999/REC-xpath-19991116">//*</r:QueryExpression>'
+    "</r:QueryResourceProperties>",
+    f'<l:SetTerminationTime xmlns:l="{RL}"><l:RequestedTerminationTime>2040-01-01T00:00:00Z'
+    "</l:RequestedTerminationTime></l:SetTerminationTime>",
+    f'<l:Destroy xmlns:l="{RL}"/>',
+    '<t:PullMessages xmlns:t="http://www.onvif.org/ver10/events/wsdl"><t:Timeout>PT0S</t:Timeout>'
+    "<t:MessageLimit>9</t:MessageLimit></t:PullMessages>",
+    '<t:SetSynchronizationPoint xmlns:t="http://www.onvif.org/ver10/events/wsdl"/>',
+    f'<b:takeMessages xmlns:b="{BOX}"/>',
+    f'<b:destroyMsgBox xmlns:b="{BOX}"/>',
+    notify(notification_message("<storm/>")),
+)
+"""What is asked of a resource by its address."""
+
+
+@dataclass
+class Tenants:
+    """A gateway, keys of its users by name, and the paths and ids of what ada of acme made."""
+
+    run: Running
+    keys: dict[str, str]
+    paths: list[str] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+
+    async def post(self, who: str, body: str, path: str = "/soap") -> tuple[int, bytes]:
+        envelope = SPEAKER.envelope(body, message_id=fresh_id(), to=f"{self.run.url}{path}")
+        answer = await self.run.post(envelope, path, type=SPEAKER.type, **self.as_(who))
+        return answer.status, answer.body
+
+    async def ask(self, who: str, method: str, path: str, said: object = None) -> tuple[int, bytes]:
+        body = b"" if said is None else json.dumps(said).encode()
+        answer = await self.run.request(
+            method, path, body, content_type="application/json", **self.as_(who)
+        )
+        return answer.status, answer.body
+
+    def as_(self, who: str) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.keys[who]}"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tenants(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tenants]:
+    folder = tmp_path_factory.mktemp("gateway")
+    file = folder / "identities.toml"
+    keys = {"administrator": create_identities(file)}
+    for name in ("ada", "bob", "eve", "dora"):
+        add_user(file, name, None, [])
+        keys[name] = add_key(file, name)
+    text = file.read_text()
+    for name, tenant in (("ada", "acme"), ("bob", "acme"), ("eve", "umbrella")):
+        text = text.replace(f'name = "{name}"', f'name = "{name}"\ntenant = "{tenant}"')
+    file.write_text(text + RULES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operations, "LOOKS_AT_ONCE", 1000.0)
+        async with running(folder / "data", identities=file) as run:
+            given = Tenants(run, keys)
+            await make_all(given)
+            yield given
+
+
+async def make_all(tenants: Tenants) -> None:
+    """Have ada make one of everything that has an address."""
+    run, paths = tenants.run, tenants.paths
+    nowhere = "http://127.0.0.1:1025/"
+    pulls = '<t:CreatePullPointSubscription xmlns:t="http://www.onvif.org/ver10/events/wsdl"/>'
+    for body in (
+        SPEAKER.wse_subscribe(nowhere), SPEAKER.wse11_subscribe(nowhere),
+        SPEAKER.wsn_subscribe(nowhere), pulls,
+    ):  # fmt: skip
+        status, said = await tenants.post("ada", body)
+        assert status == 200, said
+        paths.append(manager_path(Message(said)))
+    for body in (f'<n:CreatePullPoint xmlns:n="{WSNT}"/>', f'<b:createMsgBox xmlns:b="{BOX}"/>'):
+        status, said = await tenants.post("ada", body)
+        assert status == 200, said
+        key = re.search(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", said.split(b"Body")[1])
+        assert key is not None
+        kind = "/pullpoints/" if "PullPoint" in body else "/msgbox/clientid/"
+        paths.append(kind + key[0].decode())
+    for path, said_ in (("/mailboxes", {}), ("/mailboxes", {"all": True})):
+        status, said = await tenants.ask("ada", "POST", path, said_)
+        assert status == 201, said
+        made = json.loads(said)
+        paths.append(urlsplit(made["address"]).path)
+        tenants.ids.append(made["id"])
+    status, said = await tenants.ask(
+        "ada", "POST", "/events/subscriptions", {"sink": nowhere, "protocol": "HTTP"}
+    )
+    assert status == 201, said
+    paths.append(f"/events/subscriptions/{json.loads(said)['id']}")
+    tenants.ids += [entry.id for entry in run.gateway.subscriptions.entries]
+
+
+at_the_gateway = pytest.mark.asyncio(loop_scope="module")
+OTHERS = ("eve", "dora")
+
+
+def comparable(body: bytes, *names: str) -> bytes:
+    """An answer without what differs between two of the same: ids, times, and the name asked for."""
+    for name in names:
+        body = body.replace(name.encode(), b"NAME")
+    body = re.sub(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", b"KEY", body)
+    return re.sub(rb"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)", b"TIME", body)
+
+
+@at_the_gateway
+@pytest.mark.parametrize("who", OTHERS)
+async def test_no_operation_tells_what_is_another_tenant_s(tenants: Tenants, who: str) -> None:
+    """Of WS-Eventing, WS-Notification, WSRF, ONVIF and message boxes, at each address."""
+    wrong = []
+    for path in tenants.paths:
+        before, _, key = path.rpartition("/")
+        if before == "/events/subscriptions":
+            continue
+        other = new_key()
+        for body in OPERATIONS:
+            found = await tenants.post(who, body, path)
+            never = await tenants.post(who, body, f"{before}/{other}")
+            if found[0] != never[0] or comparable(found[1], key) != comparable(never[1], other):
+                wrong.append((path, body[:60], found, never))
+    assert wrong == []
+    await still_there(tenants)
+
+
+@at_the_gateway
+@pytest.mark.parametrize("who", OTHERS)
+async def test_no_route_tells_what_is_another_tenant_s(tenants: Tenants, who: str) -> None:
+    """Each of OpenAPI, with each id and key of another tenant, answers as to an unknown one."""
+    described = json.loads((await tenants.ask("administrator", "GET", "/openapi.json"))[1])
+    paths = tenants.paths[2:]  # Of each kind one or two.
+    names = [path.rpartition("/")[2] for path in paths] + tenants.ids[:2]
+    wrong = []
+    for path, methods in described["paths"].items():
+        passed_by = ["/soap", "/schemas", "/events/consents"]
+        if who == "dora":  # Who may not operate is refused there, whatever it asks for.
+            passed_by.append("/api")
+        if "{" not in path or path.startswith(tuple(passed_by)):
+            continue
+        for method in methods:
+            for name in names:
+                other = new_key() if "-" in name else "0123456789ab"
+                answers = []
+                for one in (name, other):
+                    concrete = re.sub(r"\{[^}]*\}", one, path)
+                    status, body = await tenants.ask(who, method.upper(), concrete, {})
+                    answers.append((status, comparable(body, one)))
+                if answers[0] != answers[1]:
+                    wrong.append((method, path, *answers))
+    assert wrong == []
+    await still_there(tenants)
+
+
+@at_the_gateway
+async def test_the_administration_is_the_default_tenant_s(tenants: Tenants) -> None:
+    """All of its routes: who operates in another tenant finds those alone that show it its own."""
+    described = json.loads((await tenants.ask("administrator", "GET", "/openapi.json"))[1])
+    for path, methods in described["paths"].items():
+        if not path.startswith(("/api/v1", "/xregistry", "/metrics")):
+            continue
+        for method in methods:
+            concrete = re.sub(r"\{[^}]*\}", "x", path)
+            status, said = await tenants.ask("eve", method.upper(), concrete, {})
+            assert status == 404, (method, path, said)
+    for page in ("/console", "/console/subscriptions"):
+        assert (await tenants.ask("eve", "GET", page))[0] in (303, 404)
+
+
+async def still_there(tenants: Tenants) -> None:
+    """What ada made is as it was: for ada, and for bob of the same tenant, who has the keys."""
+    subscriptions = [one for one in tenants.paths if one.startswith("/subscriptions/")]
+    assert len(subscriptions) == 4
+    for path in subscriptions[:1]:
+        for who in ("ada", "bob", "administrator"):
+            assert (await tenants.post(who, OPERATIONS[1], path))[0] == 200
+    for path in tenants.paths:
+        if path.startswith(("/mailboxes/", "/events/subscriptions/")):
+            assert (await tenants.ask("ada", "GET", path))[0] == 200, path
+    there = {entry.id for entry in tenants.run.gateway.subscriptions.entries}
+    assert there >= set(tenants.ids[1:])
+
+
+@at_the_gateway
+async def test_an_event_is_for_its_tenant_alone(tenants: Tenants) -> None:
+    """Over SOAP and as a CloudEvent, on the same topic, with the same ids; and current messages."""
+    people = ("ada", "eve", "dora")
+    async with consumers() as sinks:
+        sink = {who: sinks.at(f"/{who}") for who in people}
+        for who in people:
+            for body in (
+                SPEAKER.wse_subscribe(sinks.url(who)),
+                SPEAKER.wsn_subscribe(sinks.url(who), filter=topic_expression("storms")),
+            ):
+                assert (await tenants.post(who, body))[0] == 200
+        for who in people:
+            storm = f"<storm><n>{who}</n></storm>"
+            assert (await tenants.post(who, storm, "/soap/topic/storms"))[0] == 202
+            said = event(id="1", source="urn:x", data={"n": who})
+            answer = await tenants.run.request(
+                "POST", "/events/topic/storms", json.dumps(said).encode(),
+                content_type=STRUCTURED, **tenants.as_(who),
+            )  # fmt: skip
+            assert answer.status == 202
+        for who in people:
+            await sink[who].have(4)
+        await tenants.run.quiet()
+        for who in people:
+            received = [receipt.body for receipt in sink[who].received]
+            assert len(received) == 4, (who, received)
+            assert all(who.encode() in octets for octets in received), received
+            assert not any(b"urn:dragoman:tenant" in octets for octets in received)
+            if who == "dora":  # She may not read.
+                continue
+            current = (
+                f'<n:GetCurrentMessage xmlns:n="{WSNT}"><n:Topic Dialect="http://docs.oasis-open.org'
+                '/wsn/t-1/TopicExpression/Concrete">storms</n:Topic></n:GetCurrentMessage>'
+            )
+            status, said_ = await tenants.post(who, current)
+            assert status == 200
+            assert who.encode() in said_
+
+
+@at_the_gateway
+async def test_a_topic_of_the_messaging_system_is_refused(tenants: Tenants) -> None:
+    """No publisher names the topic of another tenant as the messaging system knows it."""
+    for who in OTHERS:
+        said = event(data=1, topic="{urn:dragoman:tenant}acme/storms")
+        answer = await tenants.run.request(
+            "POST", "/events", json.dumps(said).encode(),
+            content_type=STRUCTURED, **tenants.as_(who),
+        )  # fmt: skip
+        assert answer.status == 400, answer.body

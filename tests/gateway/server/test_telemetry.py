@@ -1,0 +1,62 @@
+"""Spans reach a collector over OTLP; without the extra the start says what is missing."""
+
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from filters import Refused
+from gateway.server.telemetry import _provider
+from tests.rigs.gateways import running
+
+
+class Collector(HTTPServer):
+    """Keeps the paths and bodies of what is posted."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, bytes]] = []
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, Collector)
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.got.append((self.path, body))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_spans_are_exported_by_otlp(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Collector() as collector:
+        thread = threading.Thread(target=collector.serve_forever)
+        thread.start()
+        endpoint = f"http://127.0.0.1:{collector.server_port}"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+        monkeypatch.setenv("OTEL_SERVICE_NAME", "north-gate")
+        try:
+            provider = _provider()
+            provider.get_tracer("test").start_span("receive").end()
+            provider.shutdown()
+        finally:
+            collector.shutdown()
+            thread.join()
+    [(path, body)] = collector.got
+    assert path == "/v1/traces"
+    assert b"receive" in body and b"north-gate" in body and b"service.version" in body
+
+
+@pytest.mark.parametrize("missing", ["opentelemetry.sdk.trace", "gateway.observing.spans"])
+async def test_without_the_extra_a_start_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(Refused, match="telemetry needs the extra telemetry"):
+        async with running(tmp_path, telemetry=True):
+            raise AssertionError("it started")
