@@ -36,9 +36,8 @@ def read_passphrase(text: str | None, file: Path | None) -> str | None:
     try:
         with file.open(encoding="utf-8") as opened:
             found = opened.readline(LONGEST).rstrip("\r\n")
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise CommandFailed(f"{file} cannot be read: {why}") from error
+    except UnicodeError as error:
+        raise CommandFailed(f"{file} cannot be read: it is not UTF-8") from error
     if not found:
         raise CommandFailed(f"the first line of {file} is empty: write a passphrase there")
     return found
