@@ -39,6 +39,7 @@ class Subscribing:
             durable=base.capabilities.durable,
             trusts=peers.identification.trusts_owner,
             rights=base.rights,
+            may_read=peers.identification.may_read,
         )
         self.ending = EndingRoom(self.subscriptions)
         self.discovery = self._discovery(base, sending)

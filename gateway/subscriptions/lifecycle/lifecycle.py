@@ -28,10 +28,12 @@ from sqlalchemy import Connection
 from adapters import XPathFilterAdapter
 from filters import Reason, Refused
 from gateway.delivery import Dispatchers, Entry, WorkSharing
+from gateway.delivery.status import host_shown
 from gateway.interning import shared
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox
+from gateway.observing.system_events import CREATED, ENDED, SystemEvents
 from gateway.security.principals import Principal, tenant_of
 from gateway.store import Store, mailboxes
 from gateway.store import subscriptions as rows
@@ -65,6 +67,7 @@ class Lifecycle:
     Args:
         hold_while_paused: What is published while a subscription is paused waits for it, unless
             who pauses it says something else.
+        system_events: Told of subscriptions that begin, are renewed, and end.
         notify_end: Called with each subscription that ends early, to notify its ``EndTo``.
     """
 
@@ -82,7 +85,9 @@ class Lifecycle:
         terms: LeaseTerms,
         hold_while_paused: bool,
         notify_end: Callable[[Subscription, End, str], None],
+        system_events: SystemEvents,
     ) -> None:
+        self.system_events = system_events
         self._store = store
         self._table = table
         self._adapter = adapter
@@ -154,6 +159,8 @@ class Lifecycle:
             if mailbox is not None:
                 self._mailboxes.gone(subscription.key)
             raise
+        spec, consumer = subscription.spec.version.value, host_shown(entry.target.destination)
+        self.system_events.tell_of(subscription, CREATED, spec=spec, consumer=consumer)
         return True
 
     def _inserting(
@@ -250,11 +257,9 @@ class Lifecycle:
             await self._end(entry, expired=False)
         if why is not None:
             self._notify_end(entry.subscription, why, reason)
-        _log.info(
-            "subscription.ended",
-            subscription=entry.id,
-            why=why.name.lower() if why else "unsubscribed",
-        )
+        said = why.name.lower() if why else "unsubscribed"
+        self.system_events.tell_of(entry.subscription, ENDED, why=said, reason=reason or None)
+        _log.info("subscription.ended", subscription=entry.id, why=said)
 
     async def _end(self, entry: Entry, *, expired: bool) -> None:
         """End *entry*, in the store first: an answer is final, and a failure has changed
@@ -333,6 +338,7 @@ class Lifecycle:
                 )
                 self._clock.watch_at(time.time() + 5.0, key)
             else:
+                self.system_events.tell_of(entry.subscription, ENDED, why="expired")
                 _log.info("subscription.expired", subscription=entry.id)
 
 
