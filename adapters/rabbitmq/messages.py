@@ -22,7 +22,7 @@ from typing import Any
 import pika
 
 from adapters.broker.events import is_attribute
-from adapters.broker.native import notification_of
+from adapters.broker.native import notification_of, published_by
 from adapters.broker.unreadable import remains_of
 from adapters.protocol import AdapterError
 from filters import Reason, Topic
@@ -87,18 +87,24 @@ def _size(headers: Mapping[str, str]) -> int:
 
 
 def read(
-    body: bytes, properties: pika.BasicProperties, *, source: str, topic: Topic | None
+    body: bytes,
+    properties: pika.BasicProperties,
+    *,
+    source: str,
+    topic: Topic | None,
+    own_user: str = "",
 ) -> tuple[Notification, bool]:
     """Read the notification in a message. Returns it, and True if the message had to be forced into
     one.
 
     Args:
-        source: Of a message that names none.
+        source: Of a message that names none. One with a ``user_id``, which the broker has checked,
+            is that user's, unless it is *own_user*.
         topic: That of its destination, which ``ws_topic`` overrules.
     """
     media_type, encoding = properties.content_type, properties.content_encoding
     headers = properties.headers or {}
-    return notification_of(
+    notification, forced = notification_of(
         body,
         _texts(headers),
         None if media_type is None else string(media_type),
@@ -114,6 +120,7 @@ def read(
             if type(value) is not str and is_attribute(string(name))
         },
     )
+    return published_by(notification, string(properties.user_id or ""), own_user), forced
 
 
 def _expiry(properties: pika.BasicProperties, now: datetime) -> datetime | None:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from adapters.broker.native import notification_of
+from adapters.broker.native import notification_of, published_by
 from adapters.broker.unreadable import remains_of
 from adapters.protocol import AdapterError
 from adapters.stomp.frames import Frame
@@ -59,6 +59,8 @@ ENCODINGS = ("content-encoding", "Content-Encoding", "JMS_AMQP_ContentEncoding")
 """Properties that name the codings of a body."""
 
 _OF_BROKERS = ("x-", "X-", "activemq.", "_AMQ_", "__AMQ_")
+USER = "JMSXUserID"
+"""The header with the broker's user who sent a message (JMS 1.1, section 3.5.9)."""
 _MILLISECONDS = 10**11
 """A timestamp beyond is in milliseconds, not in seconds."""
 
@@ -99,7 +101,13 @@ def write(
 
 
 def read(
-    frame: Frame, *, id_header: str, java: bool, source: str, topic: Topic | None
+    frame: Frame,
+    *,
+    id_header: str,
+    java: bool,
+    source: str,
+    topic: Topic | None,
+    own_user: str | None = None,
 ) -> tuple[Notification, bool]:
     """Read the notification in a MESSAGE. Returns it, and True if the message had to be forced into
     one.
@@ -107,7 +115,8 @@ def read(
     Args:
         id_header: The id of a message that names none.
         java: The text of text messages is Java's.
-        source: Of a message that names none.
+        source: Of a message that names none. One with a ``JMSXUserID`` is that user's, unless it
+            is *own_user*; None: the broker does not write that header, and anybody may.
         topic: That of its destination, which ``ws_topic`` overrules.
     """
     headers: Mapping[str, str] = frame.headers
@@ -119,7 +128,7 @@ def read(
         with suppress(ValueError, AttributeError, RecursionError):
             beyond = json.loads(properties.pop(UNICODE))
             properties |= {name: value for name, value in beyond.items() if isinstance(value, str)}
-    return notification_of(
+    notification, forced = notification_of(
         body,
         properties,
         headers.get(CONTENT_TYPE),
@@ -130,6 +139,9 @@ def read(
         expires=_expiry(headers, datetime.now(UTC)),
         encoding=encoding,
     )
+    if own_user is not None:
+        notification = published_by(notification, headers.get(USER, ""), own_user)
+    return notification, forced
 
 
 def _expiry(headers: Mapping[str, str], now: datetime) -> datetime | None:

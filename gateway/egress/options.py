@@ -95,7 +95,7 @@ class Consumer(BaseModel):
     ca: Path | None = None
     server_name: str | None = Field(None, pattern=r"^[A-Za-z0-9.:_-]{1,253}$")
 
-    owner: str | None = Field(None, pattern=r"^(user|cert):.{1,1024}$")
+    owner: str | None = Field(None, pattern=r"^(tenant:[^:]+:)?(user|cert):.{1,1024}$")
     credential: Credential | None = None
     signature: SecretPlace | None = None
 

@@ -245,6 +245,8 @@ class Settings(BaseSettings):
     audit: Path | None = None
     """The file of the audit log; by default ``audit.jsonl`` in the data folder, where there are
     identities."""
+    audit_days: int = Field(90, ge=1, le=36_500)
+    """Days for which its records are kept."""
     trusted_proxies: NetworkWords = ()
     client_certificate_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] | None = None
     """The header in which they hand on the certificate that a client showed them in TLS."""

@@ -32,6 +32,8 @@ from gateway.interning import shared
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox
+from gateway.security.audit import NO_AUDIT, Audit
+from gateway.security.identify import GATEWAY
 from gateway.security.principals import Principal, tenant_of
 from gateway.store import Store, mailboxes
 from gateway.store import subscriptions as rows
@@ -66,6 +68,7 @@ class Lifecycle:
         hold_while_paused: What is published while a subscription is paused waits for it, unless
             who pauses it says something else.
         notify_end: Called with each subscription that ends early, to notify its ``EndTo``.
+        audit: Notes what ends without its owner's wish.
     """
 
     def __init__(
@@ -82,7 +85,9 @@ class Lifecycle:
         terms: LeaseTerms,
         hold_while_paused: bool,
         notify_end: Callable[[Subscription, End, str], None],
+        audit: Audit = NO_AUDIT,
     ) -> None:
+        self._audit = audit
         self._store = store
         self._table = table
         self._adapter = adapter
@@ -250,6 +255,7 @@ class Lifecycle:
             await self._end(entry, expired=False)
         if why is not None:
             self._notify_end(entry.subscription, why, reason)
+            self._note_end(entry, reason or why.name.lower())
         _log.info(
             "subscription.ended",
             subscription=entry.id,
@@ -334,6 +340,12 @@ class Lifecycle:
                 self._clock.watch_at(time.time() + 5.0, key)
             else:
                 _log.info("subscription.expired", subscription=entry.id)
+                self._note_end(entry, "its lease expired")
+
+    def _note_end(self, entry: Entry, reason: str) -> None:
+        """Note an end that no request of its owner asked for."""
+        what = f"{entry.id} of {entry.subscription.owner}"
+        self._audit.note(GATEWAY, "ended the subscription", what, f"done: {reason[:1024]}")
 
 
 def _has_own_mailbox(entry: Entry) -> bool:
