@@ -3,7 +3,8 @@
 Question: how much more processor time does an event take that is published with an API key, a
 token, a password, or a digest of WS-Security, than one at a gateway without identities; and how
 long does it take to decide whether a principal may do something, with 10,000 rules? Each way has a
-gateway of its own, in turn, in the same run; a rule grants one topic.
+gateway of its own, in turn, in the same run; a rule grants one topic. And what do tenants cost a
+message where there are none?
 
     .venv/bin/python -m benchmarks.identity [--seconds 5] [--repetitions 3]
 """
@@ -15,6 +16,7 @@ import json
 import os
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -30,14 +32,18 @@ from benchmarks.machine import describe, pin, spread
 from benchmarks.rig import TOPIC, Poster, gateway, publish_request
 from filters import parse_clark
 from gateway.client.signals import end_as_by_interrupt
+from gateway.delivery.destinations.tenant_turns import TenantTurns
 from gateway.security.identities_editing import add_key, add_user, create_identities
 from gateway.security.rights import Policy, Right, Rule, read_topics
+from mediation.model.messages import Notification
 from mediation.model.versions import Version
-from mediation.names import WSSE, WSU
+from mediation.names import PUBLISHER, WSSE, WSU
 from mediation.soap.username_tokens import digest_of
+from mediation.tenants import as_its_tenant_knows_it, tenant_of_topic
 
 PUBLISHERS = 16
 PASSWORD = "open sesame"
+SOURCE = f"{PUBLISHER}anonymous:127.0.0.1"
 ISSUER = "https://id.example.org"
 _TYPE = (
     "http://docs.oasis-open.org/wss/2004/01/"
@@ -144,6 +150,27 @@ def decisions(rules: int, topics: int) -> tuple[float, float]:
     return again / topics * 1e6, first / topics * 1e6
 
 
+def tenants(messages: int) -> float:
+    """Microseconds of a message for telling tenants apart and giving them turns, where there is
+    none but the default one."""
+    event = Notification("1", SOURCE, b"<a/>", datetime.now(UTC), parse_clark("a/b"))
+    turns: TenantTurns[object] = TenantTurns()
+    line: deque[object] = deque()
+    started = time.perf_counter()
+    for _ in range(messages):
+        line.append(event)
+        line.popleft()
+    without = time.perf_counter() - started
+    started = time.perf_counter()
+    for _ in range(messages):
+        known = as_its_tenant_knows_it(event)
+        tenant = tenant_of_topic(event.topic)
+        turns.append(known, tenant)
+        turns.popleft()
+        turns.sent(tenant, 4)
+    return (time.perf_counter() - started - without) / messages * 1e6
+
+
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=5.0)
@@ -169,6 +196,8 @@ async def main() -> None:
         print(f"{name:<16} {spread(values)} us an event   ratio {median(values) / base:.2f}")
     again, first = decisions(10_000, 4000)
     print(f"10,000 rules: {again:.2f} us a decision, {first:.2f} us the first of a topic")
+    extra = tenants(1_000_000)
+    print(f"no tenants:      {extra:.2f} us a message   ratio {(base + extra) / base:.3f}")
 
 
 if __name__ == "__main__":

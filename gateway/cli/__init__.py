@@ -31,6 +31,10 @@ COMMANDS = {
         "List, show, pause, renew and end subscriptions.",
     ),
     "mailboxes": Deferred("gateway.cli.mailboxes:mailboxes", "List, show and delete mailboxes."),
+    "tenants": Deferred(
+        "gateway.cli.tenants:tenants",
+        "List and show tenants, and what they use of their quotas.",
+    ),
     "sources": Deferred(
         "gateway.cli.sources:sources",
         "Subscribe the gateway itself at producers, and see how that stands.",

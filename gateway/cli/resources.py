@@ -103,6 +103,17 @@ def _taken(record: Record) -> str:
     return ", ".join(said) or "everything"
 
 
+def _quota_cells(record: Record) -> Record:
+    """What a tenant has and may have, and how much was refused to it."""
+    quotas = {name: quota for name, quota in record.items() if isinstance(quota, dict)}
+    cells: Record = {"name": record["name"]}
+    for name, quota in quotas.items():
+        limit = "any" if quota["limit"] is None else f"{quota['limit']:.10g}"
+        cells[name] = f"{limit}/s" if quota["used"] is None else f"{quota['used']}/{limit}"
+    cells["refused"] = sum(quota["refused"] for quota in quotas.values())
+    return cells
+
+
 def _topic_cells(record: Record) -> Record:
     owner = record.get("owner") or {}
     named = owner.get("name") or owner.get("id")
@@ -212,6 +223,16 @@ SPOOL = Resource(
     listed=Administration.spool,
     found=Administration.spooled,
     moments=("since",),
+)
+
+
+TENANTS = Resource(
+    none="There are no tenants but the default one.",
+    columns=("name", "subscriptions", "mailboxes", "disk", "messages", "bytes", "refused"),
+    listed=Administration.tenants,
+    found=Administration.tenant,
+    cells=_quota_cells,
+    facts=lambda record: _quota_cells(record).items(),
 )
 
 

@@ -216,6 +216,15 @@ class Administration(Speaker):
         """Forget a mailbox with all that lies in it, and end what fills it."""
         await self._call("DELETE", f"mailboxes/{_checked(id_, 'mailbox')}", of=id_)
 
+    async def tenants(self) -> AsyncIterator[Record]:
+        """All tenants but the default one, by their names; of a tenant's user, its own."""
+        for record in (await self._ask("GET", "tenants"))["tenants"]:
+            yield record
+
+    async def tenant(self, name: str) -> Record:
+        """One tenant, and what it uses of its quotas."""
+        return await self._ask("GET", f"tenants/{_checked(name, 'tenant')}", of=name)
+
     async def sources(self) -> AsyncIterator[Record]:
         """All sources in the order of their ids, page after page."""
         async for record in self._pages("sources", "sources", {}):

@@ -1,20 +1,20 @@
 """The scheduler: which outbox sends next, within which bounds, and which attempts stall.
 
-Destinations have turns, and so have the outboxes of each. An attempt takes a slot while it is
-young: one that takes long gives its slot back and goes on beside, so that no number of consumers
-that stall takes the slots of the others.
+Tenants have turns, and so have the destinations of each, and the outboxes of a destination. An
+attempt takes a slot while it is young: one that takes long gives its slot back and goes on beside,
+so that no number of consumers that stall takes the slots of the others.
 """
 
 import asyncio
 import contextlib
 import time
-from collections import deque
 
 import structlog
 
 from gateway.delivery.attempt import Attempts
 from gateway.delivery.destinations.breaker import FIRST_PROBE
 from gateway.delivery.destinations.probation import Name, Probations
+from gateway.delivery.destinations.tenant_turns import TenantTurns
 from gateway.delivery.latencies import Latencies
 from gateway.delivery.outbox import Outbox, OutboxDestination, Owner, PendingDelivery
 from gateway.delivery.states import State
@@ -26,6 +26,7 @@ from gateway.observing.attempts import AttemptLog
 from gateway.observing.samples import Histogram
 from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
+from gateway.security.principals import tenant_of
 
 SLOTS = 512
 """Young attempts at a time."""
@@ -70,8 +71,9 @@ class SendScheduler:
         self._loop = asyncio.get_running_loop()
         self._slots = slots
         self._probe = probe
-        self._turns: deque[OutboxDestination] = deque()
-        self._destinations: dict[tuple[str, str, int], OutboxDestination] = {}
+        self._turns: TenantTurns[OutboxDestination] = TenantTurns()
+        self._destinations: dict[tuple[Name, str], OutboxDestination] = {}
+        """By name and tenant."""
         self._in_flight: dict[PendingDelivery, asyncio.Task[None] | Posted] = {}
         self._stopping: asyncio.Event | None = None
         """Set when an attempt has ended, while a stop waits for attempts."""
@@ -112,10 +114,10 @@ class SendScheduler:
 
     def destination(self, target: Target, owner: str = "") -> OutboxDestination:
         """The destination of *target*, taken by one outbox more, of a subscription of *owner*."""
-        name = target.destination
-        found = self._destinations.get(name)
+        key = target.destination, tenant_of(owner)
+        found = self._destinations.get(key)
         if found is None:
-            found = self._destinations[name] = OutboxDestination(name, self._probe)
+            found = self._destinations[key] = OutboxDestination(key[0], self._probe, key[1])
         found.take()
         if self._probations is not None:
             self._probations.admit(found, owner, self._loop.time())
@@ -125,7 +127,7 @@ class SendScheduler:
         """One outbox less; a destination that nobody needs is forgotten."""
         if destination.give_back():
             destination.cancel_timer()
-            self._destinations.pop(destination.name, None)
+            self._destinations.pop((destination.name, destination.tenant), None)
             if self._probations is not None:
                 self._probations.forget(destination)
 
@@ -161,7 +163,7 @@ class SendScheduler:
         now = self._loop.time()
         if destination.may_start(now):
             destination.turn(waits=True)
-            self._turns.append(destination)
+            self._turns.append(destination, destination.tenant)
             return
         wait = destination.wait(now)
         if wait > 0:  # Else a connection must become free, and says so.
@@ -182,6 +184,7 @@ class SendScheduler:
                 pending = outbox.owner.next(outbox)
                 if pending is not None:
                     self._start(pending)
+                    self._turns.sent(destination.tenant, pending.carried_octets)
                 self._turn(destination)
         finally:
             self._pumping = False
@@ -297,7 +300,7 @@ class SendScheduler:
         if self._probations is None:
             return
         for free in self._probations.agree(name, address):
-            destination = self._destinations.get(free.name)
+            destination = self._destinations.get((free.name, free.tenant))
             if destination is not None:
                 self._turn(destination)
         self._pump()

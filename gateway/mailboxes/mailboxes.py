@@ -33,7 +33,7 @@ from gateway.model.mailboxes import (
 from gateway.model.moments import moment_of
 from gateway.observing.samples import Sample, counter
 from gateway.security.keys import new_key, public_id
-from gateway.security.principals import Principal
+from gateway.security.principals import Principal, owner_in
 from gateway.security.quotas import QuotaExceeded
 from gateway.store import Store
 from gateway.store import mailbox_messages as messages
@@ -160,6 +160,9 @@ class Mailboxes:
         quotas = self._quotas
 
         def make(connection: Connection) -> None:
+            if principal.quotas is not None:
+                there = rows.number_of(connection, owner_in(principal.tenant, ""))
+                principal.quotas.check_mailboxes(there)
             if not rows.make(
                 connection,
                 mailbox,
@@ -221,6 +224,10 @@ class Mailboxes:
             raise MailboxUnknown
         return mailbox
 
+    async def number_of(self, tenant: str) -> int:
+        """The number of mailboxes of *tenant*, which is not the default one."""
+        return await self._store.submit(partial(rows.number_of, owners=owner_in(tenant, "")))
+
     async def named(self, name: str) -> Mailbox | None:
         """The mailbox of the consumer with this address."""
         mailbox = self._named.get(name)
@@ -274,13 +281,19 @@ class Mailboxes:
         size = await self.size(mailbox)
         return moment_of(size.used + self._quotas.idle)
 
-    async def listed(self, after: str, limit: int) -> list[tuple[Mailbox, MailboxSize]]:
-        """The *limit* first mailboxes whose ids are greater than *after*.
+    async def listed(
+        self, after: str, limit: int, tenant: str | None = None
+    ) -> list[tuple[Mailbox, MailboxSize]]:
+        """The *limit* first mailboxes whose ids are greater than *after*; with *tenant*, which is
+        not the default one, of those that are its own.
 
         Raises:
             StoreUnavailable: The store cannot be read.
         """
-        return await self._store.submit(partial(rows.listed, after=after, limit=limit))
+        owners = owner_in(tenant, "") if tenant is not None else ""
+        return await self._store.submit(
+            partial(rows.listed, after=after, limit=limit, owners=owners)
+        )
 
     async def find_by_id(self, id_: str) -> tuple[Mailbox, MailboxSize] | None:
         """The mailbox with this id, which is not its key; None where there is none.

@@ -37,6 +37,7 @@ from gateway.security.rights import (
     Policy,
     Right,
 )
+from gateway.security.tenant_quotas import Tenants
 from mediation.names import PUBLISHER
 
 if TYPE_CHECKING:  # Its libraries take 0.1 s to import, which a gateway without identities saves.
@@ -89,6 +90,9 @@ class Identification:
         self._trusted = trusted or Networks()
         self._rights = rights
         self.authentication = authentication
+        self.tenants = Tenants()
+        if authentication is not None:
+            self.tenants.use(authentication.identities.quotas)
         self.changes = 0
         """How often the file of identities has changed."""
         self._known: dict[tuple[str, Identity | None], Principal] = {}
@@ -111,6 +115,7 @@ class Identification:
         """Go by *identities* from now on."""
         if self.authentication is not None:
             self.authentication.use(identities)
+            self.tenants.use(identities.quotas)
         self.changes += 1
         self._known.clear()
         self._grants.clear()
@@ -188,6 +193,7 @@ class Identification:
             name=identity.owner.partition(":")[2],
             tenant=identity.tenant,
             grants=grants,
+            quotas=self.tenants.get(identity.tenant),
         )
 
     def grants_of(self, owner: str) -> Grants:

@@ -7,6 +7,8 @@ hashes of SHA-256.
 
     [[tenants]]
     name = "harbour"
+    subscriptions = 200                # quotas; without one, any number
+    messages = 100                     # a second
 
     [[users]]
     name = "north-mole"
@@ -61,6 +63,7 @@ from gateway.security.rights import (
     Rule,
     read_topics,
 )
+from gateway.security.tenant_quotas import Quotas
 
 EVERYTHING = "everything"
 MAX_FILE = 64 * 2**20
@@ -107,6 +110,21 @@ class Tenant(_Row):
     """A tenant: its users' events and subscriptions are theirs alone."""
 
     name: TenantName
+    subscriptions: Annotated[int, Field(ge=0)] | None = None
+    mailboxes: Annotated[int, Field(ge=0)] | None = None
+    messages: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    bytes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    disk: Annotated[int, Field(ge=0)] | None = None
+
+    @property
+    def quotas(self) -> Quotas:
+        return Quotas(
+            subscriptions=self.subscriptions,
+            mailboxes=self.mailboxes,
+            messages=self.messages,
+            bytes=self.bytes,
+            disk=self.disk,
+        )
 
 
 class User(_Row):
@@ -191,6 +209,11 @@ class Identities(_Row):
     @cached_property
     def tenant_of_name(self) -> Mapping[str, Tenant]:
         return {tenant.name: tenant for tenant in self.tenants}
+
+    @property
+    def quotas(self) -> Mapping[str, Quotas]:
+        """The quotas of each tenant."""
+        return {tenant.name: tenant.quotas for tenant in self.tenants}
 
     @cached_property
     def user_of_name(self) -> Mapping[str, User]:

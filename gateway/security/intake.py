@@ -29,9 +29,11 @@ class Intake:
         """Count *number* events of *principal*.
 
         Raises:
-            QuotaExceeded: It sends too many.
+            QuotaExceeded, TenantQuotaExceeded: It, or its tenant, sends too many.
         """
         self.events.take(principal, number)
+        if principal.quotas is not None:
+            principal.quotas.admit_messages(number)
 
     def admit_bytes(self, principal: Principal, octets: int) -> None:
         """Count the bytes of events of *principal*.
@@ -42,6 +44,8 @@ class Intake:
         """
         self._reserve(octets)
         self.bytes.take(principal, octets)
+        if principal.quotas is not None:
+            principal.quotas.admit_bytes(octets)
 
     def check_body(self, principal: Principal, octets: int) -> None:
         """Check, before a body of *octets* is read, that *principal* may still send so many.

@@ -5,11 +5,12 @@ Owners, by which the store knows principals, have a scheme: ``anonymous:ADDRESS`
 front: ``tenant:acme:user:NAME``; all others belong to the default tenant, which has no name.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from gateway.security.rights import ALL_GRANTS, ALL_RIGHTS, EVERYBODY, Grants, Right
+from gateway.security.tenant_quotas import TenantQuotas
 from mediation.tenants import OWNER as TENANT
 
 
@@ -115,6 +116,7 @@ class Principal:
         source: The scope of the ids of what it publishes.
         name: The name that it proved; empty where it proved none.
         tenant: The tenant that it belongs to; empty for the default tenant.
+        quotas: Those of its tenant; None of the default one.
         rights: What it may do somewhere; *grants* says on which topics.
     """
 
@@ -126,6 +128,7 @@ class Principal:
     name: str = ""
     tenant: str = ""
     grants: Grants = ALL_GRANTS
+    quotas: TenantQuotas | None = field(default=None, compare=False)
 
     @property
     def stranger(self) -> str | None:

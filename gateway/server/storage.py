@@ -1,11 +1,12 @@
 """The data folder, locked, and the store in it."""
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from gateway.model.hosts import host_and_port
 from gateway.observing.samples import Sample
 from gateway.rooms import Room
+from gateway.security.identify import Identification
 from gateway.security.intake import Intake
 from gateway.sequences.sequences import TRUSTED
 from gateway.server.data_folder import FolderLock, lock
@@ -23,8 +24,13 @@ class StorageRoom(Room):
     """The lock of the data folder and the store, open."""
 
     def __init__(
-        self, settings: Settings, folder: FolderLock, store: Store, trusts: Callable[[str], bool]
+        self,
+        settings: Settings,
+        folder: FolderLock,
+        store: Store,
+        identification: Identification,
     ) -> None:
+        trusts = identification.trusts_owner
         self._folder = folder
         self.store = store
         self.reserve = Reserve(
@@ -36,6 +42,7 @@ class StorageRoom(Room):
             trusts=lambda owner: owner == TRUSTED or trusts(owner),
             most=settings.owner_bytes,
             in_all=settings.strangers_bytes,
+            tenants=identification.tenants,
         )
 
     def metrics(self) -> Iterable[Sample]:
@@ -53,13 +60,13 @@ class StorageRoom(Room):
 async def open_storage(
     settings: Settings,
     listening: Listening,
-    trusts: Callable[[str], bool],
+    identification: Identification,
     undo: contextlib.AsyncExitStack,
 ) -> StorageRoom:
     """Lock the data folder and open the store; *undo* closes them.
 
     Args:
-        trusts: Whether an owner is trusted.
+        identification: Says which owners are trusted, and which tenants there are.
     """
     folder = lock(settings.data)
     undo.callback(folder.release)
@@ -69,4 +76,4 @@ async def open_storage(
     store = Store(url, power_safe=safe) if url else Store.at(settings.data, power_safe=safe)
     undo.push_async_callback(store.close)
     await store.start()
-    return StorageRoom(settings, folder, store, trusts)
+    return StorageRoom(settings, folder, store, identification)

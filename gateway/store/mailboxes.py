@@ -35,6 +35,13 @@ def make(
     return True
 
 
+def number_of(connection: Connection, owners: str) -> int:
+    """The number of mailboxes of owners whose names begin with *owners*."""
+    theirs = mailboxes.c.owner.startswith(owners, autoescape=True)
+    query = select(func.count()).select_from(mailboxes).where(theirs)
+    return int(connection.execute(query).scalar_one())
+
+
 def thin(connection: Connection, key: str) -> int:
     """Remove messages of a mailbox, `THINNED` at most; how many. They are subtracted from its
     counts, for the mailbox may still be there after a crash."""
@@ -105,11 +112,19 @@ def _size(row: Row[Any]) -> MailboxSize:
 
 
 def listed(
-    connection: Connection, *, after: str = "", limit: int, id_: str | None = None
+    connection: Connection,
+    *,
+    after: str = "",
+    limit: int,
+    id_: str | None = None,
+    owners: str = "",
 ) -> list[tuple[Mailbox, MailboxSize]]:
-    """Mailboxes in the order of their ids, from the one after *after*; or the one with an id."""
+    """Mailboxes in the order of their ids, from the one after *after*, of owners whose names begin
+    with *owners*; or the one with an id."""
     query = select(mailboxes).order_by(mailboxes.c.id).limit(limit)
     query = query.where(mailboxes.c.id > after if id_ is None else mailboxes.c.id == id_)
+    if owners:
+        query = query.where(mailboxes.c.owner.startswith(owners, autoescape=True))
     return [(_mailbox(row), _size(row)) for row in connection.execute(query)]
 
 

@@ -15,6 +15,8 @@ from sqlalchemy import Connection, text
 
 from filters import Reason, Refused
 from gateway.observing.samples import Sample, gauge
+from gateway.security.principals import tenant_of
+from gateway.security.tenant_quotas import TenantQuotaExceeded, Tenants
 from gateway.store.disk_reserve import size_and_free
 from gateway.store.engine import Store
 
@@ -42,15 +44,17 @@ _KEPT = text(
 )
 
 
+_TOO_MUCH = (
+    "Too many bytes are kept for you in mailboxes, undelivered messages, sequences and dead "
+    "letters: fetch or end some of that first."
+)
+
+
 class BytesExceeded(Refused):
     """An owner keeps more than he may."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            Reason.QUOTA,
-            "Too many bytes are kept for you in mailboxes, undelivered messages, sequences and "
-            "dead letters: fetch or end some of that first.",
-        )
+    def __init__(self, text: str = _TOO_MUCH) -> None:
+        super().__init__(Reason.QUOTA, text)
 
 
 def kept(connection: Connection) -> Counter[str]:
@@ -66,6 +70,7 @@ class OwnerBytes:
         trusts: Returns whether an owner is trusted.
         most: Bytes of one stranger.
         in_all: Bytes of all strangers; None for half of the disk that they could have.
+        tenants: Those whose owners keep no more together than their quotas say.
     """
 
     def __init__(
@@ -75,13 +80,17 @@ class OwnerBytes:
         trusts: Callable[[str], bool],
         most: int = MOST,
         in_all: int | None = None,
+        tenants: Tenants | None = None,
     ) -> None:
+        self._tenants = tenants or Tenants()
         self._store = store
         self._trusts = trusts
         self._most = most
         self._in_all = in_all
         self._kept: Counter[str] = Counter()
         """Bytes of each stranger."""
+        self._of_tenants: Counter[str] = Counter()
+        """Bytes of all owners of each tenant but the default one."""
         self._sum = 0
         self._may = in_all or 0
         """Bytes of all strangers, as of the last count."""
@@ -110,6 +119,10 @@ class OwnerBytes:
         found = await self._store.submit(kept)
         self._kept = Counter({o: octets for o, octets in found.items() if not self._trusts(o)})
         self._sum = self._kept.total()
+        self._of_tenants.clear()
+        for owner, octets in self._kept.items():
+            if tenant := tenant_of(owner):
+                self._of_tenants[tenant] += octets
         self._may = self._allowed()
         self._counted = True
 
@@ -151,14 +164,25 @@ class OwnerBytes:
         """Count so many bytes more for *owner*.
 
         Raises:
-            BytesExceeded: They are too many; nothing is counted.
+            BytesExceeded, TenantQuotaExceeded: They are too many; nothing is counted.
         """
         if not self._counted or self._trusts(owner):
             return
         if self._kept[owner] + octets > self._share(octets):
             raise BytesExceeded
+        if tenant := tenant_of(owner):
+            self._check_disk(tenant, octets)
+            self._of_tenants[tenant] += octets
         self._kept[owner] += octets
         self._sum += octets
+
+    def _check_disk(self, tenant: str, octets: int) -> None:
+        quotas = self._tenants.get(tenant)
+        if quotas is not None:
+            try:
+                quotas.check_disk(self._of_tenants[tenant] + octets)
+            except TenantQuotaExceeded as exceeded:
+                raise BytesExceeded(exceeded.text) from None
 
     def freed(self, owner: str, octets: int) -> None:
         """Count so many bytes less for *owner*."""
@@ -166,6 +190,12 @@ class OwnerBytes:
             octets = min(octets, self._kept[owner])
             self._kept[owner] -= octets
             self._sum -= octets
+            if tenant := tenant_of(owner):
+                self._of_tenants[tenant] -= octets
+
+    def of_tenant(self, tenant: str) -> int:
+        """The bytes that are kept for the owners in *tenant*, which is not the default one."""
+        return self._of_tenants[tenant]
 
     def metrics(self) -> Iterator[Sample]:
         """Yield the bytes that are kept for strangers, and their limit."""

@@ -217,6 +217,8 @@ class SubscriptionCreation:
     def _check_quotas(self, principal: Principal, target: Target | None) -> None:
         if len(self._table) >= self._quotas.total:
             raise QuotaExceeded(Reason.QUOTA, "There are too many subscriptions.")
+        if principal.quotas is not None:
+            principal.quotas.check_subscriptions(self._table.of_tenant(principal.tenant))
         if not principal.limits.quotas:
             return
         if self._table.of_owner(principal.owner) >= self._quotas.owner:

@@ -15,6 +15,7 @@ from re import compile as compile_pattern
 from filters import Event, Expression, Filter, FilterError, Reason, Refused, compile, quoted
 from gateway.delivery import Dispatchers, Entry
 from gateway.delivery.status import Condition, DeliveryStatus
+from gateway.security.principals import tenant_of
 from gateway.store import Store, Totals, totals
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.model.requests import SubscriptionSelection
@@ -74,12 +75,14 @@ class SubscriptionSelector:
         after: str = "",
         limit: int,
         visible_to: str | None = None,
+        tenant: str | None = None,
         look_at: int = LOOKED_AT,
     ) -> Found:
         """The *limit* first ids behind *after* of subscriptions that *selection* means.
 
         Args:
             visible_to: The owner of those that are seen; None sees all.
+            tenant: The tenant of those that are seen; None sees all tenants'.
             look_at: How many are looked at.
 
         Raises:
@@ -89,7 +92,7 @@ class SubscriptionSelector:
         _check_known("state", selection.states, _STATES)
         if selection.specification is not None:
             _check_known("specification", {selection.specification}, _SPECIFICATIONS)
-        if selection == _NOTHING and visible_to is None:
+        if selection == _NOTHING and visible_to is None and tenant is None:
             ids = await self._table.listed(after, limit + 1)
             more = len(ids) > limit
             return Found(tuple(ids[:limit]), ids[limit - 1] if more else None)
@@ -103,6 +106,8 @@ class SubscriptionSelector:
                 await asyncio.sleep(0)
             entry = self._table.by_id(id_)
             if entry is None or visible_to not in (None, entry.subscription.owner):
+                continue
+            if tenant not in (None, tenant_of(entry.subscription.owner)):
                 continue
             if meant(entry):
                 found.append(id_)
@@ -118,6 +123,7 @@ class SubscriptionSelector:
         descending: bool = False,
         start: int = 0,
         limit: int,
+        tenant: str | None = None,
     ) -> tuple[tuple[str, ...], int | None]:
         """The ids of a sorted list of this moment, from its *start*th on, and where to go on; None
         at its end. Of equals the order is that of their ids.
@@ -128,7 +134,7 @@ class SubscriptionSelector:
         """
         if order is Order.STATE:
             await self._dispatchers.counted()
-        found = await self.find(selection, limit=LOOKED_AT)
+        found = await self.find(selection, limit=LOOKED_AT, tenant=tenant)
         if found.next is not None:
             raise Refused(
                 Reason.MESSAGE_INVALID,

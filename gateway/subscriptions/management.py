@@ -70,6 +70,7 @@ class SubscriptionManagement:
         after: str = "",
         limit: int = PAGE,
         visible_to: str | None = None,
+        tenant: str | None = None,
     ) -> tuple[Sequence[SubscriptionReport], str | None]:
         """Reports of a selection in the order of their ids, and the id to go on behind.
 
@@ -77,7 +78,7 @@ class SubscriptionManagement:
             StoreUnavailable: The store cannot be read.
         """
         found = await self._selector.find(
-            selection, after=after, limit=limit, visible_to=visible_to
+            selection, after=after, limit=limit, visible_to=visible_to, tenant=tenant
         )
         return await self._reports.of(found.ids), found.next
 
@@ -89,6 +90,7 @@ class SubscriptionManagement:
         descending: bool,
         start: int,
         limit: int,
+        tenant: str | None = None,
     ) -> tuple[Sequence[SubscriptionReport], int | None]:
         """Reports of a part of a sorted list, and where to go on, as `SubscriptionSelector.sort`.
 
@@ -96,7 +98,7 @@ class SubscriptionManagement:
             StoreUnavailable: The store cannot be read.
         """
         ids, following = await self._selector.sort(
-            selection, order, descending=descending, start=start, limit=limit
+            selection, order, descending=descending, start=start, limit=limit, tenant=tenant
         )
         return await self._reports.of(ids), following
 
@@ -115,12 +117,12 @@ class SubscriptionManagement:
 
         Args:
             chosen: Ids, or keys, which are good for anybody who has them; or a selection.
-            tenant: Whose subscriptions alone the keys may be of; None: any tenant's.
+            tenant: Whose subscriptions alone are seen, by keys and ids, too; None: any tenant's.
         """
         await self._replication.refresh()
         if isinstance(chosen, SubscriptionSelection):
             found = await self._selector.find(
-                chosen, after=after, limit=limit, visible_to=visible_to
+                chosen, after=after, limit=limit, visible_to=visible_to, tenant=tenant
             )
         else:
             found = Found(self._named(chosen, visible_to, tenant), None)

@@ -38,6 +38,8 @@ class SubscriptionTable:
         self._identical: dict[str, Entry] = {}
         """The entries of which there is one only, by their identities."""
         self._owners: Counter[str] = Counter()
+        self._tenants: Counter[str] = Counter()
+        """The number of subscriptions of each tenant but the default one."""
         self._owner_destinations: Counter[int] = Counter()
         self._observers: list[Observer] = []
         self._at_channels: Counter[str] = Counter()
@@ -64,6 +66,8 @@ class SubscriptionTable:
         if subscription.policy.channel:
             self._at_channels[subscription.policy.channel] += 1
         self._owners[subscription.owner] += 1
+        if tenant := tenant_of(subscription.owner):
+            self._tenants[tenant] += 1
         self._owner_destinations[_place(subscription.owner, entry.target)] += 1
         for observer in self._observers:
             observer(entry, 1)
@@ -87,6 +91,8 @@ class SubscriptionTable:
         if subscription.policy.channel:
             _decrement(self._at_channels, subscription.policy.channel)
         _decrement(self._owners, subscription.owner)
+        if tenant := tenant_of(subscription.owner):
+            _decrement(self._tenants, tenant)
         _decrement(self._owner_destinations, _place(subscription.owner, entry.target))
         for observer in self._observers:
             observer(entry, -1)
@@ -149,6 +155,10 @@ class SubscriptionTable:
     def of_owner(self, owner: str) -> int:
         """The number of subscriptions of *owner*."""
         return self._owners[owner]
+
+    def of_tenant(self, tenant: str) -> int:
+        """The number of subscriptions of *tenant*."""
+        return self._tenants[tenant] if tenant else len(self) - self._tenants.total()
 
     def of_owner_to(self, owner: str, target: Target) -> int:
         """The number of subscriptions of *owner* to the destination of *target*."""

@@ -160,6 +160,15 @@ def _is_open_to_tenants(request: Request) -> bool:
     return getattr(getattr(route, "endpoint", None), "open_to_tenants", False) is True
 
 
+async def tenant_seen(request: Request, asking: Asked) -> str | None:
+    """The tenant whose things alone who sends *request* sees; None: it sees those of all."""
+    return (await asking.principal(request)).tenant or None
+
+
+TenantSeen = Annotated[str | None, Depends(tenant_seen)]
+"""A parameter of routes that are open to tenants."""
+
+
 async def refuse_when_stopping(asking: Asked) -> None:
     """Refuse what begins something, where the gateway stops: a dependency of routes.
 

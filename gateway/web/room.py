@@ -17,6 +17,7 @@ from gateway.security.rights import Right
 from gateway.sequences.room import SequenceRoom
 from gateway.soap.service import SoapService
 from gateway.sources.room import SourceRoom
+from gateway.store.owner_bytes import OwnerBytes
 from gateway.subscriptions.creation import SUBSCRIBES, SUBSCRIBES_AT_ONCE
 from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.room import DeadLetterRoom, SubscriptionRoom
@@ -31,6 +32,7 @@ from gateway.web.api import relays as relay_routes
 from gateway.web.api import sequences as sequence_routes
 from gateway.web.api import sources as source_routes
 from gateway.web.api import subscriptions as subscription_routes
+from gateway.web.api import tenants as tenant_routes
 from gateway.web.api import topics as topic_routes
 from gateway.web.api import topology as topology_routes
 from gateway.web.catalogue import TopicCatalogue
@@ -154,6 +156,7 @@ class AdministrationRoom(Room):
         kept: KeptMessages,
         recipients: Recipients,
         waiting: WaitingMessages,
+        owner_bytes: OwnerBytes,
         *,
         base: str,
     ) -> None:
@@ -184,6 +187,11 @@ class AdministrationRoom(Room):
                 )
             ),
             **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),
+            **tenant_routes.PARTS.of(
+                tenant_routes.TenantParts(
+                    asking, asking.identification.tenants, table, boxes.mailboxes, owner_bytes
+                )
+            ),
             **source_routes.SOURCES.of(sources.sources),
             **channel_routes.PARTS.of(
                 channel_routes.ChannelParts(

@@ -37,6 +37,7 @@ def test_topics_are_made_and_found_a_way_away(tmp_path: Path) -> None:
     assert {"creation", "- advertisement", "1 found", "2 found and checked"} <= set(rows(said))
 
 
+@pytest.mark.nightly
 def test_the_time_goes_into_activities(tmp_path: Path) -> None:
     said = run("shares", f"--charts {tmp_path}", tmp_path)
     assert rows(said) == [
@@ -51,11 +52,13 @@ def test_the_time_goes_into_activities(tmp_path: Path) -> None:
         assert len(drawn.findall("{*}rect")) > 2 * bars
 
 
+@pytest.mark.nightly
 def test_advertisements_are_taken(tmp_path: Path) -> None:
     said = run("intake", "--advertisements 40 --rounds 1", tmp_path)
     assert "; 0 were not kept" in said
 
 
+@pytest.mark.nightly
 def test_many_topics_are_searched(tmp_path: Path) -> None:
     said = run("catalogue", "--known 250 --most 2 --dialects words", tmp_path)
     assert re.search(r"^words, a phrase: median [0-9.]+ ms", said, re.MULTILINE), said

@@ -253,6 +253,7 @@ async def test_servers_are_killed_in_the_middle_of_a_conversation(
             assert stage.kept(name, of) == [(number, str(number)) for number in numbers]
 
 
+@pytest.mark.nightly
 async def test_what_comes_twice_or_too_soon(directory: Slapd, tmp_path: Path) -> None:
     """A repetition is taken and not shown; what comes before its turn waits; the heart-beat of an
     election that is over is refused."""
@@ -283,6 +284,7 @@ async def test_what_comes_twice_or_too_soon(directory: Slapd, tmp_path: Path) ->
                 await publisher.publish(late)
 
 
+@pytest.mark.nightly
 async def test_friends_talk_directly(directory: Slapd, tmp_path: Path) -> None:
     """They know each other by their server, which they need no more then; what is for somebody else
     waits until there is a server again."""
@@ -310,6 +312,7 @@ async def test_friends_talk_directly(directory: Slapd, tmp_path: Path) -> None:
         await bob.shows("* alice is away")
 
 
+@pytest.mark.nightly
 async def test_a_room_is_a_channel_of_the_gateway(directory: Slapd, tmp_path: Path) -> None:
     """What is said there comes once to all that are there, also when it comes to the gateway twice."""
     data = tmp_path / "gateway"
@@ -366,6 +369,7 @@ async def test_the_command_as_the_readme_has_it() -> None:
         await asyncio.wait_for(process.wait(), SECONDS)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_make_installs_what_it_needs() -> None:
     told = subprocess.run(

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from tests.rigs.brokers import free_ports
+from tests.rigs.cases import each_value_once
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.waiting import wait_until
 
@@ -60,16 +61,9 @@ def rows(url: str, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query.encode()).fetchall()
 
 
-@pytest.mark.parametrize(
-    ("way", "pattern"),
-    [
-        *(("database", pattern) for pattern in PATTERNS),
-        *(
-            pytest.param(way, pattern, marks=pytest.mark.nightly if pattern != "one_way" else ())
-            for way in ("memory", "two_phase")
-            for pattern in PATTERNS
-        ),
-    ],
+@each_value_once(
+    way={way: way for way in ("database", "memory", "two_phase")},
+    pattern={pattern: pattern for pattern in PATTERNS},
 )
 def test_a_program(way: str, pattern: str, tmp_path: Path) -> None:
     if way == "two_phase":
@@ -128,6 +122,7 @@ def test_requests_are_answered_though_both_programs_are_killed() -> None:
     assert experiment(*options) == {"in a database, one transaction": (8, 8, 0, 0, 0, 0)}
 
 
+@pytest.mark.nightly
 def test_in_memory_something_is_lost() -> None:
     found = experiment("--ways", "memory", "--orders", "8", "--kills", "1")
     [(sent, arrived, waiting, lost, _)] = found.values()
@@ -154,6 +149,7 @@ def test_twenty_orders_and_three_kills(way: str, pattern: str, seed: int) -> Non
         assert row == done
 
 
+@pytest.mark.nightly
 def test_without_a_common_transaction_something_is() -> None:
     """The experiment would tell."""
     found = experiment("--ways", "apart", "--orders", "10", "--kills", "2", "--work", "0.6")

@@ -111,6 +111,7 @@ def check_complete(portal: str, data: Path, run: str) -> None:
     assert json.loads(fetch(f"{gateway}/api/v1/mailboxes")[0])["mailboxes"] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 async def test_a_run_in_a_browser(portal: str, data: Path, tmp_path: Path) -> None:
     """The form starts it; the graph shows steps as they start and end."""

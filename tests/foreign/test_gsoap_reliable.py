@@ -4,14 +4,13 @@ what is sent."""
 import contextlib
 from collections.abc import Iterator
 
-import pytest
-
 from gateway.client.reliable import Answer, Delivery, Policy, Receiver, ReliableClient
 from gateway.reliability.records import Wire
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging import Rm
 from mediation.reliable_messaging.machines import SourceState
 from tests.rigs.brokers import free_ports
+from tests.rigs.cases import each_value_once
 from tests.rigs.gsoap_reliable import needs_gsoap_reliable, running
 from tests.rigs.lossy_relay import ANY, Mishap, relay
 from tests.rigs.receivers import served
@@ -24,15 +23,11 @@ COUNT = 10
 TEXTS = [str(number) for number in range(1, COUNT + 1)]
 # gSOAP drops what comes out of order without a word, so that much is sent again and again.
 PATIENT = Policy(interval=0.2, ceiling=0.5, ack_after=0.05, poll=0.05, tries=200)
-KINDS = pytest.mark.parametrize("kind", ["note", "ask"])
-VERSIONS = pytest.mark.parametrize("rm", list(Rm))
-WIRES = pytest.mark.parametrize(
-    "wire",
-    [
-        pytest.param(Wire(rm, Wsa.V2005_08, soap), id=f"{rm.number}-{soap.name}")
-        for rm, soap in [(Rm.V1_0, Soap.V1_1), (Rm.V1_1, Soap.V1_1), (Rm.V1_1, Soap.V1_2)]
-    ],
-)
+KINDS = {"note": "note", "ask": "ask"}
+WIRES = {
+    f"{rm.number}-{soap.name}": Wire(rm, Wsa.V2005_08, soap)
+    for rm, soap in [(Rm.V1_0, Soap.V1_1), (Rm.V1_1, Soap.V1_1), (Rm.V1_1, Soap.V1_2)]
+}
 
 
 def body(kind: str, text: str) -> bytes:
@@ -62,10 +57,12 @@ def receiver(address: str, back: int, got: list[str]) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("soap", [[], ["--soap12"]], ids=["soap-1.1", "soap-1.2"])
-@pytest.mark.parametrize("called", [False, True], ids=["on its connections", "called back"])
-@KINDS
-@VERSIONS
+@each_value_once(
+    rm={rm.number: rm for rm in Rm},
+    kind=KINDS,
+    called={"called back": True, "on its connections": False},
+    soap={"soap-1.1": [], "soap-1.2": ["--soap12"]},
+)
 def test_its_client(rm: Rm, kind: str, called: bool, soap: list[str]) -> None:
     got: list[str] = []
     with relay(ANY, seed=1) as there, relay(ANY, seed=2) as here:
@@ -83,8 +80,7 @@ def test_its_client(rm: Rm, kind: str, called: bool, soap: list[str]) -> None:
     assert peer.lines[-2:] == ["left 0", "ended"]
 
 
-@KINDS
-@WIRES
+@each_value_once(kind=KINDS, wire=WIRES)
 def test_its_server_calls_back(wire: Wire, kind: str) -> None:
     """It does not keep its replies, so that none may be lost."""
     lost = {Mishap.LOSE_REQUEST: 0.0} if kind == "ask" else {}
@@ -107,8 +103,7 @@ def test_its_server_calls_back(wire: Wire, kind: str) -> None:
     assert [each.failure for each in client.sequences] == [None]
 
 
-@KINDS
-@WIRES
+@each_value_once(kind=KINDS, wire=WIRES)
 def test_its_server_on_connections(wire: Wire, kind: str) -> None:
     """Requests are lost, but no answers: those gSOAP gives once. It acknowledges no LastMessage
     there, so that a sequence of 1.0 is not ended."""

@@ -8,6 +8,7 @@ import pytest
 
 from mediation.reliable_messaging import Rm
 from tests.rigs.brokers import free_ports
+from tests.rigs.cases import each_value_once
 from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
@@ -22,9 +23,11 @@ SPEAKER = Speaker()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("soap", [[], ["--soap12"]], ids=["soap-1.1", "soap-1.2"])
-@pytest.mark.parametrize("called", [False, True], ids=["on its connections", "called back"])
-@pytest.mark.parametrize("rm", Rm)
+@each_value_once(
+    rm={rm.number: rm for rm in Rm},
+    called={"on its connections": False, "called back": True},
+    soap={"soap-1.1": [], "soap-1.2": ["--soap12"]},
+)
 async def test_its_client(tmp_path: Path, rm: Rm, called: bool, soap: list[str]) -> None:
     async with (
         consumers() as some,

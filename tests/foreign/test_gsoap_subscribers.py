@@ -10,6 +10,7 @@ import pytest
 from mediation.model.versions import Soap
 from mediation.reliable_messaging import Rm
 from tests.rigs.brokers import free_ports
+from tests.rigs.cases import each_value_once
 from tests.rigs.envelopes import S11, S12, WSE, Speaker
 from tests.rigs.gateways import running
 from tests.rigs.gsoap_reliable import needs_gsoap_reliable
@@ -30,8 +31,7 @@ SETTINGS = {"adapter": "embedded:", "retry_delays": ",".join(["0.1"] * 30)}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("soap", [S11, S12])
-@pytest.mark.parametrize("rm", Rm)
+@each_value_once(rm={rm.number: rm for rm in Rm}, soap={"soap-1.1": S11, "soap-1.2": S12})
 async def test_its_service(tmp_path: Path, rm: Rm, soap: Soap) -> None:
     [port] = free_ports(1)
     speaker = Speaker(soap)
@@ -58,7 +58,7 @@ async def test_its_service(tmp_path: Path, rm: Rm, soap: Soap) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rm", Rm)
+@pytest.mark.parametrize("rm", [pytest.param(Rm.V1_0, marks=pytest.mark.nightly), Rm.V1_1])
 async def test_its_service_that_acknowledges_elsewhere(tmp_path: Path, rm: Rm) -> None:
     """Answers are lost with 1.0, too."""
     [port] = free_ports(1)

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.store import Store
-from tests.rigs import store_copies
+from tests.rigs import compiled_statements, store_copies
 from tests.rigs.consumers import Consumers
 from tests.rigs.gateways import Running, running
 from tests.rigs.postgresql import fresh_database, needs_postgresql
@@ -15,8 +15,8 @@ from tests.rigs.stores import sqlite_url
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _copy_stores() -> Iterator[None]:
-    with store_copies.installed():
+def _make_stores_quickly() -> Iterator[None]:
+    with store_copies.installed(), compiled_statements.shared():
         yield
 
 

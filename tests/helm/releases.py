@@ -90,6 +90,42 @@ EVERYTHING: dict[str, Any] = {
     "affinity": {"nodeAffinity": {}},
     "service": {"type": "LoadBalancer", "port": 8080, "annotations": {"a": "b"}},
 }
+OPERATED: dict[str, Any] = {
+    **EXISTING,
+    "image": {"repository": "registry.example.org/dragoman", "digest": f"sha256:{'7' * 64}"},
+    "autoscaling": {"enabled": True, "minReplicas": 3, "maxReplicas": 16, "cpu": 60},
+    "tls": {"existingSecret": "pods-tls"},
+    "service": {"port": 443},
+    "soapTcp": {"enabled": True, "service": {"enabled": True, "annotations": {"a": "b"}}},
+    "httpRoute": {
+        "enabled": True,
+        "host": "events.example.org",
+        "parentRefs": [{"name": "public", "namespace": "gateways"}],
+        "annotations": {"a": "b"},
+    },
+    "networkPolicy": {
+        "enabled": True,
+        "from": [{"namespaceSelector": {}}],
+        "egress": {
+            "enabled": True,
+            "rules": [{"to": [{"namespaceSelector": {}}], "ports": [{"port": 5672}]}],
+        },
+    },
+    "metrics": {
+        "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+        "dashboard": {"enabled": True},
+    },
+    "serviceAccount": {"create": True, "annotations": {"role": "events"}},
+    "extraObjects": [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": f"{{{{ .Release.Name }}}}-{name}-dashboard"},
+        }
+        for name in ("one", "two")
+    ],
+}
 MEMORY: dict[str, Any] = {"adapter": {"url": "memory:"}, "persistence": {"enabled": False}}
 
 RELEASES = {
@@ -103,4 +139,5 @@ RELEASES = {
     "tls": TLS,
     "soap-tcp": SOAP_TCP,
     "mailboxes": MAILBOXES,
+    "operated": OPERATED,
 }

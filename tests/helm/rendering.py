@@ -1,6 +1,7 @@
 """Renders the chart with Helm's own engine, as `helm template` does."""
 
 import base64
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,10 @@ def read_yaml(name: str) -> dict[str, Any]:
     return values
 
 
+def _is_hook(manifest: dict[str, Any]) -> bool:
+    return "helm.sh/hook" in manifest["metadata"].get("annotations", {})
+
+
 class Rendered:
     """The manifests of one release."""
 
@@ -24,10 +29,14 @@ class Rendered:
         with helm.Chart.load(CHART) as chart:
             files = chart.render(dict(values or {}), name=name, namespace=NAMESPACE)
         self.notes = files.pop("dragoman/templates/NOTES.txt")
-        # A file is a document: what follows a separator would not be read.
-        assert not any("\n---" in text for text in files.values())
-        documents = [helm.values_from_yaml(text) for text in files.values()]
-        self.manifests: list[dict[str, Any]] = [document for document in documents if document]
+        texts = [part for text in files.values() for part in re.split(r"^---$", text, flags=re.M)]
+        documents: list[dict[str, Any]] = [
+            found for text in texts if (found := helm.values_from_yaml(text))
+        ]
+        self.manifests = [one for one in documents if not _is_hook(one)]
+        """What is installed."""
+        self.hooks = {one["kind"]: one for one in documents if _is_hook(one)}
+        """What runs before an upgrade, and for `helm test`."""
 
     @property
     def kinds(self) -> list[str]:
@@ -39,7 +48,8 @@ class Rendered:
         (found,) = (
             manifest
             for manifest in self.manifests
-            if manifest["kind"] == kind and not manifest["metadata"]["name"].endswith("-admin")
+            if manifest["kind"] == kind
+            and not manifest["metadata"]["name"].endswith(("-admin", "-soap-tcp", "-dashboard"))
         )
         return found
 
@@ -48,6 +58,12 @@ class Rendered:
         """The Service of the administration."""
         (found,) = (one for one in self.manifests if one["metadata"]["name"].endswith("-admin"))
         return found
+
+    @property
+    def soap_tcp_ports(self) -> list[dict[str, Any]]:
+        """The ports of the Service of SOAP.TCP, where it has one of its own."""
+        names = [m for m in self.manifests if m["metadata"]["name"].endswith("-soap-tcp")]
+        return [port for found in names for port in found["spec"]["ports"]]
 
     @property
     def pod(self) -> dict[str, Any]:

@@ -2,6 +2,8 @@ import json
 import re
 import textwrap
 import tomllib
+from base64 import b64decode
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from tests.helm.releases import (
     INGRESS,
     MAILBOXES,
     MEMORY,
+    OPERATED,
     PERSISTENCE,
     POSTGRESQL,
     PROXY,
@@ -36,8 +39,10 @@ kubernetes_validate = pytest.importorskip("kubernetes_validate")
 
 from tests.helm.rendering import Rendered, read_yaml  # noqa: E402 - what it needs may be missing
 
-KUBERNETES = ["1.25", "1.37"]
-"""The oldest that the chart is for, and the newest whose schemas there are."""
+KUBERNETES = ["1.25", "1.31", "1.37"]
+"""The oldest that the chart is for, the newest whose schemas there are, and one between."""
+OF_OPERATORS = {"monitoring.coreos.com/v1", "gateway.networking.k8s.io/v1"}
+"""What is not Kubernetes' own has no schema here."""
 # What the chart decides, or has a value of its own for.
 OF_THE_CHART = {
     "adapter",
@@ -97,8 +102,10 @@ def test_lint_finds_nothing(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize("version", KUBERNETES)
 @every_release
 def test_kubernetes_knows_every_field(values: dict[str, Any], version: str) -> None:
-    for manifest in Rendered(values).manifests:
-        kubernetes_validate.validate(manifest, version, strict=True)
+    release = Rendered(values)
+    for manifest in (*release.manifests, *release.hooks.values()):
+        if manifest["apiVersion"] not in OF_OPERATORS:
+            kubernetes_validate.validate(manifest, version, strict=True)
 
 
 def test_an_unknown_field_would_be_found() -> None:
@@ -146,7 +153,7 @@ def test_selectors_find_the_pods(values: dict[str, Any]) -> None:
     for manifest in release.manifests:
         spec = manifest.get("spec", {})
         selector = spec.get("selector") or spec.get("podSelector")
-        if selector is not None:
+        if selector is not None and manifest["kind"] != "ServiceMonitor":
             assert selector.get("matchLabels", selector).items() <= labels, manifest["kind"]
             found += 1
     assert found >= 2  # Deployment, Service
@@ -158,7 +165,7 @@ def test_ports_and_probes_meet(values: dict[str, Any]) -> None:
     names = {port["name"]: port["containerPort"] for port in release.container["ports"]}
     scheme = "https" if "tls" in values else "http"
     assert names[scheme] == 8080 and len(names.keys() & {"http", "https"}) == 1
-    ports = release["Service"]["spec"]["ports"]
+    ports = release["Service"]["spec"]["ports"] + release.soap_tcp_ports
     assert ports[0]["name"] == ports[0]["targetPort"] == scheme
     assert len({port["port"] for port in ports}) == len(ports) == len(names) - 1
     # The administration is on a port that no Service for peers has.
@@ -250,7 +257,8 @@ def test_credentials_are_in_the_secret_alone() -> None:
     environment = release.environment()
     assert environment["DRAGOMAN_ADAPTER"] == RABBITMQ
     assert environment["DRAGOMAN_STORE"] == POSTGRESQL
-    rest = json.dumps([one for one in release.manifests if one["kind"] != "Secret"])
+    shown = (*release.manifests, *release.hooks.values())
+    rest = json.dumps([one for one in shown if one["kind"] != "Secret"])
     for secret in ("p%40ss", "secret@"):
         assert secret not in rest + release.notes
 
@@ -312,6 +320,140 @@ def test_a_network_policy_lets_in_whom_it_names() -> None:
     assert (nobody["ingress"], nobody["policyTypes"]) == ([], ["Ingress"])
 
 
+def test_a_network_policy_lets_out_where_it_says() -> None:
+    policy = Rendered(OPERATED)["NetworkPolicy"]["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    names, internet, broker = policy["egress"]
+    assert {port["port"] for port in names["ports"]} == {53} and "to" not in names
+    assert broker == OPERATED["networkPolicy"]["egress"]["rules"][0]
+    refused = [network for to in internet["to"] for network in to["ipBlock"]["except"]]
+    for address in ("10.1.2.3", "169.254.169.254", "192.168.0.1", "fd00::1"):
+        assert any(ip_address(address) in ip_network(network) for network in refused), address
+    inside = {**OPERATED["networkPolicy"]["egress"], "internet": False}
+    policy = Rendered({**OPERATED, "networkPolicy": {"enabled": True, "egress": inside}})
+    assert policy["NetworkPolicy"]["spec"]["egress"] == [names, broker]
+    assert "egress.rules" not in Rendered(OPERATED).notes
+    only = {"networkPolicy": {"enabled": True, "egress": {"enabled": True}}}
+    assert "networkPolicy.egress.rules" in Rendered({**SEVERAL, **only}).notes
+
+
+def test_their_number_follows_the_load() -> None:
+    release = Rendered(OPERATED)
+    scaler = release["HorizontalPodAutoscaler"]["spec"]
+    assert scaler["scaleTargetRef"]["name"] == release["Deployment"]["metadata"]["name"]
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (3, 16)
+    assert "replicas" not in release["Deployment"]["spec"], "an upgrade would undo the scaling"
+    assert "PodDisruptionBudget" in release.kinds
+    assert release["Deployment"]["spec"]["strategy"]["type"] == "RollingUpdate"
+    keys = [one["topologyKey"] for one in release.pod["spec"]["topologySpreadConstraints"]]
+    assert keys == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+
+
+def test_a_route_of_the_gateway_api_offers_what_an_ingress_does() -> None:
+    release = Rendered(OPERATED)
+    route = release["HTTPRoute"]["spec"]
+    assert route["parentRefs"] == OPERATED["httpRoute"]["parentRefs"]
+    assert route["hostnames"] == ["events.example.org"]
+    matches = [one["path"] for rule in route["rules"] for one in rule["matches"]]
+    assert [path["value"] for path in matches] == read_yaml("values.yaml")["ingress"]["paths"]
+    assert max(len(rule["matches"]) for rule in route["rules"]) <= 8
+    for rule in route["rules"]:
+        [backend] = rule["backendRefs"]
+        assert backend == {"name": release["Service"]["metadata"]["name"], "port": 443}
+
+
+def test_soap_tcp_may_have_a_service_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = Rendered(OPERATED)
+    assert [port["name"] for port in release["Service"]["spec"]["ports"]] == ["https"]
+    assert [port["port"] for port in release.soap_tcp_ports] == [8081]
+    settings = settings_of(release, tmp_path, monkeypatch, secrets=EXISTING_SECRETS)
+    assert settings.soap_tcp_host == "dragoman-soap-tcp.events.svc"
+
+
+def test_the_operator_of_prometheus_finds_the_administration() -> None:
+    release = Rendered(OPERATED)
+    monitor = release["ServiceMonitor"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    found = [
+        service["metadata"]["name"]
+        for service in release.manifests
+        if service["kind"] == "Service"
+        and monitor["spec"]["selector"]["matchLabels"].items()
+        <= service["metadata"]["labels"].items()
+    ]
+    assert found == [release.admin["metadata"]["name"]]
+    [endpoint] = monitor["spec"]["endpoints"]
+    assert endpoint["port"] == release.admin["spec"]["ports"][0]["name"]
+    assert (endpoint["path"], endpoint["scheme"]) == ("/metrics", "https")
+    assert endpoint["tlsConfig"] == {"serverName": "dragoman-admin.events.svc"}
+    rules = read_yaml("files/rules.yaml")["groups"]
+    assert release["PrometheusRule"]["spec"]["groups"] == rules and rules
+    [dashboard] = (m for m in release.manifests if m["metadata"]["name"] == "dragoman-dashboard")
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert dashboard["data"]["dragoman.json"] == (CHART / "files" / "dashboard.json").read_text()
+
+
+def test_the_store_is_brought_up_to_date_before_an_upgrade() -> None:
+    for values, secrets in ((SEVERAL, {}), (EXISTING, EXISTING_SECRETS)):
+        hooks = Rendered(values).hooks
+        job = hooks["Job"]
+        assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-upgrade"
+        pod = job["spec"]["template"]
+        [container] = pod["spec"]["containers"]
+        assert container["args"] == ["store", "migrate"]
+        [reference] = [one["valueFrom"] for one in container["env"] if "valueFrom" in one]
+        name, key = reference["secretKeyRef"]["name"], reference["secretKeyRef"]["key"]
+        # The release's own Secret is that of before the upgrade.
+        held = dict(secrets)
+        if secret := hooks.get("Secret"):
+            weights = [int(hooks[k]["metadata"]["annotations"]["helm.sh/hook-weight"]) for k in
+                       ("Secret", "Job")]  # fmt: skip
+            assert weights == sorted(set(weights)), "it is there when the Job runs"
+            held[secret["metadata"]["name"], "store"] = b64decode(secret["data"]["store"]).decode()
+        assert held[name, key] == POSTGRESQL
+        selector = Rendered(values)["Service"]["spec"]["selector"].items()
+        assert not selector <= pod["metadata"]["labels"].items(), "a Service would send requests"
+    assert "Job" not in Rendered().hooks, "SQLite is in use by the gateway that runs"
+    assert "Job" not in Rendered({**SEVERAL, "migration": {"enabled": False}}).hooks
+
+
+@pytest.mark.parametrize("values", [{}, TLS, EVERYTHING], ids=["HTTP", "TLS", "certificates"])
+def test_helm_asks_whether_it_is_ready(values: dict[str, Any]) -> None:
+    release = Rendered(values)
+    pod = release.hooks["Pod"]
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    [container] = pod["spec"]["containers"]
+    assert container["command"][:2] == ["python", "-c"]
+    compile(container["command"][2], "ready", "exec")
+    host = f"{release.admin['metadata']['name']}.events.svc"
+    assert host in container["command"][2]
+    assert str(release.admin["spec"]["ports"][0]["port"]) in container["command"][2]
+    selector = release["Service"]["spec"]["selector"].items()
+    assert not selector <= pod["metadata"]["labels"].items()
+
+
+def test_further_objects_are_filled_in() -> None:
+    names = {one["metadata"]["name"] for one in Rendered(OPERATED).manifests}
+    assert {"dragoman-one-dashboard", "dragoman-two-dashboard"} <= names
+
+
+def test_the_service_account() -> None:
+    release = Rendered(OPERATED)
+    account = release["ServiceAccount"]
+    assert account["automountServiceAccountToken"] is False
+    assert account["metadata"]["annotations"] == {"role": "events"}
+    assert release.pod["spec"]["serviceAccountName"] == account["metadata"]["name"]
+    # It is made after the hook has run.
+    assert "serviceAccountName" not in release.hooks["Job"]["spec"]["template"]["spec"]
+    given = Rendered({**SEVERAL, "serviceAccount": {"name": "mine"}})
+    job = given.hooks["Job"]["spec"]["template"]["spec"]
+    assert given.pod["spec"]["serviceAccountName"] == job["serviceAccountName"] == "mine"
+    assert Rendered(EVERYTHING).pod["spec"]["serviceAccountName"] == "dragoman"
+    assert "serviceAccountName" not in Rendered().pod["spec"]
+
+
 def test_prometheus_is_told_where_metrics_are() -> None:
     annotations = Rendered(EVERYTHING).pod["metadata"]["annotations"]
     assert annotations["prometheus.io/port"] == "9090"
@@ -333,6 +475,8 @@ def test_the_image_is_of_the_charts_version() -> None:
     assert Rendered().container["image"] == f"dragoman:{version}"
     given = {"image": {"repository": "registry.example.org/dragoman", "tag": "7"}}
     assert Rendered(given).container["image"] == "registry.example.org/dragoman:7"
+    exact = Rendered(OPERATED).container["image"]
+    assert exact == f"registry.example.org/dragoman@sha256:{'7' * 64}"
 
 
 def test_notes_say_what_to_mind() -> None:
@@ -611,6 +755,35 @@ def test_every_setting_can_be_given() -> None:
         ),
         pytest.param(
             {"mailboxes": {"overflow": "drop"}}, "/mailboxes/overflow", id="an unknown overflow"
+        ),
+        pytest.param(
+            {**SEVERAL, "autoscaling": {"enabled": True, "maxReplicas": 17}},
+            "16 partitions",
+            id="more gateways than partitions",
+        ),
+        pytest.param(
+            {"autoscaling": {"enabled": True}},
+            "embedded: is for one gateway",
+            id="a scaled journal",
+        ),
+        pytest.param(
+            {**SEVERAL, "autoscaling": {"enabled": True, "minReplicas": 9}},
+            "autoscaling.minReplicas",
+            id="fewest above most",
+        ),
+        pytest.param(
+            {"httpRoute": {"enabled": True, "host": "a.example"}}, "parentRefs", id="no Gateway"
+        ),
+        pytest.param(
+            {"soapTcp": {"service": {"enabled": True}}},
+            "SOAP.TCP is off",
+            id="a Service of nothing",
+        ),
+        pytest.param({"image": {"digest": "latest"}}, "/image/digest", id="no digest"),
+        pytest.param(
+            {"serviceAccount": {"name": "one"}, "serviceAccountName": "two"},
+            "the former name of serviceAccount.name",
+            id="two accounts",
         ),
         pytest.param({"replicas": 0}, "/replicas", id="no gateway"),
         pytest.param({"replica": 2}, "replica", id="a value misspelt"),

@@ -265,7 +265,7 @@ def test_every_reader_is_linear(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("child", ["its own", "another"])
+@pytest.mark.parametrize("child", ["its own", pytest.param("another", marks=pytest.mark.nightly)])
 def test_every_request_is_read_in_linear_time(child: str) -> None:
     """Children of every element of every request, event, header block and reference."""
     found, tried = list[str](), 0

@@ -1,14 +1,16 @@
-"""Runs a test for each row of a table within one item, where a table is large and a row is quick.
-
-pytest takes 2 ms for each item, in each worker once more to collect it; a row of a table takes less.
+"""Runs a test for each row of a table: within one item, where a table is large and a row is quick, for
+pytest takes 2 ms for each item, in each worker once more to collect it; or for few rows of a product by
+day, and for the others by night.
 """
 
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from typing import Any, TypeVar, cast
 
+import pytest
 from _pytest.mark.structures import ParameterSet
 
 Test = TypeVar("Test", bound=Callable[..., Any])
@@ -49,6 +51,27 @@ def for_each(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Test]
         return cast(Test, chosen)
 
     return decorate
+
+
+def each_value_once(**axes: Mapping[str, object]) -> pytest.MarkDecorator:
+    """Parametrize a test by all combinations of the values of *axes*, which are named by ids.
+
+    As many run by day as it takes to have each value at least once; the others are nightly.
+    """
+    rows = list(axes.values())
+    firsts = range(max(len(axis) for axis in rows))
+    chosen = {tuple([*axis][first % len(axis)] for axis in rows) for first in firsts}
+    return pytest.mark.parametrize(
+        list(axes),
+        [
+            pytest.param(
+                *(axis[name] for axis, name in zip(rows, names, strict=True)),
+                id="-".join(names),
+                marks=() if names in chosen else pytest.mark.nightly,
+            )
+            for names in product(*rows)
+        ],
+    )
 
 
 @contextmanager

@@ -251,12 +251,12 @@ async def start_once() -> None:
 
 if __name__ == "__main__":
     from gateway.cli import COMMANDS
-    from tests.rigs import store_copies
+    from tests.rigs import compiled_statements, store_copies
 
     for module in (*(one.place.partition(":")[0] for one in COMMANDS.values()), *PRELOADED):
         with contextlib.suppress(ImportError):  # An extra that is missing, an engine not compiled.
             importlib.import_module(module)
-    with store_copies.installed():
+    with store_copies.installed(), compiled_statements.shared():
         asyncio.run(start_once())
         assert threading.active_count() == 1, threading.enumerate()
         gc.collect()

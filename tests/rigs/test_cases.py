@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from tests.rigs.cases import for_each
+from tests.rigs.cases import each_value_once, for_each
 
 
 def test_all_rows_are_tried_and_those_that_fail_are_named() -> None:
@@ -37,3 +37,13 @@ def test_what_is_left_are_parameters_and_fixtures(
 async def test_a_coroutine_is_awaited_for_each(number: int) -> None:
     await asyncio.sleep(0)
     assert number in range(3)
+
+
+def test_by_day_each_value_is_there_once() -> None:
+    rows = each_value_once(letter={"a": 1, "b": 2}, number={"x": 3, "y": 4, "z": 5}).args[1]
+    assert [(row.id, row.values) for row in rows if not row.marks] == [
+        ("a-x", (1, 3)),
+        ("a-z", (1, 5)),
+        ("b-y", (2, 4)),
+    ]
+    assert len(rows) == 6

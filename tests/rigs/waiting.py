@@ -11,7 +11,11 @@ from collections.abc import Awaitable, Callable
 DEADLINE = 60.0
 """Seconds."""
 PAUSE = 0.01
-"""Seconds from one look to the next."""
+"""Seconds from one look to the next, at least."""
+LONGEST_PAUSE = 0.2
+SHARE = 0.1
+"""Of what has been waited for so far is the next pause, where a look is a question to somebody: such as
+one for a gateway's metrics, which in a loop take a core and a half."""
 
 
 async def until(holds: Callable[[], object | Awaitable[object]], seconds: float = DEADLINE) -> None:
@@ -20,14 +24,19 @@ async def until(holds: Callable[[], object | Awaitable[object]], seconds: float 
     Raises:
         TimeoutError: It was not within *seconds*.
     """
+    began = time.monotonic()
     async with asyncio.timeout(seconds):
         while True:
-            found = holds()
+            found, pause = holds(), PAUSE
             if inspect.isawaitable(found):
-                found = await found
+                found, pause = await found, _pause(began)
             if found:
                 return
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(pause)
+
+
+def _pause(began: float) -> float:
+    return min(max(PAUSE, SHARE * (time.monotonic() - began)), LONGEST_PAUSE)
 
 
 async def until_taken(
@@ -60,7 +69,7 @@ def wait_until(
     says: Callable[[], object] = lambda: None,
 ) -> None:
     """The same without an event loop; what fails has what it *says* with it."""
-    end = time.monotonic() + seconds
+    began = time.monotonic()
     while not holds():
-        assert time.monotonic() < end, says()
-        time.sleep(PAUSE)
+        assert time.monotonic() < began + seconds, says()
+        time.sleep(_pause(began))

@@ -1,6 +1,6 @@
 """What each test needs from outside Python, on which worker it runs, in what order, and which runs.
 
-`make test` runs on two workers a core (pytest-xdist). All tests of a file are a
+`make test` runs on three workers a core (pytest-xdist). All tests of a file are a
 group, which one worker runs, so that a module's fixtures are made once. Brokers and PostgreSQL are
 shared by all workers (`tests.rigs.servers`). What cannot be shared, a broker that is stopped and a
 Spark, takes seconds to start: all its tests are one group, too.
@@ -53,11 +53,10 @@ QUICK = 2.0
 def count() -> int:
     """How many workers run the tests.
 
-    A test of a gateway waits for more than half of its time: for the disk, a server, a process, a
-    deadline. Two workers a core keep all cores busy; more would be in the way of tests that have
-    deadlines.
+    A test of a gateway waits for two thirds of its time: for the disk, a server, a process, a
+    deadline. Two workers a core left the cores idle for 40 % of a run.
     """
-    return 2 * len(os.sched_getaffinity(0))
+    return 3 * len(os.sched_getaffinity(0))
 
 
 def mark(items: list[pytest.Item]) -> None:

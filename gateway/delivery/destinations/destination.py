@@ -37,14 +37,18 @@ class Destination(Timed, Generic[Q]):
 
     __slots__ = (
         "active", "address", "agreed", "breaker", "heartbeats", "known", "loading", "name",
-        "named", "outboxes", "probation", "queue", "recovering", "tokens", "tokens_at", "trouble",
-        "turning",
+        "named", "outboxes", "probation", "queue", "recovering", "tenant", "tokens", "tokens_at",
+        "trouble", "turning",
     )  # fmt: skip
 
-    def __init__(self, name: tuple[str, str, int], probe: float = FIRST_PROBE) -> None:
+    def __init__(
+        self, name: tuple[str, str, int], probe: float = FIRST_PROBE, tenant: str = ""
+    ) -> None:
         self.timer = None
         self.rings_at = 0.0
         self.name = name
+        self.tenant = tenant
+        """Whose it is: two tenants that send to one host have a destination each."""
         self.queue: deque[Q] = deque()
         self.outboxes = 0
         self.active = 0

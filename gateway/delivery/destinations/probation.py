@@ -49,6 +49,7 @@ class OnProbation(Protocol):
     """A destination, as far as probation reads and writes it."""
 
     name: Name
+    tenant: str
     address: str
     active: int
     known: bool

@@ -152,6 +152,7 @@ class Endpoints:
                 producer=base.peers.producer,
             ),
             WaitingMessages(base.store, sending.delivery.dispatchers),
+            base.storage.owner_bytes,
             base=base.peers.base,
         )
         self.console: Room | None = None

@@ -86,8 +86,8 @@ class Foundation:
         await self._connect_messaging()
 
     async def _open_storage(self, undo: contextlib.AsyncExitStack) -> None:
-        trusts = self.peers.identification.trusts_owner
-        self.storage = await open_storage(self.settings, self.listening, trusts, undo)
+        identification = self.peers.identification
+        self.storage = await open_storage(self.settings, self.listening, identification, undo)
         self.store = self.storage.store
 
     async def _connect_messaging(self) -> None:

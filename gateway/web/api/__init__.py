@@ -1,6 +1,6 @@
 """The JSON administration, ``/api/v1``: the overview, subscriptions, mailboxes, sources, channels,
-links, relays, sequences, dead letters, the spool, destinations, messages, the tap, topics and the
-topology."""
+links, relays, sequences, dead letters, the spool, destinations, messages, the tap, tenants, topics
+and the topology."""
 
 from fastapi import APIRouter
 
@@ -19,6 +19,7 @@ from gateway.web.api import (
     spool,
     subscriptions,
     tap,
+    tenants,
     topics,
     topology,
 )
@@ -51,6 +52,7 @@ for _part in (
     messages,
     recipients,
     tap,
+    tenants,
     topics,
     topology,
 ):

@@ -13,8 +13,9 @@ from gateway.delivery.send_again import SendAgain
 from gateway.http import HttpLimits, client_certificate
 from gateway.observing.attempts import AttemptLog
 from gateway.observing.subscribe_requests import SubscribeRequests
-from gateway.routes import Dependency
+from gateway.routes import Dependency, open_to_tenants
 from gateway.security.identify import without_limits
+from gateway.security.principals import tenant_of
 from gateway.soap.service import SoapService
 from gateway.subscriptions.explaining import Explainer, Message
 from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
@@ -22,7 +23,7 @@ from gateway.subscriptions.listing import SubscriptionReports
 from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.api.subscription_selections import Chosen, Deleted, Listing
-from gateway.web.dependencies import Asking, Masking, refuse_when_stopping
+from gateway.web.dependencies import Asking, Masking, TenantSeen, refuse_when_stopping
 from gateway.web.events.subscriptions import Create, Expires, expiry_of, make
 from gateway.web.kept_messages import KeptMessages
 from gateway.web.recipients import Recipients
@@ -137,9 +138,9 @@ def _not_found() -> HTTPException:
     return HTTPException(404, "There is no such subscription.")
 
 
-async def _named(id: str, parts: Given) -> Entry:
+async def _named(id: str, parts: Given, tenant: TenantSeen) -> Entry:
     entry = parts.table.by_id(id)
-    if entry is None:
+    if entry is None or tenant not in (None, tenant_of(entry.subscription.owner)):
         raise _not_found()
     return entry
 
@@ -148,13 +149,16 @@ Named = Annotated[Entry, Depends(_named)]
 
 
 @router.get("")
-async def list_subscriptions(parts: Given, listing: Annotated[Listing, Query()]) -> Page:
+@open_to_tenants
+async def list_subscriptions(
+    parts: Given, listing: Annotated[Listing, Query()], tenant: TenantSeen
+) -> Page:
     """Subscriptions in the order of their ids, or sorted: all, or those of a selection. A page of
     a selection may be short, or empty, and still have a `next`."""
     following: str | int | None
     if listing.sort is None:
         found, following = await parts.management.page(
-            listing.selection(), after=listing.after, limit=listing.limit
+            listing.selection(), after=listing.after, limit=listing.limit, tenant=tenant
         )
     else:
         found, following = await parts.management.sorted_page(
@@ -163,6 +167,7 @@ async def list_subscriptions(parts: Given, listing: Annotated[Listing, Query()])
             descending=listing.descending,
             start=listing.start,
             limit=listing.limit,
+            tenant=tenant,
         )
     # In a thread: 500 views took the event loop 57 ms.
     views = await asyncio.to_thread(lambda: [subscription_view(one) for one in found])
@@ -170,6 +175,7 @@ async def list_subscriptions(parts: Given, listing: Annotated[Listing, Query()])
 
 
 @router.post("", status_code=201, dependencies=[Depends(refuse_when_stopping)])
+@open_to_tenants
 async def create_subscription(wanted: Create, request: Request, parts: Given) -> SubscriptionView:
     """Subscribe a consumer of CloudEvents, in the words of `POST /events/subscriptions`. Its
     `manager` is the public address at which it is shown, extended and ended; who has it, may."""
@@ -184,7 +190,10 @@ async def create_subscription(wanted: Create, request: Request, parts: Given) ->
 
 
 @router.delete("")
-async def delete_subscriptions(parts: Given, chosen: Annotated[Chosen, Query()]) -> Deleted:
+@open_to_tenants
+async def delete_subscriptions(
+    parts: Given, chosen: Annotated[Chosen, Query()], tenant: TenantSeen
+) -> Deleted:
     """End some subscriptions, chosen in one of three ways: by `id`, as often as you like; by some
     of `topic`, `consumer`, `spec`, `state` and `owner`, all of which must hold; or with `all=true`.
     Nothing said never means all. Subscribers are told, where they asked for that."""
@@ -192,6 +201,7 @@ async def delete_subscriptions(parts: Given, chosen: Annotated[Chosen, Query()])
         chosen.chosen(),
         after=chosen.after,
         limit=chosen.limit,
+        tenant=tenant,
         dry_run=chosen.dry_run,
         reason="The subscription was ended by an operator.",
     )
@@ -199,6 +209,7 @@ async def delete_subscriptions(parts: Given, chosen: Annotated[Chosen, Query()])
 
 
 @router.get("/{id}")
+@open_to_tenants
 async def show_subscription(entry: Named, parts: Given) -> SubscriptionView:
     """One subscription, with what became of its deliveries."""
     return await _view(entry, parts)
@@ -211,6 +222,7 @@ async def _view(entry: Entry, parts: SubscriptionParts) -> SubscriptionView:
 
 
 @router.post("/{id}/pause")
+@open_to_tenants
 async def pause_subscription(entry: Named, asked: Pausing, parts: Given) -> SubscriptionView:
     """Pause a subscription, as its subscriber may: nothing is sent until it is resumed. What waits
     already is kept; what is published meanwhile passes it by, or waits for it with `hold`."""
@@ -219,6 +231,7 @@ async def pause_subscription(entry: Named, asked: Pausing, parts: Given) -> Subs
 
 
 @router.post("/{id}/resume")
+@open_to_tenants
 async def resume_subscription(entry: Named, parts: Given) -> SubscriptionView:
     """Resume a subscription: what waits for it is sent, in its order."""
     await parts.management.resume(entry)
@@ -226,6 +239,7 @@ async def resume_subscription(entry: Named, parts: Given) -> SubscriptionView:
 
 
 @router.post("/{id}/renew")
+@open_to_tenants
 async def renew_subscription(
     entry: Named, asked: Renewing, request: Request, parts: Given
 ) -> SubscriptionView:
@@ -237,6 +251,7 @@ async def renew_subscription(
 
 
 @router.get("/{id}/attempts")
+@open_to_tenants
 async def list_attempts(entry: Named, parts: Given, masking: Masking) -> Attempts:
     """The last attempts to deliver to a subscription, as far as this gateway made and remembers
     them: of all subscriptions together 32 MiB, and none from before its start. What consumers
@@ -248,6 +263,7 @@ async def list_attempts(entry: Named, parts: Given, masking: Masking) -> Attempt
 
 
 @router.get("/{id}/waiting")
+@open_to_tenants
 async def list_waiting(
     entry: Named,
     parts: Given,
@@ -313,6 +329,7 @@ async def explain(entry: Named, asked: Asked, parts: Given) -> list[StepView]:
 
 
 @router.delete("/{id}", status_code=204)
+@open_to_tenants
 async def delete_subscription(entry: Named, parts: Given) -> None:
     """End a subscription; its subscriber is told, where it asked for that."""
     await parts.lifecycle.end(

@@ -24,6 +24,8 @@ router = APIRouter(prefix="/console", include_in_schema=False, route_class=PageR
 async def overview(request: Request, console: Given) -> Response:
     """How the gateway is, on one page."""
     answer = await ask(request, "GET", "/overview")
+    if answer.status == 404:  # It is the default tenant's.
+        return redirect("/console/subscriptions")
     if not answer.succeeded:
         return await refuse(console, answer)
     return await console.rendering.page("overview.html", now=answer.value, here="overview")

@@ -86,7 +86,8 @@ class ConsoleRoom(Room):
             brokers = BROKERS.of(self._brokers)
             yield BoundRouter(broker_router, {**self._given, **brokers}, Right.OPERATE)
         for router in (pages.router, table_pages.router):
-            yield BoundRouter(router, self._given, Right.OPERATE, reading=Right.READ)
+            # They show what the administration answers to whoever asks for them.
+            yield BoundRouter(router, self._given, Right.OPERATE, reading=Right.READ, tenants=True)
 
     def _login_routes(self, sessions: "Sessions") -> Routes:
         from gateway.web.console.login import Login

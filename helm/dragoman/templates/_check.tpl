@@ -12,7 +12,16 @@
 {{- if and .Values.store.url (not (regexMatch "^postgresql([+]psycopg)?://" .Values.store.url)) }}
 {{- fail "store.url: must begin with postgresql://; leave it empty for SQLite in the volume" }}
 {{- end }}
-{{- if gt (int .Values.replicas) 1 }}
+{{- if .Values.autoscaling.enabled }}
+{{- $partitions := int (get .Values.adapter.settings "partitions" | default "16") }}
+{{- if gt (int .Values.autoscaling.maxReplicas) $partitions }}
+{{- fail (printf "autoscaling.maxReplicas: RabbitMQ's messages are in %d partitions, and a gateway without one has nothing to do" $partitions) }}
+{{- end }}
+{{- if gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas) }}
+{{- fail "autoscaling.minReplicas: is more than maxReplicas" }}
+{{- end }}
+{{- end }}
+{{- if include "dragoman.several" . }}
 {{- if ne $system "broker" }}
 {{- fail (printf "replicas: %s: is for one gateway; several need a broker: set adapter.url or adapter.existingSecret.name" $system) }}
 {{- end }}
@@ -43,7 +52,7 @@
 {{- if ne (len $ports) (len (uniq $ports)) }}
 {{- fail "soapTcp: port and tlsPort are two, and 8080 is that of HTTP" }}
 {{- end }}
-{{- if has (int .Values.service.port) (rest $ports) }}
+{{- if and (not .Values.soapTcp.service.enabled) (has (int .Values.service.port) (rest $ports)) }}
 {{- fail "service.port: the Service has that of SOAP.TCP already" }}
 {{- end }}
 {{- end }}
@@ -58,5 +67,14 @@
 {{- end }}
 {{- if and .Values.ingress.enabled (not .Values.ingress.host) }}
 {{- fail "ingress.host: an Ingress needs the name that peers use" }}
+{{- end }}
+{{- if and .Values.httpRoute.enabled (or (not .Values.httpRoute.host) (not .Values.httpRoute.parentRefs)) }}
+{{- fail "httpRoute: needs the host that peers use, and parentRefs, the Gateway that they come through" }}
+{{- end }}
+{{- if and .Values.soapTcp.service.enabled (not .Values.soapTcp.enabled) }}
+{{- fail "soapTcp.service: SOAP.TCP is off: set soapTcp.enabled" }}
+{{- end }}
+{{- if and .Values.serviceAccount.name .Values.serviceAccountName }}
+{{- fail "serviceAccountName: is the former name of serviceAccount.name; give one of them" }}
 {{- end }}
 {{- end }}

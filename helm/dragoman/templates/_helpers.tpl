@@ -56,6 +56,41 @@ name: {{ .given.existingSecret.name | default (include "dragoman.fullname" .cont
 key: {{ ternary .given.existingSecret.key .name (not (empty .given.existingSecret.name)) }}
 {{- end }}
 
+{{/* Not empty where there may be several gateways. */}}
+{{- define "dragoman.several" -}}
+{{- if or .Values.autoscaling.enabled (gt (int .Values.replicas) 1) }}true{{ end }}
+{{- end }}
+
+{{/* By its digest, where that is given: a tag may move. */}}
+{{- define "dragoman.image" -}}
+{{- with .Values.image.digest }}{{ printf "%s@%s" $.Values.image.repository . }}
+{{- else }}{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}
+{{- end }}
+{{- end }}
+
+{{/* The account of the pods; empty is the namespace's own. */}}
+{{- define "dragoman.serviceAccount" -}}
+{{- with .Values.serviceAccount.name | default .Values.serviceAccountName }}{{ . }}
+{{- else }}{{ if .Values.serviceAccount.create }}{{ include "dragoman.fullname" . }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* What the Service of SOAP.TCP is called, where it has one of its own. */}}
+{{- define "dragoman.soapTcpName" -}}
+{{- printf "%s-soap-tcp" (include "dragoman.fullname" . | trunc 54 | trimSuffix "-") }}
+{{- end }}
+
+{{/* The name that peers reach SOAP.TCP by; empty is that of publicUrl. */}}
+{{- define "dragoman.soapTcpHost" -}}
+{{- if .Values.soapTcp.host }}{{ .Values.soapTcp.host }}
+{{- else if .Values.soapTcp.service.enabled }}{{ printf "%s.%s.svc" (include "dragoman.soapTcpName" .) .Release.Namespace }}
+{{- end }}
+{{- end }}
+
+{{- define "dragoman.adminHost" -}}
+{{- printf "%s.%s.svc" (include "dragoman.adminName" .) .Release.Namespace }}
+{{- end }}
+
 {{- define "dragoman.serviceHost" -}}
 {{ include "dragoman.fullname" . }}.{{ .Release.Namespace }}.svc
 {{- end }}
@@ -93,6 +128,8 @@ httpGet: {path: {{ .path }}, port: http}
 {{- .Values.publicUrl }}
 {{- else if .Values.ingress.enabled }}
 {{- ternary "https" "http" (not (empty .Values.ingress.tlsSecret)) }}://{{ .Values.ingress.host }}
+{{- else if .Values.httpRoute.enabled }}
+{{- ternary "https" "http" .Values.httpRoute.tls }}://{{ .Values.httpRoute.host }}
 {{- else }}
 {{- $scheme := include "dragoman.scheme" . }}
 {{- $port := int .Values.service.port }}
@@ -107,7 +144,7 @@ httpGet: {path: {{ .path }}, port: http}
 {{- $host := include "dragoman.serviceHost" . }}
 {{- $own := list $name (printf "%s.%s" $name .Release.Namespace) $host (printf "%s.%s" $host .Values.clusterDomain) }}
 {{- $admin := include "dragoman.adminName" . }}
-{{- $adminHost := printf "%s.%s.svc" $admin .Release.Namespace }}
+{{- $adminHost := include "dragoman.adminHost" . }}
 {{- $own = concat $own (list $admin (printf "%s.%s" $admin .Release.Namespace) $adminHost (printf "%s.%s" $adminHost .Values.clusterDomain)) }}
 {{- $settings := dict "public_url" (include "dragoman.publicUrl" .) "hosts" (concat $own .Values.hosts | uniq) }}
 {{- with .Values.trustedProxies }}{{ $_ := set $settings "trusted_proxies" . }}{{ end }}
@@ -115,7 +152,7 @@ httpGet: {path: {{ .path }}, port: http}
 {{- if .Values.soapTcp.enabled }}
 {{- $_ := set $settings "soap_tcp_port" .Values.soapTcp.port }}
 {{- with .Values.soapTcp.tlsPort }}{{ $_ := set $settings "soap_tcps_port" . }}{{ end }}
-{{- with .Values.soapTcp.host }}{{ $_ := set $settings "soap_tcp_host" . }}{{ end }}
+{{- with include "dragoman.soapTcpHost" . }}{{ $_ := set $settings "soap_tcp_host" . }}{{ end }}
 {{- end }}
 {{- if .Values.tls.existingSecret }}
 {{- $_ := set $settings "tls_certificate" "/etc/dragoman-tls/tls.crt" }}

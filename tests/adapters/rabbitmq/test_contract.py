@@ -22,6 +22,7 @@ class TestOnePartition(ContractOverAWire):
         return {"partitions": "1", "name": "one"}
 
 
+@pytest.mark.nightly
 class TestQuorumQueues(TestRabbitMQ):
     def make_settings(self) -> dict[str, str]:
         return {"queue-type": "quorum", "name": "quorum"}

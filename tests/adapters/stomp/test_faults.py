@@ -246,7 +246,13 @@ async def test_a_file_that_cannot_be_read(
         assert "stomp.json cannot be read" in reasons(caplog)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGTERM, id="stopped", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGKILL, id="killed"),
+    ],
+)
 async def test_a_restart(
     broker: ActiveMQ, name: str, tmp_path: Path, number: signal.Signals
 ) -> None:

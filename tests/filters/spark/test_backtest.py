@@ -102,6 +102,7 @@ def test_only_the_folders_of_the_topics_are_read(spark: Any, archive: Path) -> N
     assert (result.files, result.rows, result.messages) == (2, 19, 19)
 
 
+@pytest.mark.nightly
 def test_a_worker_builds_the_filters_once(spark: Any) -> None:
     """Two jobs of many tasks: as many builds as there are worker processes, not tasks."""
     definitions = Definitions((make_definition("once", xpath="/x", topic=None, namespaces={}),))
@@ -145,6 +146,7 @@ def test_following_writes_each_match_once(spark: Any, archive: Path, tmp_path: P
     assert len(reports) == 6 and sum(count for _, count in reports) == 50
 
 
+@pytest.mark.nightly
 def test_which_filters_match_the_same(spark: Any, archive: Path) -> None:
     plain = plainly(archive, FILTERS)
     proposed = make_definition("coast", xpath="/storm[speed < 30]", topic=None, namespaces={})
@@ -190,6 +192,7 @@ def test_paths_as_spark_writes_them(path: str) -> None:
     assert local_path(path) == "/a b/c"
 
 
+@pytest.mark.nightly
 def test_the_program_in_the_documentation(
     spark: Any,
     archive: Path,

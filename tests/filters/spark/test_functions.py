@@ -34,6 +34,7 @@ def test_over_spark_connect(spark: Any, connect_port: int) -> None:
     }
 
 
+@pytest.mark.nightly
 def test_what_the_documentation_begins_with(spark: Any, tmp_path: Path) -> None:
     text = (ROOT / "docs" / "spark.md").read_text()
     program = text.partition("```python\n")[2].partition("```")[0]
@@ -85,6 +86,7 @@ def test_in_a_stream(spark: Any, tmp_path: Path) -> None:
     assert found(spark.read.parquet(str(tmp_path / "out")).collect()) == FOUND
 
 
+@pytest.mark.nightly
 def test_a_worker_compiles_once(spark: Any) -> None:
     """Batches of one row, in one partition: the set is built by the first of them alone."""
     import pyarrow

@@ -36,6 +36,7 @@ def start_without_name(home: Path, **environment: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_user_id_without_a_name_is_told(tmp_path: Path) -> None:
     said = start_without_name(tmp_path)
@@ -43,6 +44,7 @@ def test_a_user_id_without_a_name_is_told(tmp_path: Path) -> None:
     assert "libnss_wrapper" in said and "\n" not in said
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_what_is_told_helps(tmp_path: Path) -> None:
     """As the message says, where the library is."""

@@ -117,8 +117,13 @@ def test_what_is_ignored_stays_ignored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "command", "processes"),
     [
-        (signal.SIGTERM, ("examples/monitoring/monitoring.py", "--port", "0"), 4),
-        (signal.SIGHUP, ("examples/auction/auction.py",), 2),
+        pytest.param(
+            signal.SIGTERM,
+            ("examples/monitoring/monitoring.py", "--port", "0"),
+            4,
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(signal.SIGHUP, ("examples/auction/auction.py",), 2, marks=pytest.mark.nightly),
         (signal.SIGTERM, ("-m", "benchmarks.fanout"), 3),
         (signal.SIGHUP, ("-m", "benchmarks.ingest"), 2),
     ],

@@ -26,6 +26,7 @@ from mediation.reliable_messaging import (
 )
 from mediation.reliable_messaging.application import write_application_fault
 from mediation.soap.envelopes import write_envelope
+from tests.rigs.cases import each_value_once
 from tests.rigs.consumers import (
     Behaviour,
     Connection,
@@ -106,9 +107,11 @@ def protocol(reliable: ReliableConsumer) -> list[str]:
     return reliable.bodies()
 
 
-@pytest.mark.parametrize("rm", list(Rm))
-@pytest.mark.parametrize("soap", [S11, S12])
-@pytest.mark.parametrize("wsa", [Wsa.V2004_08, Wsa.V2005_08])
+@each_value_once(
+    rm={rm.number: rm for rm in Rm},
+    soap={"soap-1.1": S11, "soap-1.2": S12},
+    wsa={"2005/08": Wsa.V2005_08, "2004/08": Wsa.V2004_08},
+)
 async def test_each_once_in_order(tmp_path: Path, rm: Rm, soap: Soap, wsa: Wsa) -> None:
     async with rig(tmp_path) as r:
         manager = await r.subscribe(Speaker(soap, wsa), rm)

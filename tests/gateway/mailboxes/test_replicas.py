@@ -247,6 +247,7 @@ async def test_one_is_killed(two: Two) -> None:
     await all_quiet(two)
 
 
+@pytest.mark.nightly
 async def test_a_reader_is_killed(two: Two) -> None:
     """With the gateway that gave it messages: their lease ends, and they come again."""
     a, b = two
@@ -270,6 +271,7 @@ async def is_empty(box: Box) -> bool:
     return not (await box.size())["messages"]
 
 
+@pytest.mark.nightly
 async def test_a_stream_goes_on_elsewhere(two: Two) -> None:
     """Where its reader had come to when its gateway was killed, and at once."""
     a, b = two

@@ -46,7 +46,7 @@ class Refused:
         return [("/soap/topic/large", event("large", self.large)), *forbidden]
 
 
-@pytest.fixture(params=["RabbitMQ", "ActiveMQ"])
+@pytest.fixture
 def broker(request: pytest.FixtureRequest) -> Iterator[Refused]:
     name = f"refusing-{uuid.uuid4().hex[:8]}"
     with ExitStack() as stack:
@@ -100,7 +100,16 @@ async def refused_in_spool(gateway: GatewayProcess) -> list[dict[str, object]]:
         return [record async for record in administration.spool("refused")]
 
 
-@pytest.mark.parametrize("spool", [False, True], ids=["no spool", "spool"])
+@pytest.mark.parametrize(
+    ("broker", "spool"),
+    [
+        pytest.param("RabbitMQ", True, id="RabbitMQ-spool"),
+        pytest.param("ActiveMQ", False, id="ActiveMQ-no spool"),
+        pytest.param("RabbitMQ", False, id="RabbitMQ-no spool", marks=pytest.mark.nightly),
+        pytest.param("ActiveMQ", True, id="ActiveMQ-spool", marks=pytest.mark.nightly),
+    ],
+    indirect=["broker"],
+)
 async def test_they_stop_nobody(
     broker: Refused, spool: bool, consumer: Consumer, tmp_path: Path
 ) -> None:

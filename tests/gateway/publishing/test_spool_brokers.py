@@ -136,6 +136,7 @@ async def test_rabbitmq_is_away(broker: RabbitMQ, tmp_path: Path) -> None:
                 one.close()
 
 
+@pytest.mark.nightly
 async def test_rabbitmq_is_short_of_memory(broker: RabbitMQ, tmp_path: Path) -> None:
     settings = environment(broker.url, f"exchange=test-{uuid.uuid4().hex[:12]}")
     async with consumers() as sinks, gateway_process(tmp_path / "data", settings) as gateway:
@@ -162,6 +163,7 @@ async def test_rabbitmq_is_short_of_memory(broker: RabbitMQ, tmp_path: Path) -> 
             one.close()
 
 
+@pytest.mark.nightly
 async def test_several_gateways(broker: RabbitMQ, tmp_path: Path, postgresql_url: str) -> None:
     """One publisher speaks to both in turn: its order holds. The one that would publish what waits
     is killed meanwhile."""

@@ -184,6 +184,7 @@ async def test_one_is_frozen(environment: dict[str, str], tmp_path: Path) -> Non
         assert "partition.lost" in a.log.read_text()
 
 
+@pytest.mark.nightly
 async def test_one_comes_and_one_goes(environment: dict[str, str], tmp_path: Path) -> None:
     """In traffic: shares are evened out, nothing comes twice, and all is in its order."""
     async with consumers() as sinks, replicas(tmp_path, environment) as (a, b):
@@ -240,6 +241,7 @@ async def test_a_subscription_is_everybodys(environment: dict[str, str], tmp_pat
 SUBSCRIPTIONS = "/api/v1/subscriptions"
 
 
+@pytest.mark.nightly
 async def test_retries_and_dead_letters_are_one_replicas(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -33,8 +33,14 @@ name = "acme"
 [[tenants]]
 name = "umbrella"
 
+[[tenants]]
+name = "small"
+subscriptions = 1
+mailboxes = 1
+disk = 200000
+
 [[rights]]
-who = ["user:ada", "user:bob", "user:eve"]
+who = ["user:ada", "user:bob", "user:eve", "user:sam"]
 may = ["everything"]
 
 [[rights]]
@@ -108,11 +114,12 @@ async def tenants(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ten
     folder = tmp_path_factory.mktemp("gateway")
     file = folder / "identities.toml"
     keys = {"administrator": create_identities(file)}
-    for name in ("ada", "bob", "eve", "dora"):
+    for name in ("ada", "bob", "eve", "dora", "sam"):
         add_user(file, name, None, [])
         keys[name] = add_key(file, name)
     text = file.read_text()
-    for name, tenant in (("ada", "acme"), ("bob", "acme"), ("eve", "umbrella")):
+    of_tenants = (("ada", "acme"), ("bob", "acme"), ("eve", "umbrella"), ("sam", "small"))
+    for name, tenant in of_tenants:
         text = text.replace(f'name = "{name}"', f'name = "{name}"\ntenant = "{tenant}"')
     file.write_text(text + RULES)
     with pytest.MonkeyPatch.context() as patch:
@@ -154,6 +161,14 @@ async def make_all(tenants: Tenants) -> None:
     assert status == 201, said
     paths.append(f"/events/subscriptions/{json.loads(said)['id']}")
     tenants.ids += [entry.id for entry in run.gateway.subscriptions.entries]
+
+
+LISTS = {f"/api/v1/{name}" for name in ("tenants", "subscriptions", "mailboxes")}
+"""Lists of the administration that show each tenant its own."""
+
+
+def is_of(record: dict[str, str], tenant: str) -> bool:
+    return record.get("owner", "").startswith(f"tenant:{tenant}:") or record.get("name") == tenant
 
 
 at_the_gateway = pytest.mark.asyncio(loop_scope="module")
@@ -225,9 +240,20 @@ async def test_the_administration_is_the_default_tenant_s(tenants: Tenants) -> N
         for method in methods:
             concrete = re.sub(r"\{[^}]*\}", "x", path)
             status, said = await tenants.ask("eve", method.upper(), concrete, {})
+            if path in LISTS and method == "get":
+                found = json.loads(said)[path.rpartition("/")[2]]
+                assert status == 200
+                assert all(is_of(one, "umbrella") for one in found), (path, found)
+                continue
+            if path == "/api/v1/subscriptions":  # What is sent is not enough.
+                assert status == 422
+                continue
             assert status == 404, (method, path, said)
-    for page in ("/console", "/console/subscriptions"):
-        assert (await tenants.ask("eve", "GET", page))[0] in (303, 404)
+    for page, status in (("", 303), ("/subscriptions", 200), ("/mailboxes", 200), ("/spool", 404)):
+        found, said = await tenants.ask("eve", "GET", f"/console{page}")
+        assert found == status, page
+        assert b"tenant:acme" not in said
+    assert b"tenant:acme" in (await tenants.ask("bob", "GET", "/console/mailboxes"))[1]
 
 
 async def still_there(tenants: Tenants) -> None:
@@ -294,3 +320,62 @@ async def test_a_topic_of_the_messaging_system_is_refused(tenants: Tenants) -> N
             content_type=STRUCTURED, **tenants.as_(who),
         )  # fmt: skip
         assert answer.status == 400, answer.body
+
+
+@at_the_gateway
+async def test_quotas(tenants: Tenants) -> None:
+    """Of all users of a tenant together; each refusal is the fault of what was asked."""
+    nowhere = "http://127.0.0.1:1025/"
+    bodies = (SPEAKER.wse_subscribe(nowhere), SPEAKER.wsn_subscribe(nowhere))
+    assert (await tenants.post("sam", bodies[0]))[0] == 200
+    faults = (b"EventSourceUnableToProcess", b"SubscribeCreationFailedFault")
+    for body, fault in zip(bodies, faults, strict=True):
+        status, said = await tenants.post("sam", body)
+        assert status in (400, 500)
+        assert fault in said, said
+        assert b"The tenant small may have 1 subscriptions, by its quota" in said
+    wanted = {"sink": nowhere, "protocol": "HTTP"}
+    status, said = await tenants.ask("sam", "POST", "/events/subscriptions", wanted)
+    assert (status, b"its quota 'subscriptions'" in said) == (403, True)
+    assert (await tenants.ask("sam", "POST", "/mailboxes", {}))[0] == 201
+    status, said = await tenants.ask("sam", "POST", "/mailboxes", {})
+    assert (status, b"its quota 'mailboxes'" in said) == (403, True)
+    for who in ("sam", "administrator"):
+        status, said = await tenants.ask(who, "GET", "/api/v1/tenants/small")
+        found = json.loads(said)
+        assert found["subscriptions"] == {"used": 1, "limit": 1.0, "refused": 3}
+        assert found["mailboxes"] == {"used": 1, "limit": 1.0, "refused": 1}
+        assert found["messages"] == {"used": None, "limit": None, "refused": 0}
+    assert (await tenants.ask("sam", "GET", "/api/v1/tenants/acme"))[0] == 404
+    everyone = json.loads((await tenants.ask("administrator", "GET", "/api/v1/tenants"))[1])
+    assert [one["name"] for one in everyone["tenants"]] == ["acme", "small", "umbrella"]
+
+
+@at_the_gateway
+async def test_who_operates_in_a_tenant_reaches_its_own(tenants: Tenants) -> None:
+    """Lists, what is in them, and selections to end: nothing else of the gateway."""
+    run = tenants.run
+    there = {one.id: one.subscription.owner for one in run.gateway.subscriptions.entries}
+    for who, tenant in (("bob", "acme"), ("administrator", "")):
+        for query in ("", "?sort=owner", "?state=active&state=failing"):
+            status, said = await tenants.ask(who, "GET", f"/api/v1/subscriptions{query}")
+            assert status == 200
+            found = {one["id"] for one in json.loads(said)["subscriptions"]}
+            own = {id_ for id_, owner in there.items() if owner.startswith(f"tenant:{tenant}:")}
+            assert found == (own if tenant else there.keys())
+        boxes = json.loads((await tenants.ask(who, "GET", "/api/v1/mailboxes"))[1])["mailboxes"]
+        assert all(is_of(one, "acme") for one in boxes) == bool(tenant)
+        assert len(boxes) >= 4
+    id_ = tenants.ids[0]
+    assert (await tenants.ask("bob", "GET", f"/api/v1/mailboxes/{id_}"))[0] == 200
+    id_ = next(id_ for id_, owner in there.items() if owner == "tenant:acme:user:ada")
+    for action in ("pause", "resume", "renew"):
+        path = f"/api/v1/subscriptions/{id_}/{action}"
+        assert (await tenants.ask("bob", "POST", path, {}))[0] == 200
+        assert (await tenants.ask("eve", "POST", path, {}))[0] == 404
+    for chosen in (f"id={id_}", "all=true"):
+        path = f"/api/v1/subscriptions?{chosen}&dry_run=true"
+        for who, reached in (("bob", True), ("eve", False), ("administrator", True)):
+            status, said = await tenants.ask(who, "DELETE", path)
+            assert status == 200
+            assert (id_ in json.loads(said)["ids"]) == reached, (who, chosen)

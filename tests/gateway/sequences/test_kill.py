@@ -130,6 +130,7 @@ async def test_kill_500_times(tmp_path: Path) -> None:
     await kill_often(tmp_path / "data", 500, seed=2)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("published", [True, False])
 async def test_killed_between_publishing_and_noting_it(tmp_path: Path, published: bool) -> None:

@@ -11,7 +11,7 @@ import stomp
 from dragoman.client import WseClient, WsnClient
 from tests.rigs.activemq import ActiveMQ, needs_activemq, own_activemq
 from tests.rigs.broker_gateways import ROOT, GatewayTrials
-from tests.rigs.brokers import PASSWORD, USER
+from tests.rigs.brokers import PASSWORD, USER, Node
 from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import message_content
 from tests.rigs.outage_traffic import SECONDS
@@ -44,6 +44,10 @@ class TestGateway(GatewayTrials):
         )
         assert str(broker.port) in publish and str(broker.port) in hear and PASSWORD in hear
         return publish, hear
+
+    @pytest.mark.nightly  # By day before RabbitMQ.
+    async def test_broker_and_gateway_die_in_traffic(self, broker: Node, tmp_path: Path) -> None:
+        await super().test_broker_and_gateway_die_in_traffic(broker, tmp_path)
 
     def orders(self, broker: ActiveMQ) -> tuple[str, Callable[[Sequence[tuple[str, bytes]]], None]]:
         topic = f"orders-{uuid.uuid4().hex[:8]}"

@@ -140,7 +140,9 @@ def locked_file(path: Path) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["store.db", "journal.db"])
+@pytest.mark.parametrize(
+    "name", ["store.db", pytest.param("journal.db", marks=pytest.mark.nightly)]
+)
 async def test_a_locked_file_is_told_without_traffic(tmp_path: Path, name: str) -> None:
     """`/readyz` finds it by itself, and finds that it is over."""
     async with running(tmp_path / "data", adapter="embedded:") as run:
@@ -162,7 +164,7 @@ def cluster() -> Iterator[PostgreSQL]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trouble", ["locked", "frozen"])
+@pytest.mark.parametrize("trouble", ["locked", pytest.param("frozen", marks=pytest.mark.nightly)])
 async def test_a_stop_ends_whatever_the_server_does(
     tmp_path: Path, cluster: PostgreSQL, trouble: str
 ) -> None:

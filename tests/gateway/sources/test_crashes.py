@@ -99,6 +99,7 @@ async def test_a_subscription_that_a_crash_left_behind_is_refused(tmp_path: Path
             assert await producer.send("<there/>", held=live) == 202
 
 
+@pytest.mark.nightly
 async def test_what_was_to_be_removed_is_removed_after_a_crash(tmp_path: Path) -> None:
     async with producers() as some:
         producer = some.add()
@@ -146,6 +147,7 @@ async def test_a_gateway_that_is_killed_goes_on_pulling(tmp_path: Path) -> None:
             assert producer.contexts[before] in {f"{producer.one.id}#{number}" for number in (1, 2)}
 
 
+@pytest.mark.nightly
 async def test_a_gateway_that_is_killed_before_it_settles_pulls_again(tmp_path: Path) -> None:
     async with producers() as some, consumers() as sinks:
         producer, sink = some.put(PulledProducer), sinks.add()
@@ -255,6 +257,7 @@ async def test_of_two_gateways_one_keeps_each_source(tmp_path: Path) -> None:
         assert not any(producer.held for producer in those)
 
 
+@pytest.mark.nightly
 async def test_another_gateway_goes_on_with_the_same_subscription(tmp_path: Path) -> None:
     """However long it takes to miss the other: producers that say nothing of a lease are asked to
     renew it, and their subscriptions are never over."""

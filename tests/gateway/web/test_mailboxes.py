@@ -615,6 +615,7 @@ async def test_administration(tmp_path: Path) -> None:
         assert {"/mailboxes", "/mailboxes/{key}/events"} <= described["paths"].keys()
 
 
+@pytest.mark.nightly
 async def test_in_postgresql(tmp_path: Path, postgresql_url: str) -> None:
     """All doors of this page, in the store that several gateways may share."""
     async with running(tmp_path, store=postgresql_url, mailbox_messages=4) as run:
@@ -660,6 +661,7 @@ async def test_a_gateway_that_is_killed_between_receive_and_acknowledge(tmp_path
         assert (await box.size())["messages"] == 0
 
 
+@pytest.mark.nightly
 async def test_a_gateway_that_is_killed_while_it_streams(tmp_path: Path) -> None:
     """Who comes again with the id of the last event gets each message once, in order."""
     async with gateway_process(tmp_path / "data") as process:

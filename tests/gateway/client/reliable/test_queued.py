@@ -28,6 +28,7 @@ from gateway.client.reliable import (
 from gateway.reliability.storage import StorageManager
 from mediation.model.versions import Soap
 from tests.rigs.brokers import free_ports
+from tests.rigs.cases import each_value_once
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.receivers import served
 from tests.rigs.waiting import until, wait_until
@@ -196,8 +197,7 @@ def test_requests_are_answered(store: Make, replies: Replies | str) -> None:
     assert refused == {poison: "that is not for sale"}
 
 
-@pytest.mark.parametrize("soap", list(Soap))
-@pytest.mark.parametrize("rm", list(Rm))
+@each_value_once(rm={rm.number: rm for rm in Rm}, soap={soap.name: soap for soap in Soap})
 def test_every_version(rm: Rm, soap: Soap) -> None:
     answered: list[bytes] = []
     receiver = Receiver("memory:", policy=SOON)

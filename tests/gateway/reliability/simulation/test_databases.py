@@ -32,6 +32,7 @@ def test_runs_over_sqlite(tmp_path: Path) -> None:
     run("sqlite://", tmp_path, SHORT)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_runs_over_postgresql(postgresql_url: str, tmp_path: Path) -> None:
     run(postgresql_url, tmp_path, SHORT)

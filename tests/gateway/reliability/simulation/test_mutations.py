@@ -152,11 +152,22 @@ MUTATIONS = [
     (number_outside_the_transaction, Exchange.ONE_WAY),
     (reply_in_a_transaction_of_its_own, Exchange.REQUEST_REPLY),
 ]
+BY_DAY = {acknowledge_before_commit, deliver_across_gaps, reply_in_a_transaction_of_its_own}
+"""One of each exchange; the others are looked for by night."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mutate", "exchange"), MUTATIONS, ids=[mutate.__name__ for mutate, _ in MUTATIONS]
+    ("mutate", "exchange"),
+    [
+        pytest.param(
+            mutate,
+            exchange,
+            id=mutate.__name__,
+            marks=() if mutate in BY_DAY else pytest.mark.nightly,
+        )
+        for mutate, exchange in MUTATIONS
+    ],
 )
 def test_a_broken_runtime_is_found(
     mutate: Callable[[pytest.MonkeyPatch], None],

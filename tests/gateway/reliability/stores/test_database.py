@@ -39,6 +39,7 @@ class TestSQLite(StoreContract):
         return DatabaseStore(f"sqlite:///{data / 'reliable.db'}")
 
 
+@pytest.mark.nightly
 class TestSQLiteOfAnApplication(StoreContract):
     one_writer = True
     engine: Engine

@@ -248,6 +248,9 @@ def test_conflicts_of_a_participant_are_run_again(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "databases", ["postgresql", pytest.param("sqlite", marks=pytest.mark.nightly)], indirect=True
+)
 @pytest.mark.parametrize(("step", "committed"), STEPS)
 def test_a_process_that_is_killed_at_a_step(
     databases: Databases, step: str, committed: bool

@@ -168,6 +168,7 @@ async def test_who_may_not(tmp_path: Path) -> None:
         assert b"/console/viewer" not in (await run.admin("GET", "/console")).body
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 async def test_in_a_browser(page: Page, tmp_path: Path) -> None:
     async with running(tmp_path / "data") as run:

@@ -1,0 +1,67 @@
+"""Turns of tenants: shares are equal whatever one of them has, and a lone one is never counted."""
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from gateway.delivery.destinations.tenant_turns import EACH, QUANTUM, TenantTurns
+
+AT_ONCE = QUANTUM // EACH
+"""Small messages that a tenant sends in a turn."""
+
+
+def order(has: dict[str, int], number: int, octets: dict[str, int]) -> list[str]:
+    """Whose the first *number* messages are, of tenants that have so many destinations with more
+    to send than that, each message of so many bytes."""
+    turns: TenantTurns[tuple[str, int]] = TenantTurns()
+    for tenant, destinations in has.items():
+        for destination in range(destinations):
+            turns.append((tenant, destination), tenant)
+    sent = []
+    for _ in range(number):
+        found = turns.popleft()
+        sent.append(found[0])
+        turns.sent(found[0], octets.get(found[0], 0))
+        turns.append(found, found[0])
+    return sent
+
+
+@pytest.mark.parametrize("small_first", [False, True])
+@pytest.mark.parametrize("flood", [1, 2, 1000])
+def test_one_that_floods_makes_nobody_wait(flood: int, small_first: bool) -> None:
+    """Over any time, each of two has half; and neither waits for more than a turn of the other."""
+    has = {"": 1, "acme": flood} if small_first else {"acme": flood, "": 1}
+    sent = order(has, 40 * AT_ONCE, {})
+    assert Counter(sent) == {"acme": 20 * AT_ONCE, "": 20 * AT_ONCE}
+    places = [-1] + [place for place, tenant in enumerate(sent) if tenant == ""]
+    assert max(later - former - 1 for former, later in pairwise(places)) == AT_ONCE
+
+
+def test_bytes_count() -> None:
+    """Who sends large messages sends as many bytes, not as many messages."""
+    sizes = {"acme": 63 * EACH, "": 0}
+    sent = Counter(order({"acme": 10, "": 1, "umbrella": 3}, 6500, sizes))
+    assert sent[""] == pytest.approx(sent["umbrella"], rel=0.02)
+    assert sent[""] / sent["acme"] == pytest.approx(64, rel=0.1)
+
+
+def test_one_alone_has_its_order_and_no_debts() -> None:
+    """Whatever it sent while it was alone: who comes later takes turns with it from then on."""
+    turns: TenantTurns[str] = TenantTurns()
+    assert not turns
+    for name in ("a", "b", "c"):
+        turns.append(name, "acme")
+    assert [turns.popleft() for _ in range(2)] == ["a", "b"]
+    turns.sent("acme", 2**30)
+    assert turns
+    for name in ("d", "e"):
+        turns.append(name, "acme")
+    turns.append("x", "")
+    found = []
+    while turns:
+        found.append(turns.popleft())
+        turns.sent("" if found[-1] == "x" else "acme", QUANTUM)
+    assert found == ["c", "x", "d", "e"]
+    with pytest.raises(IndexError):
+        turns.popleft()
