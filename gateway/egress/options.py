@@ -199,6 +199,10 @@ class ConsumerOptions:
         at_host = (one.options.authentication for one in self._patterns if one.is_at(host))
         return [one.name for one in at_host if one is not None and one.name]
 
+    def has_owner(self, host: str) -> bool:
+        """Whether a row says whose *host* is."""
+        return any(one.options.owner and one.fits_host(host) for one in self._patterns)
+
     def owns(self, owner: str, host: str) -> bool:
         """Whether a row says that *host* is one of *owner*."""
         return any(one.options.owner == owner and one.fits_host(host) for one in self._patterns)

@@ -258,6 +258,7 @@ class Settings(BaseSettings):
     """Ports, and ranges of them, that strangers' addresses may have, beside those from 1024 on of
     services that an HTTP request does not confuse."""
     egress_agreed: Annotated[Words, AfterValidator(may_be_listed)] = ()
+    egress_forbidden: Annotated[Words, AfterValidator(may_be_listed)] = ()
     """Hosts that are known to want what strangers have sent to them: they need not accept a message
     before they get many."""
     probation_per_minute: int = Field(6, ge=1)
