@@ -51,6 +51,8 @@ __all__ = [
     "OnvifClient",
     "Source",
     "UnsupportedOperation",
+    "WsManagementClient",
+    "WsMessengerClient",
     "WseClient",
     "WsnClient",
 ]
@@ -228,6 +230,32 @@ class WsnClient(Client):
                 url, version=version, soap=soap, addressing=addressing, **calling
             )
         )
+
+
+class WsManagementClient(Client):
+    """As `dragoman.client.WsManagementClient`."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        acknowledged: bool = False,
+        resource: str | None = None,
+        soap: SoapVersion | None = None,
+        **calling: Unpack[Calling],
+    ) -> None:
+        super().__init__(
+            asynchronous.WsManagementClient(
+                url, acknowledged=acknowledged, resource=resource, soap=soap, **calling
+            )
+        )
+
+
+class WsMessengerClient(Client):
+    """As `dragoman.client.WsMessengerClient`."""
+
+    def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
+        super().__init__(asynchronous.WsMessengerClient(url, **calling))
 
 
 class OnvifClient(Client):

@@ -6,6 +6,7 @@ content_type    application/xml, or multipart/related with attachments
 message_id      the notification's id, where it fits into 255 octets
 timestamp       its time, in seconds
 expiration      milliseconds until it expires, where it does
+priority        that of its property ``priority``, where it has one
 delivery_mode   2, persistent
 headers         all properties of the record
 """
@@ -23,6 +24,7 @@ import pika
 
 from adapters.broker.events import is_attribute
 from adapters.broker.native import notification_of, published_by
+from adapters.broker.priorities import PRIORITY, priority_of
 from adapters.broker.unreadable import remains_of
 from adapters.protocol import AdapterError
 from filters import Reason, Topic
@@ -41,6 +43,8 @@ MAX_DIGITS = 12
 """Of the milliseconds of an expiration."""
 _OF_THE_BROKER = ("x-", "X-")
 _PERSISTENT = 2
+_HIGHEST = 255
+"""The highest priority that AMQP has."""
 _SENDER_SELECTED = ("CC", "BCC")
 """Headers that name further routing keys (RabbitMQ, Sender-selected Distribution)."""
 
@@ -69,6 +73,7 @@ def write(notification: Notification) -> tuple[pika.BasicProperties, bytes]:
         message_id=notification.id if len(notification.id.encode()) <= MAX_SHORT else None,
         timestamp=max(0, int(notification.time.timestamp())),
         expiration=_life(notification.expires, datetime.now(UTC)),
+        priority=priority_of(notification.properties, _HIGHEST),
     )
     return properties, record.body
 
@@ -104,9 +109,12 @@ def read(
     """
     media_type, encoding = properties.content_type, properties.content_encoding
     headers = properties.headers or {}
+    texts = _texts(headers)
+    if properties.priority is not None:
+        texts.setdefault(PRIORITY, str(properties.priority))
     notification, forced = notification_of(
         body,
-        _texts(headers),
+        texts,
         None if media_type is None else string(media_type),
         id=string(properties.message_id or "") or f"urn:uuid:{uuid.uuid4()}",
         source=source,

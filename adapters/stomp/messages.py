@@ -4,6 +4,7 @@ header          carries
 content-type    application/xml, or multipart/related with attachments
 content-length  bytes of the body; not of a text message for Artemis
 persistent      true
+priority        that of its property ``priority``, where it has one
 ws_unicode      a JSON object in ASCII: properties with characters beyond U+FFFF once more
 others          all properties of the record
 
@@ -19,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from adapters.broker.native import notification_of, published_by
+from adapters.broker.priorities import PRIORITY, priority_of
 from adapters.broker.unreadable import remains_of
 from adapters.protocol import AdapterError
 from adapters.stomp.frames import Frame
@@ -61,6 +63,8 @@ ENCODINGS = ("content-encoding", "Content-Encoding", "JMS_AMQP_ContentEncoding")
 _OF_BROKERS = ("x-", "X-", "activemq.", "_AMQ_", "__AMQ_")
 USER = "JMSXUserID"
 """The header with the broker's user who sent a message (JMS 1.1, section 3.5.9)."""
+_HIGHEST, _USUAL = 9, "4"
+"""The highest priority of JMS, and that of messages whose sender says none."""
 _MILLISECONDS = 10**11
 """A timestamp beyond is in milliseconds, not in seconds."""
 
@@ -97,6 +101,9 @@ def write(
     if sized or notification.attachments or NUL in body:
         headers[CONTENT_LENGTH] = str(len(body))
     headers["persistent"] = "true"
+    priority = priority_of(notification.properties, _HIGHEST)
+    if priority is not None:
+        headers[PRIORITY] = str(priority)
     return headers, body
 
 
@@ -128,6 +135,9 @@ def read(
         with suppress(ValueError, AttributeError, RecursionError):
             beyond = json.loads(properties.pop(UNICODE))
             properties |= {name: value for name, value in beyond.items() if isinstance(value, str)}
+    priority = headers.get(PRIORITY, _USUAL)  # A notification of ours has its own there.
+    if priority != _USUAL and "ws_properties" not in properties:
+        properties[PRIORITY] = priority
     notification, forced = notification_of(
         body,
         properties,

@@ -22,6 +22,8 @@ from dragoman.client.dialects import (
     GridEventsClient,
     OnvifClient,
     WseClient,
+    WsManagementClient,
+    WsMessengerClient,
     WsnClient,
 )
 from dragoman.client.listening import Listening
@@ -42,6 +44,8 @@ __all__ = [
     "OnvifClient",
     "Subscription",
     "UnsupportedOperation",
+    "WsManagementClient",
+    "WsMessengerClient",
     "WseClient",
     "WsnClient",
 ]

@@ -119,6 +119,7 @@ class Client:
         topic: str | None = None,
         xpath: str | None = None,
         namespaces: Mapping[str, str] | None = None,
+        selector: str | Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
     ) -> Subscription:
         """Subscribe a consumer, or, without one, have events kept until `pull` takes them.
@@ -128,15 +129,17 @@ class Client:
             topic: A topic expression, such as ``storms//.`` for all below; None: every topic.
             xpath: XPath 1.0 that must hold of the payload.
             namespaces: The prefixes in *topic* and *xpath*, with their namespaces.
+            selector: Properties that an event must have, with their values; or the text of a
+                message selector of JMS, where the broker evaluates them. It goes with no *xpath*.
             lease: How long it is to live unless it is renewed; what was granted may differ.
 
         Raises:
             UnsupportedOperation: The specification has no such filter.
         """
-        wanted = {"topic": topic, "xpath": xpath, "namespaces": namespaces, "lease": lease}
+        wanted = _wanted(topic, xpath, namespaces, selector, lease)
         if consumer is None:
             return await self._subscribe_to_pull(wanted)
-        return Subscription(await self._client.subscribe(consumer, **wanted))  # type: ignore[arg-type]  # of a dict
+        return Subscription(await self._client.subscribe(consumer, **wanted))
 
     async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> None:
         """Move the end of a subscription: `Subscription.expires` has it."""
@@ -204,6 +207,7 @@ class Client:
         topic: str | None = None,
         xpath: str | None = None,
         namespaces: Mapping[str, str] | None = None,
+        selector: str | Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
         pull: bool = False,
         host: str | None = None,
@@ -222,12 +226,12 @@ class Client:
                 print(await anext(events))
 
         Args:
-            topic, xpath, namespaces, lease: As in `subscribe`.
+            topic, xpath, namespaces, selector, lease: As in `subscribe`.
             pull: Fetch the events; without it a small server of the program is sent them.
             host: The address that server listens on; by default the one that *url* sees.
             port: Its port; 0 chooses one.
         """
-        wanted = {"topic": topic, "xpath": xpath, "namespaces": namespaces, "lease": lease}
+        wanted = _wanted(topic, xpath, namespaces, selector, lease)
         return Listening(self, wanted, pull=pull, host=host, port=port)
 
     async def _subscribe_to_pull(self, wanted: dict[str, Any]) -> Subscription:
@@ -251,6 +255,20 @@ class Client:
     async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
         """Pull from what is not a mailbox of Dragoman."""
         raise NotImplementedError
+
+
+def _wanted(
+    topic: str | None,
+    xpath: str | None,
+    namespaces: Mapping[str, str] | None,
+    selector: str | Mapping[str, str] | None,
+    lease: timedelta,
+) -> dict[str, Any]:
+    """The arguments of a subscription for `gateway.client`."""
+    return {
+        "topic": topic, "xpath": xpath, "namespaces": namespaces, "selector": selector,
+        "lease": lease,
+    }  # fmt: skip
 
 
 def sending(calling: Calling) -> dict[str, Any]:

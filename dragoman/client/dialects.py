@@ -11,6 +11,9 @@ from dragoman.events import Event
 
 if TYPE_CHECKING:
     from gateway.client.events import AnyClient
+    from gateway.client.messaging import Client as SoapClient
+    from gateway.client.ws_management import ManagementClient
+    from mediation.model.versions import Spec
 
 SoapVersion: TypeAlias = Literal["1.1", "1.2"]
 Addressing: TypeAlias = Literal["2003/03", "2004/03", "2004/08", "2005/08"]
@@ -35,7 +38,6 @@ class _SoapClient(Client):
         super().__init__(url, **calling)
 
     def _speaking(self) -> "AnyClient":
-        from gateway.client.messaging import Client as SoapClient
         from gateway.client.messaging import spec_of
         from mediation.model.versions import Soap, Version, Wsa
 
@@ -44,8 +46,13 @@ class _SoapClient(Client):
             spec = replace(spec, form=Soap[f"V{self._soap.replace('.', '_')}"])
         if self._addressing is not None:
             spec = replace(spec, wsa=Wsa[f"V{self._addressing.replace('/', '_')}"])
-        self._in_soap: SoapClient = SoapClient(self._url, spec, **self._calling)
+        self._in_soap = self._made(spec)
         return self._in_soap
+
+    def _made(self, spec: "Spec") -> "SoapClient":
+        from gateway.client.messaging import Client as SoapClient
+
+        return SoapClient(self._url, spec, **self._calling)
 
 
 class WseClient(_SoapClient):
@@ -103,6 +110,77 @@ class WsnClient(_SoapClient):
         return await polled(take, wait)
 
 
+class WsManagementClient(_SoapClient):
+    """Speaks the events of WS-Management, WS-Eventing 2004/08 with delivery modes; arguments as
+    `Client`, and these. What is subscribed to without a consumer waits at the source (mode Pull).
+
+    Args:
+        acknowledged: Each event is sent until the consumer has acknowledged it (PushWithAck).
+        resource: The URI of what is subscribed to; of a gateway any will do.
+        soap: The version of SOAP; 1.2, when None.
+    """
+
+    _family = "wse"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        acknowledged: bool = False,
+        resource: str | None = None,
+        soap: SoapVersion | None = None,
+        **calling: Unpack[Calling],
+    ) -> None:
+        self._acknowledged, self._resource = acknowledged, resource
+        super().__init__(url, "2004/08", soap, None, calling)
+
+    def _made(self, spec: "Spec") -> "ManagementClient":
+        from gateway.client.ws_management import RESOURCE, ManagementClient
+
+        self._managing = ManagementClient(
+            self._url, spec, acknowledged=self._acknowledged,
+            resource=self._resource or RESOURCE, **self._calling,
+        )  # fmt: skip
+        return self._managing
+
+    async def _subscribe_to_pull(self, wanted: dict[str, Any]) -> Subscription:
+        granted = await self._managing.subscribe_in_context(**wanted)
+        return Subscription(granted, granted.manager_at[1])
+
+    async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
+        subscription.granted, taken = await self._managing.pull_next(
+            subscription.granted, most=most, wait=wait
+        )
+        return [
+            Event(one.payload, None if one.topic is None else str(one.topic), one.action, one.id)
+            for one in taken
+        ]
+
+
+class WsMessengerClient(Client):
+    """Speaks as WS-Messenger's clients do (Apache Airavata): WS-Eventing 2004/08 with its own
+    topics, which are compared as a whole; arguments as `Client`. What is subscribed to without a
+    consumer is kept in a message box, which gives all that it has at once, payloads alone.
+    Subscriptions are paused in its WS-Notification, ``WsnClient(url, version="1.0")``."""
+
+    def _speaking(self) -> "AnyClient":
+        from gateway.client.ws_messenger import MessengerClient
+
+        self._messenger = MessengerClient(self._url, **self._calling)
+        return self._messenger
+
+    async def _subscribe_to_pull(self, wanted: dict[str, Any]) -> Subscription:
+        box = await self._messenger.create_box()
+        return Subscription(await self._messenger.subscribe(box, **wanted), box)
+
+    async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
+        return await polled(partial(self._messenger.take, subscription.pull_point), wait)
+
+    async def _forget(self, subscription: Subscription) -> None:
+        if subscription.pull_point:
+            await self._messenger.destroy_box(subscription.pull_point)
+
+
 class OnvifClient(_SoapClient):
     """Speaks the event service of ONVIF, where subscriptions are pull points: `subscribe` takes no
     consumer, and the topic is in ONVIF's dialect; arguments as `Client`."""
@@ -113,7 +191,7 @@ class OnvifClient(_SoapClient):
         super().__init__(url, "1.3", None, None, calling)
 
     async def _subscribe_to_pull(self, wanted: dict[str, Any]) -> Subscription:
-        if wanted["xpath"] is not None:
+        if wanted["xpath"] is not None or wanted["selector"] is not None:
             raise unsupported("pull points of ONVIF are made with a topic alone")
         granted = await self._in_soap.subscribe_to_pull(
             topic=wanted["topic"], lease=wanted["lease"]

@@ -13,7 +13,7 @@ from aiohttp import web
 from filters import Reason, Refused
 from gateway.client.errors import GatewayError
 from gateway.model.hosts import host_and_port
-from mediation.client import Ended, Received, read_events, read_received
+from mediation.client import Ended, Received, acknowledgement_of, read_events, read_received
 from mediation.cloudevents import ORIGIN_HEADER, is_event
 
 MAX_OCTETS = 4 * 1024 * 1024
@@ -187,7 +187,16 @@ class Consumer:
             self._queue.put_nowait(ReceivedMessage.of(received, octets, named))
         except asyncio.QueueFull:  # Others were quicker while this one came in.
             return later()
+        return _taken(octets)
+
+
+def _taken(octets: bytes) -> web.Response:
+    """The answer to what is in the queue: 202, or the acknowledgement that it asks for."""
+    acknowledged = acknowledgement_of(octets)
+    if acknowledged is None:
         return web.Response(status=202)
+    headers, body = acknowledged
+    return web.Response(body=body, headers=headers)
 
 
 def later() -> web.Response:

@@ -17,6 +17,7 @@ from gateway.client.messaging import (
     SOURCE,
     Authorize,
     Client,
+    Selector,
     Subscription,
     fresh_id,
     read_topic,
@@ -94,17 +95,22 @@ class EventClient(Speaker):
         assurance: DeliveryAssurance | None = None,
         authorize: Authorize | None = None,
         exact: Mapping[str, str] | None = None,
+        selector: Selector | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address, which gets the events one by one, structured.
 
         Args:
             exact: Attributes that an event must have, with their values.
+            selector: The same, as the other specifications have it.
             authorize: For a protected topic.
             reliable: False: CloudEvents are sent in no sequence.
             assurance: As in `Client.subscribe`.
         """
         if reliable:
             raise UnsupportedOperation("CloudEvents are sent in no sequence")
+        if isinstance(selector, str):
+            raise UnsupportedOperation("CloudEvents have no message selectors: give attributes")
+        exact = {**(exact or {}), **(selector or {})}
         config: dict[str, Any] = {"expires": format_duration(lease)}
         if assurance is not None:
             config["assurance"] = assurance.value

@@ -1,5 +1,6 @@
 """Subscribing and publishing: what an application does with a gateway, in either specification."""
 
+import json
 import ssl
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from filters import Reason, Refused, Topic, parse_clark
+from filters.dialects import ATTRIBUTE_FILTERS, JMS_SELECTOR
 from gateway.client.calling import (
     HTTP,
     SCHEMES,
@@ -44,11 +46,12 @@ from mediation.client import (
     write_unsubscribe,
 )
 from mediation.detect import read
-from mediation.model.delivery_modes import DeliveryAssurance
+from mediation.model.delivery_modes import DeliveryAssurance, SourceOptions
 from mediation.model.expiry import format_duration, parse_date_time, parse_expiry
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Arrival, Operation, Publish
 from mediation.model.versions import Spec, Version, Wsa
+from mediation.names import WSMAN_PULL
 from mediation.reliable_messaging import Rm
 from mediation.soap.body_elements import BodyContent, body_element
 from mediation.soap.envelopes import http_headers
@@ -67,6 +70,18 @@ LEASE = timedelta(minutes=10)
 Authorize: TypeAlias = Callable[[str, str, str], str]
 """Given the message id of a request, the address that it is sent to and the digest of its content
 (`mediation.discovery`), writes the header block that proves the right to it."""
+
+
+Selector: TypeAlias = str | Mapping[str, str]
+"""A filter over properties: values that they must have, by name; or a message selector of JMS, for
+messaging systems that evaluate them."""
+
+
+def selector_filter(selector: Selector) -> tuple[str, str]:
+    """The text and the dialect of a filter over properties."""
+    if isinstance(selector, str):
+        return selector, JMS_SELECTOR
+    return json.dumps({"filters": [{"exact": dict(selector)}]}), ATTRIBUTE_FILTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +104,13 @@ class Subscription:
         expires: None is never.
         producer: The address that was subscribed at; empty where *manager* is known to be one that
             can be called.
+        context: The element by which events are pulled in WS-Management; None: they are sent.
     """
 
     manager: EndpointReference
     expires: datetime | None
     producer: str = ""
+    context: bytes | None = None
 
     @property
     def manager_at(self) -> tuple[EndpointReference, str]:
@@ -161,6 +178,15 @@ class Client(Speaker):
         self._soap_tcp = soap_tcp
         self._watch = watch
 
+    _topic_dialect: str | None = None
+    """The dialect that topics are written in; None: the narrowest that has their form."""
+    _source: SourceOptions | None = None
+    """What a source of WS-Management is told of its resource."""
+
+    def _expires(self, lease: timedelta) -> str:
+        """A lease as it is asked for."""
+        return expiry_text(self._spec, lease, datetime.now(UTC))
+
     async def __aexit__(self, *error: object) -> None:
         await super().__aexit__(*error)
         if self._soap_tcp is not None:
@@ -221,6 +247,7 @@ class Client(Speaker):
                 column where it is not well-formed).
         """
         message_id, to = fresh_id(), to or self._address
+        topic, blocks = self._topic_block(topic)
         written = partial(
             write_publish,
             self._spec,
@@ -231,7 +258,7 @@ class Client(Speaker):
             action=action,
             producer=None if producer is None else self._reference(producer),
         )
-        blocks = properties_block(properties).decode() if properties else ""
+        blocks += properties_block(properties).decode() if properties else ""
         message = written(blocks=blocks)
         if authorize is not None:
             message = written(
@@ -253,6 +280,7 @@ class Client(Speaker):
         authorize: Authorize | None = None,
         raw: bool = False,
         mode: str | None = None,
+        selector: Selector | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
 
@@ -266,6 +294,7 @@ class Client(Speaker):
             authorize: For a protected topic.
             raw: Events are to come as they are, without what a specification wraps them in.
             mode: The URI of a delivery mode, which WS-Eventing 2004/08 alone has.
+            selector: A filter over properties; it goes with no *xpath*.
 
         Raises:
             GatewayError: here as in the other methods.
@@ -282,12 +311,15 @@ class Client(Speaker):
             topic=topic,
             xpath=xpath,
             namespaces=namespaces,
-            expires=expiry_text(self._spec, lease, now),
-            end_to=reference,
+            expires=self._expires(lease),
+            end_to=reference if mode != WSMAN_PULL else None,
             reliable=Rm.V1_1.number if reliable else "",
             assurance=assurance,
             raw=raw,
+            topic_dialect=self._topic_dialect,
             mode=mode,
+            source=self._source,
+            content=None if selector is None else selector_filter(selector),
         )
         message = written()
         if authorize is not None:
@@ -305,19 +337,21 @@ class Client(Speaker):
         manager = granted.manager
         if not manager.address:
             manager, _ = manager_at(manager, to)
-        return Subscription(manager, until, to)
+        return Subscription(manager, until, to, granted.context)
 
     async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> Subscription:
         """Move the end of a subscription's lease."""
-        expires = expiry_text(self._spec, lease, datetime.now(UTC))
         manager, address = subscription.manager_at
-        message = write_renew(self._spec, manager, expires, message_id=fresh_id())
+        message = write_renew(
+            self._spec, manager, self._expires(lease), message_id=fresh_id(), source=self._source
+        )
         granted = _granted(await self._send("Renew", address, message), address)
         return replace(subscription, expires=_until(granted))
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription."""
-        await self._manage("Unsubscribe", write_unsubscribe, subscription)
+        write = partial(write_unsubscribe, source=self._source)
+        await self._manage("Unsubscribe", write, subscription)
 
     async def status(self, subscription: Subscription) -> Subscription:
         """Ask for a subscription as it is now; it is an error where there is none any more."""
@@ -406,6 +440,11 @@ class Client(Speaker):
             title = SPECIFICATIONS[self._spec.version].title
             raise UnsupportedOperation(f"{title} has no {operation}") from refused
         return await self._send(operation, address, message), address
+
+    def _topic_block(self, topic: str | None) -> tuple[str | None, str]:
+        """The topic of an event as the specification says it, and a header block that says it in
+        its place."""
+        return topic, ""
 
     def _reference(self, address: str) -> EndpointReference:
         return EndpointReference(address, self._spec.wsa or Wsa.V2005_08)

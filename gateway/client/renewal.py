@@ -9,7 +9,7 @@ from functools import partial
 from gateway.client.errors import GatewayError
 from gateway.client.events import AnyClient, EventClient
 from gateway.client.grid_events import GridClient
-from gateway.client.messaging import LEASE, Authorize, Subscription
+from gateway.client.messaging import LEASE, Authorize, Selector, Subscription
 from mediation.model.delivery_modes import DeliveryAssurance
 
 RENEW_EVERY = 60.0
@@ -103,12 +103,13 @@ async def subscribed(
     assurance: DeliveryAssurance | None = None,
     authorize: Authorize | None = None,
     exact: Mapping[str, str] | None = None,
+    selector: Selector | None = None,
 ) -> AsyncIterator[RenewedSubscription]:
     """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
 
-    *topic*, *xpath*, *lease*, *reliable* and *assurance* are as in `Client.subscribe`, *every* and
-    *troubled* as in `RenewedSubscription`. *authorize* is for a protected topic, for which no
-    `GridClient` can ask, and *exact* as in `EventClient.subscribe`.
+    *topic*, *xpath*, *selector*, *lease*, *reliable* and *assurance* are as in `Client.subscribe`,
+    *every* and *troubled* as in `RenewedSubscription`. *authorize* is for a protected topic, for
+    which no `GridClient` can ask, and *exact* as in `EventClient.subscribe`.
 
     Raises:
         GatewayError: There is no subscription, or it was lost: then the body is cancelled.
@@ -133,6 +134,7 @@ async def subscribed(
         lease=lease,
         reliable=reliable,
         assurance=assurance,
+        selector=selector,
     )
     renewed = RenewedSubscription(client, granted, lease=lease, every=every, troubled=troubled)
     try:

@@ -1,6 +1,7 @@
 """The other side of the specifications: requests as subscribers and publishers write them, and what
 they read. Sans-I/O, like all of this floor."""
 
+from mediation.client.acknowledging import acknowledgement_of
 from mediation.client.devices import (
     DEVICE_SPEC,
     EventService,
@@ -19,6 +20,7 @@ from mediation.client.fetching import (
     read_fetched,
     read_made,
     read_pulled,
+    read_taken,
     write_fetching,
     write_pull,
 )
@@ -53,6 +55,7 @@ from mediation.client.writing import (
     write_get_current_message,
     write_get_resource_property,
     write_get_status,
+    write_messenger_topic,
     write_pause,
     write_publish,
     write_renew,
@@ -74,6 +77,7 @@ __all__ = [
     "ListedSubscription",
     "ManagedPage",
     "Received",
+    "acknowledgement_of",
     "ending_in",
     "expiry_text",
     "is_response",
@@ -89,6 +93,7 @@ __all__ = [
     "read_pulled",
     "read_pulled_messages",
     "read_received",
+    "read_taken",
     "read_time",
     "text_in",
     "write_create_pull_point",
@@ -103,6 +108,7 @@ __all__ = [
     "write_get_status",
     "write_get_time",
     "write_list_subscriptions",
+    "write_messenger_topic",
     "write_pause",
     "write_publish",
     "write_pull",

@@ -15,8 +15,8 @@ from mediation.model.requests import Operation
 from mediation.model.specification import RequestParts
 from mediation.model.versions import Spec
 from mediation.notification.notify import unwrapped_events
-from mediation.soap.envelopes import read_envelope, text_of
-from mediation.soap.payloads import is_ours
+from mediation.soap.envelopes import elements, read_envelope, text_of
+from mediation.soap.payloads import is_ours, payload_of
 from mediation.specifications import SPECIFICATIONS
 
 
@@ -73,6 +73,21 @@ def read_fetched(octets: bytes) -> tuple[Received, ...]:
         Received(event.topic, event.payload, event.action, None, event.subscription)
         for response in read_whole(octets).body[:1]
         for event in unwrapped_events(response, in_ours=is_ours(octets))
+    )
+
+
+def read_taken(octets: bytes) -> tuple[Received, ...]:
+    """Read the answer of WS-Messenger's message box, which tells payloads alone.
+
+    Raises:
+        AnsweredFault: It is a fault.
+        Refused: It cannot be read.
+    """
+    return tuple(
+        Received(None, payload_of(event), None, None)
+        for response in read_whole(octets).body[:1]
+        for messages in elements(response)
+        for event in elements(messages)
     )
 
 

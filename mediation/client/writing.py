@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from filters import parse_document
+from filters import Topic, parse_document
+from mediation import names
 from mediation.eventing.management import request_headers
 from mediation.model.delivery_modes import DeliveryAssurance, SourceOptions
 from mediation.model.expiry import format_duration, format_seconds
@@ -11,6 +12,7 @@ from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
 from mediation.model.specification import Client, Leasing, RequestParts, SubscribeOptions
 from mediation.model.versions import Soap, Spec, Version
+from mediation.notification.topics import messenger_topic_element
 from mediation.soap.addressing import reference_headers, write_headers
 from mediation.soap.body_elements import BodyElement
 from mediation.soap.envelopes import octets_of, write_envelope
@@ -92,6 +94,7 @@ def write_subscribe(
     assurance: DeliveryAssurance | None = None,
     actions: tuple[str, ...] = (),
     source: SourceOptions | None = None,
+    content: tuple[str, str] | None = None,
     blocks: str = "",
 ) -> tuple[str, bytes]:
     """Write Subscribe: the action and the envelope.
@@ -112,6 +115,7 @@ def write_subscribe(
             WS-Eventing alone has, and which goes with no other: that of DPWS 1.0 where
             WS-Addressing 2004/08 is spoken, else that of 1.1.
         source: What to say to a source of WS-Management, which WS-Eventing 2004/08 alone has.
+        content: The text and the dialect of a filter over content that is no XPath.
         blocks: More header blocks, each one element.
 
     Raises:
@@ -132,6 +136,7 @@ def write_subscribe(
         assurance,
         actions,
         source,
+        content,
         spec.wsa,
     )
     if source is not None:
@@ -218,6 +223,11 @@ def write_get_status(
 ) -> tuple[str, bytes]:
     """Write GetStatus; in WS-Notification, the termination time as a resource property."""
     return _manage(spec, Operation.GET_STATUS, manager, message_id)
+
+
+def write_messenger_topic(topic: Topic) -> str:
+    """Write the header block in which WS-Messenger's clients say the topic of an event."""
+    return messenger_topic_element("wsnt:Topic", topic, f' xmlns:wsnt="{names.WSN_IBM}"')
 
 
 def write_publish(

@@ -289,27 +289,27 @@ class EventingClient:
         return f"<wse:Expires>{xml_text(expires)}</wse:Expires>" if expires else ""
 
     def _filter(self, wanted: SubscribeOptions) -> str:
-        topic, xpath, scope = wanted.topic, wanted.xpath, wanted.namespaces
+        topic, scope = wanted.topic, wanted.namespaces
         if wanted.actions:
-            if topic or xpath:
+            if topic or wanted.xpath or wanted.content:
                 raise MediationError(
                     Reason.FILTER_DIALECT, "A filter of actions goes with no topic and no XPath."
                 )
             actions = xml_text(" ".join(wanted.actions))
             dialect = xml_attribute(_ACTION_DIALECTS.get(wanted.wsa, dialects.ACTION_DPWS_1_1))
             return f"<wse:Filter Dialect={dialect}>{actions}</wse:Filter>"
-        if topic and xpath:
+        combined = dialects.XPATH_1_0 if topic else self.xpath
+        content = wanted.content_filter(combined)
+        if topic and content:
             inner = write_topic_expression(names.WSN_1_3, "wsnt:TopicExpression", topic, scope)
-            inner += write_expression(
-                names.WSN_1_3, "wsnt:MessageContent", xpath, dialects.XPATH_1_0, scope
-            )
+            inner += write_expression(names.WSN_1_3, "wsnt:MessageContent", *content, scope)
             return f'<wse:Filter Dialect="{names.WSE_FILTER_COMBINED}">{inner}</wse:Filter>'
         if topic:
             return write_topic_expression(
                 self._namespace, "wse:Filter", topic, scope, dialect=wanted.topic_dialect
             )
-        if xpath:
-            return write_expression(self._namespace, "wse:Filter", xpath, self.xpath, scope)
+        if content:
+            return write_expression(self._namespace, "wse:Filter", *content, scope)
         return ""
 
     def manage(self, operation: Operation, expires: str | None = None) -> RequestParts:

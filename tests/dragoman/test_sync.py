@@ -18,6 +18,7 @@ from tests.rigs.gateways import Running, running
 
 CLASSES: list[Callable[..., sync.Client]] = [
     sync.WseClient, sync.WsnClient, sync.CloudEventsClient, sync.GridEventsClient,
+    sync.WsManagementClient, sync.WsMessengerClient,
 ]  # fmt: skip
 
 

@@ -94,14 +94,14 @@ class Agendas {
     // Whether the elements of a state are at *node*.
     bool is_at(uint32_t state, uint32_t node) const {
         const SparseBits& nodes = agendas_[state].nodes_;
-        if (nodes.size()) return nodes.covers(node) && nodes.has(node);
+        if (nodes.size()) return nodes.has(node);
         return std::binary_search(active(state).begin(), active(state).end(), node);
     }
 
     // States are forgotten.
     void forget() {
         std::vector<Agenda>().swap(agendas_);
-        words_ = 0;
+        parts_ = 0;
     }
 
     // ---- between messages
@@ -162,13 +162,13 @@ class Agendas {
     void enter(uint32_t state, uint32_t node) {
         Agenda* agenda = known(state);
         if (!agenda || !agenda->nodes_.size()) return;
-        words_ -= agenda->nodes_.size();
-        if (words_ > MAX_WORDS) {
+        parts_ -= agenda->nodes_.size();
+        if (parts_ > MAX_PARTS) {
             agenda->nodes_ = SparseBits();
             return;
         }
         agenda->nodes_.reserve(trie_.bound());
-        words_ += agenda->nodes_.size();
+        parts_ += agenda->nodes_.size();
         agenda->nodes_.add(node);
     }
     void leave(uint32_t state, uint32_t node) {
@@ -180,12 +180,12 @@ class Agendas {
     // A state went.
     void drop(uint32_t state) {
         if (state >= agendas_.size()) return;
-        words_ -= agendas_[state].nodes_.size();
+        parts_ -= agendas_[state].nodes_.size();
         agendas_[state] = Agenda();
     }
 
   private:
-    static constexpr size_t MAX_WORDS = 1u << 22;
+    static constexpr size_t MAX_PARTS = 1u << 20;
 
     // Null where nothing is known yet.
     Agenda* known(uint32_t state) {
@@ -200,7 +200,7 @@ class Agendas {
     }
 
     void refresh(Agenda& agenda, const Words& nodes) {
-        words_ -= agenda.nodes_.size();
+        parts_ -= agenda.nodes_.size();
         agenda = Agenda();
         Words tables;
         for (uint32_t number : nodes) {
@@ -210,10 +210,10 @@ class Agendas {
                 if (atoms_.table(at).aspect.kind != NEVER) tables.push_back(at);
             }
         }
-        if (words_ < MAX_WORDS) {
+        if (parts_ < MAX_PARTS) {
             agenda.nodes_.reserve(trie_.bound());
             for (uint32_t node : nodes) agenda.nodes_.add(node);
-            words_ += agenda.nodes_.size();
+            parts_ += agenda.nodes_.size();
         }
         std::sort(tables.begin(), tables.end(), [&](uint32_t a, uint32_t b) {
             const auto one = atoms_.table(a).aspect.rank(), other = atoms_.table(b).aspect.rank();
@@ -235,7 +235,7 @@ class Agendas {
     const Atoms& atoms_;
     std::vector<Agenda> agendas_;  // by state
     uint64_t next_group_ = 0;
-    size_t words_ = 0;  // of the bits in all agendas
+    size_t parts_ = 0;  // of the nodes in all agendas
 };
 
 }  // namespace dragoman

@@ -105,20 +105,29 @@ class Bits {
     static uint64_t bit(uint32_t number) { return BitsAt::bit(number); }
 
     std::vector<uint64_t> words_;
-
-    friend class SparseBits;
 };
 
-// Few numbers, many of them neighbours: the words that are not 0 lie side by side once more.
+// Few numbers, many of them neighbours: only words that are not 0 are there, in order, and how many
+// of them are before each of the parts of the range. What a set does not have is found out in the
+// parts, which are few, and so at hand when memory is slow.
 class SparseBits {
   public:
-    // As of Bits.
-    void reserve(size_t bound) { bits_.reserve(bound); }
-    size_t size() const { return bits_.size(); }
-    bool covers(uint32_t number) const { return bits_.covers(number); }
-    bool has(uint32_t number) const { return bits_.has(number); }
-    const uint64_t* data() const { return bits_.words_.data(); }
+    // Make room for numbers below *bound*.
+    void reserve(size_t bound) {
+        const size_t size = (bound + PART * Bits::SIZE - 1) / (PART * Bits::SIZE);
+        if (parts_.size() < size) parts_.resize(size, {0, uint32_t(used_.size())});
+    }
+    // How many parts there are; none before the first `reserve`.
+    size_t size() const { return parts_.size(); }
+    bool has(uint32_t number) const { return word(number / Bits::SIZE) & BitsAt::bit(number); }
     const std::vector<BitsAt>& used() const { return used_; }
+
+    // Numbers that lie side by side, from *at* * Bits::SIZE on.
+    uint64_t word(uint32_t at) const {
+        if (at / PART >= parts_.size()) return 0;
+        const Part& part = parts_[at / PART];
+        return part.words & BitsAt::bit(at) ? used_[part.place(at)].bits : 0;
+    }
 
     // Soon somebody will ask for the first of them: memory is slower than we are.
     void expect() const {
@@ -127,32 +136,51 @@ class SparseBits {
         for (size_t at = 0; at < size; at += LINE) __builtin_prefetch(&used_[at]);
     }
 
+    // There is room for *number*.
     void add(uint32_t number) {
         const uint32_t at = number / Bits::SIZE;
-        if (!bits_.words_[at]) used_.push_back({0, at});
-        bits_.add(number);
-        find(at)->bits = bits_.words_[at];
+        Part& part = parts_[at / PART];
+        const uint32_t place = part.place(at);
+        if (part.words & BitsAt::bit(at)) return used_[place].add(number);
+        used_.insert(used_.begin() + place, BitsAt::of(number));
+        part.words |= BitsAt::bit(at);
+        for (size_t later = at / PART + 1; later < parts_.size(); ++later) ++parts_[later].before;
     }
 
-    void erase(uint32_t number) {
+    void erase(uint32_t number) noexcept {
+        if (!has(number)) return;
         const uint32_t at = number / Bits::SIZE;
-        if (!bits_.has(number)) return;
-        bits_.erase(number);
-        const auto word = find(at);
-        word->bits = bits_.words_[at];
-        if (word->bits) return;
-        *word = used_.back();
-        used_.pop_back();
+        Part& part = parts_[at / PART];
+        const uint32_t place = part.place(at);
+        used_[place].erase(number);
+        if (used_[place].bits) return;
+        used_.erase(used_.begin() + place);
+        part.words &= ~BitsAt::bit(at);
+        for (size_t later = at / PART + 1; later < parts_.size(); ++later) --parts_[later].before;
     }
 
   private:
-    // The word at *at*, which is not 0. Most come in order.
-    std::vector<BitsAt>::reverse_iterator find(uint32_t at) {
-        return std::find_if(used_.rbegin(), used_.rend(),
-                            [&](const BitsAt& word) { return word.at == at; });
-    }
+    static constexpr uint32_t PART = 64;  // words
 
-    Bits bits_;
+    struct Part {
+        uint64_t words;   // those that are not 0, as bits
+        uint32_t before;  // how many there are in the parts before
+
+        // Where the word at *at* is among the used ones, or would be.
+        uint32_t place(uint32_t at) const {
+            return before + count(words & (BitsAt::bit(at) - 1));
+        }
+
+        // The builtin is a call into a library, for it must do without the processor's instruction.
+        static uint32_t count(uint64_t bits) {
+            bits -= bits >> 1 & 0x5555555555555555u;
+            bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);
+            bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+            return uint32_t(bits * 0x0101010101010101u >> 56);
+        }
+    };
+
+    std::vector<Part> parts_;
     std::vector<BitsAt> used_;
 };
 

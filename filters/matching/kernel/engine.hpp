@@ -306,7 +306,8 @@ class Engine {
     Witnesses witnesses_;
     Branches branches_{trie_};
     Agendas agendas_{trie_, automaton_, atoms_};
-    Firing firing_{vocabulary_, trie_, agendas_, atoms_, facts_, watches_, witnesses_, reading_};
+    Firing firing_{vocabulary_, symbols_, trie_,      agendas_, atoms_,
+                   facts_,      watches_, witnesses_, reading_};
     Programs programs_{vocabulary_};
     Interpreter interpreter_{vocabulary_, symbols_, document_, reading_};
     Filters filters_;

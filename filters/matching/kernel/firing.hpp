@@ -11,6 +11,7 @@
 #include "facts.hpp"
 #include "memory.hpp"
 #include "reading.hpp"
+#include "symbols.hpp"
 #include "watches.hpp"
 #include "witnesses.hpp"
 
@@ -18,9 +19,11 @@ namespace dragoman {
 
 class Firing {
   public:
-    Firing(const Vocabulary& vocabulary, const Trie& trie, Agendas& agendas, Atoms& atoms,
-           Facts& facts, const Watches& watches, Witnesses& witnesses, Reading& reading)
+    Firing(const Vocabulary& vocabulary, Symbols& symbols, const Trie& trie, Agendas& agendas,
+           Atoms& atoms, Facts& facts, const Watches& watches, Witnesses& witnesses,
+           Reading& reading)
         : vocabulary_(vocabulary),
+          symbols_(symbols),
           trie_(trie),
           agendas_(agendas),
           atoms_(atoms),
@@ -109,6 +112,11 @@ class Firing {
         uint32_t state, row;
     };
 
+    struct Attribute {
+        const xmlAttr* node;
+        uint32_t symbol;
+    };
+
     // A value of an element, whose state and row this is, that groups look for.
     struct Probe {
         const xmlNode* element;
@@ -162,9 +170,35 @@ class Firing {
                 try_lists(*first, element);
                 continue;
             }
+            if (first->aspect.subject[0] == ATTRIBUTE) {
+                // Behind them are those that look at whole elements.
+                at = end;
+                while (at[-1].aspect.kind == SCAN) --at;
+                if (element->properties) look_at_attributes(element, first, at);
+                continue;
+            }
             while (at != end && first->shares_subject(*at)) ++at;
             reading_.each(element, first->aspect.subject[0], first->aspect.label[0],
                           [&](std::string_view value) { put_off(element, value, first, at); });
+        }
+    }
+
+    // The same for groups of attributes. Where filters name many, an element has few of them: so
+    // names are looked up once each, and then compared as numbers.
+    void look_at_attributes(const xmlNode* element, const Group* at, const Group* end) {
+        attributes_.clear();
+        for (const xmlAttr* one = element->properties; one; one = one->next) {
+            attributes_.push_back({one, symbols_.of(one)});
+        }
+        while (at != end) {
+            const Group* first = at++;
+            while (at != end && first->shares_subject(*at)) ++at;
+            for (const Attribute& one : attributes_) {
+                if (!symbols_.fits(first->aspect.label[0], one.symbol)) continue;
+                reading_.value_of(one.node, [&](std::string_view value) {
+                    put_off(element, value, first, at);
+                });
+            }
         }
     }
 
@@ -413,6 +447,7 @@ class Firing {
     }
 
     const Vocabulary& vocabulary_;
+    Symbols& symbols_;
     const Trie& trie_;
     Agendas& agendas_;
     Atoms& atoms_;
@@ -422,6 +457,7 @@ class Firing {
     Reading& reading_;
     Memory memory_;
     Words fired_, visited_;
+    std::vector<Attribute> attributes_;  // of the element that is looked at
     std::vector<Visit> visits_;  // put off
     std::vector<Probe> probes_;  // the same
     std::string copy_;           // of the last one's value, where that does not last

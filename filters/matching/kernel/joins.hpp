@@ -79,11 +79,11 @@ class Joins {
     // The states that are met below an element, where a climb leads from.
     struct Family {
         uint32_t begin, end;  // among the members
-        size_t words;         // of bits that each of them has at least
+        bool plain;           // the nodes of each are known as bits
     };
     struct Member {
         uint32_t state;
-        const uint64_t* nodes;  // bits
+        const SparseBits* nodes;
     };
 
     // Whether all is true of what the first element because of which an atom holds leads to, at the
@@ -215,14 +215,13 @@ class Joins {
         if (known == NONE) known = make_family(row, climb);
         const Family& family = families_[known];
         const Member *at = members_.data() + family.begin, *end = members_.data() + family.end;
-        const size_t word = node / Bits::SIZE;
-        if (word >= family.words) {
+        if (!family.plain) {
             return std::any_of(at, end, [&](auto& one) { return agendas_.is_at(one.state, node); });
         }
         // To look at all costs less than to guess where to stop.
         uint64_t found = 0;
-        for (; at != end; ++at) found |= at->nodes[word];
-        return found >> node % Bits::SIZE & 1;
+        for (; at != end; ++at) found |= at->nodes->word(node / Bits::SIZE);
+        return found & BitsAt::bit(node);
     }
 
     bool some_below(uint32_t branch, uint32_t row, Climb climb, uint32_t node) {
@@ -245,7 +244,7 @@ class Joins {
 
     uint32_t make_family(uint32_t row, Climb climb) {
         const auto begin = uint32_t(members_.size());
-        size_t words = ~size_t(0);
+        bool plain = true;
         for (uint32_t below = row + 1; below < witnesses_[row].end; ++below) {
             const uint32_t state = witnesses_[below].state;
             if (!is_within(below, row, climb) ||
@@ -257,10 +256,10 @@ class Joins {
             // Field by field: see Firing::put_off.
             Member& member = members_.emplace_back();
             member.state = state;
-            member.nodes = nodes.data();
-            words = std::min(words, nodes.size());
+            member.nodes = &nodes;
+            plain &= nodes.size() != 0;
         }
-        families_.push_back({begin, uint32_t(members_.size()), words});
+        families_.push_back({begin, uint32_t(members_.size()), plain});
         return uint32_t(families_.size() - 1);
     }
 

@@ -144,7 +144,8 @@ class Lifts {
             }
         } else {
             visits_ = 0;
-            const uint32_t node = climbs_.node_of(fact);
+            // To ask for it costs two looks into cold memory.
+            const uint32_t node = climb.octet == Climb::MIXED ? climbs_.node_of(fact) : NONE;
             all = witnesses_.each_of(
                 fact, [&](uint32_t row) { lift(row, node, branch, climb, rows); });
             all &= visits_ <= MOST_VISITS;

@@ -37,18 +37,22 @@ class Reading {
         } else if (is_element(node)) {
             for (const xmlAttr* attr = node->properties; attr; attr = attr->next) {
                 if (!vocabulary_.fits(label, attr->name, attr->ns)) continue;
-                const xmlNode* child = attr->children;
-                if (!child) {
-                    take(std::string_view());
-                } else if (!child->next && is_text(child)) {
-                    take(view_of(child->content));
-                } else {
-                    std::string pieces;
-                    lasting_ = false;
-                    take(string_of(reinterpret_cast<const xmlNode*>(attr), pieces));
-                }
+                value_of(attr, take);
                 if (vocabulary_.is_single(subject, label)) return;
             }
+        }
+    }
+
+    // Call *take* with the value of an attribute. What it gets lives until it returns.
+    template <typename Take>
+    void value_of(const xmlAttr* attr, Take take) {
+        const xmlNode* child = attr->children;
+        lasting_ = !child || (!child->next && is_text(child));
+        if (!lasting_) {
+            std::string pieces;
+            take(string_of(reinterpret_cast<const xmlNode*>(attr), pieces));
+        } else {
+            take(child ? view_of(child->content) : std::string_view());
         }
     }
 

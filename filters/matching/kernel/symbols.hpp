@@ -45,6 +45,10 @@ class Symbols {
         for (Cached& cached : cache_) cached.message = 0;
     }
 
+    // That of an element, or of an attribute: libxml2's nodes begin alike.
+    uint32_t of(const xmlAttr* attribute) {
+        return of(reinterpret_cast<const xmlNode*>(attribute));
+    }
     uint32_t of(const xmlNode* node) {
         // A document has few names, and its parser keeps each once.
         size_t place = (uintptr_t(node->name) >> 3 ^ uintptr_t(node->ns) >> 5) % cache_.size();

@@ -8,7 +8,7 @@ from gateway.client.calling import Speaker
 from gateway.client.errors import GatewayError, UnsupportedOperation
 from gateway.client.grid_events.publishing import call, obtain_lease, port_at
 from gateway.client.grid_events.serving import LISTENER
-from gateway.client.messaging import LEASE, SOURCE, Subscription, fresh_id, read_topic
+from gateway.client.messaging import LEASE, SOURCE, Selector, Subscription, fresh_id, read_topic
 from mediation.grid_events import (
     Event,
     Port,
@@ -90,17 +90,20 @@ class GridClient(Speaker):
         lease: timedelta = LEASE,
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
+        selector: Selector | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
 
         Args:
             topic: A path, or Clark notation, with or without ``//.``: it also takes what is below.
-            xpath: None: filters are events.
+            xpath, selector: None: filters are events.
             reliable: False: there are no sequences.
             assurance: None, or at least once: a call that subscribes has no place for another.
         """
         if xpath is not None:
             raise UnsupportedOperation("filters of Grid SOAP Events are events: there is no XPath")
+        if selector is not None:
+            raise UnsupportedOperation("Grid SOAP Events have no properties to select by")
         if reliable:
             raise UnsupportedOperation("Grid SOAP Events are sent in no sequence")
         if assurance not in (None, DeliveryAssurance.AT_LEAST_ONCE):

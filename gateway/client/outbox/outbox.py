@@ -85,6 +85,7 @@ class Outbox(Runner):
         content_type: str = "",
         delay: timedelta | float = 0.0,
         expires: Moment | None = None,
+        priority: int | None = None,
         attributes: Mapping[str, str | int | bool] | None = None,
     ) -> str:
         """Store a message in a transaction; it goes when that is committed.
@@ -101,6 +102,8 @@ class Outbox(Runner):
             type: The ``type`` of its CloudEvent; the topic, where it is None.
             delay: Seconds before it is sent.
             expires: A time, or seconds or a length from now, from which on nobody gets it.
+            priority: 0 to 9, for queues of a broker that are ordered by it; elsewhere it is carried
+                as an attribute.
             attributes: Further ones of its CloudEvent: names of lower-case letters and digits.
 
         Returns:
@@ -112,7 +115,7 @@ class Outbox(Runner):
         """
         row = self.row(
             topic, payload, id=id, key=key, type=type, content_type=content_type, delay=delay,
-            expires=expires, attributes=attributes,
+            expires=expires, priority=priority, attributes=attributes,
         )  # fmt: skip
         store_in(self._database, session, _Insert(row), self.wake)
         return str(row["id"])

@@ -29,6 +29,7 @@ def outgoing_row(
     content_type: str = "",
     delay: timedelta | float = 0.0,
     expires: Moment | None = None,
+    priority: int | None = None,
     attributes: Mapping[str, str | int | bool] | None = None,
 ) -> dict[str, Any]:
     """The row of a message: see `Outbox.publish`. Its attributes have no ``source`` yet.
@@ -53,6 +54,10 @@ def outgoing_row(
         "topic": topic,
         "datacontenttype": content_type,
     }
+    if priority is not None:
+        if priority not in range(10):
+            raise ValueError(f"the priority is {priority}, not one of 0 to 9")
+        found["priority"] = priority
     if key:
         found["partitionkey"] = key
     if expires_at is not None:

@@ -40,7 +40,19 @@ class SubscribeOptions:
     assurance: DeliveryAssurance | None = None
     actions: tuple[str, ...] = ()
     source: SourceOptions | None = None
+    content: tuple[str, str] | None = None
     wsa: Wsa | None = None
+
+    def content_filter(self, xpath_dialect: str) -> tuple[str, str] | None:
+        """The filter over content, and its dialect; that of XPath is *xpath_dialect*.
+
+        Raises:
+            MediationError: ``FILTER_DIALECT``: there are two.
+        """
+        if self.xpath and self.content:
+            text = "XPath and a selector are two filters over content: give one of them."
+            raise MediationError(Reason.FILTER_DIALECT, text)
+        return (self.xpath, xpath_dialect) if self.xpath else self.content
 
 
 @dataclass(frozen=True, slots=True)

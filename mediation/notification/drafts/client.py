@@ -47,10 +47,9 @@ class DraftClient:
         if wanted.topic:
             inner += self._topic("wsnt:TopicExpression", wanted.topic, wanted.namespaces)
         inner += f"<wsnt:UseNotify>{'false' if wanted.raw else 'true'}</wsnt:UseNotify>"
-        if wanted.xpath:
-            inner += write_expression(
-                namespace, "wsnt:Selector", wanted.xpath, dialects.XPATH_1_0, wanted.namespaces
-            )
+        content = wanted.content_filter(dialects.XPATH_1_0)
+        if content:
+            inner += write_expression(namespace, "wsnt:Selector", *content, wanted.namespaces)
         if wanted.assurance is not None:
             policy = write_assurance(wanted.assurance)
             inner += f"<wsnt:SubscriptionPolicy>{policy}</wsnt:SubscriptionPolicy>"

@@ -47,14 +47,10 @@ class Client13:
                 wanted.namespaces,
                 dialect=wanted.topic_dialect,
             )
-        if wanted.xpath:
-            filters += write_expression(
-                NAMESPACE,
-                "wsnt:MessageContent",
-                wanted.xpath,
-                dialects.XPATH_1_0,
-                wanted.namespaces,
-            )
+        content = wanted.content_filter(dialects.XPATH_1_0)
+        if content:
+            scope = wanted.namespaces
+            filters += write_expression(NAMESPACE, "wsnt:MessageContent", *content, scope)
         if filters:
             inner += f"<wsnt:Filter>{filters}</wsnt:Filter>"
         if wanted.expires:

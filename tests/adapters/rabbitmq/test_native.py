@@ -115,6 +115,22 @@ async def test_a_native_program_publishes(broker: RabbitMQ, name: str, channel: 
     )
 
 
+async def test_queues_of_priorities_are_ordered(broker: RabbitMQ, name: str, channel: Any) -> None:
+    async with running(broker.url, name) as adapter:
+        queue = channel.queue_declare("", exclusive=True, arguments={"x-max-priority": 9})
+        channel.queue_bind(queue.method.queue, name, "dragoman.adhoc.#")
+        for priority in ("1", "9", "none"):
+            sent = replace(storm(), properties={"priority": priority})
+            await adapter.publish([sent])
+        properties = pika.BasicProperties(priority=7)
+        channel.basic_publish(name, "dragoman.adhoc.storm", b"<a/>", properties)
+        taken = await Inbox(adapter, SECONDS).take(4)
+        got = [channel.basic_get(queue.method.queue, auto_ack=True)[1] for _ in range(4)]
+    said = [one.notification.properties["priority"] for one in taken]
+    assert said == ["1", "9", "none", "7"]
+    assert [one.priority for one in got] == [9, 7, 1, None]
+
+
 async def test_a_native_program_subscribes(broker: RabbitMQ, name: str, channel: Any) -> None:
     async with running(broker.url, name) as adapter:
         queue = listen(channel, name, "dragoman.adhoc.#")

@@ -106,6 +106,23 @@ async def test_a_native_program_publishes(
     )
 
 
+async def test_priorities_are_those_of_jms(
+    broker: ActiveMQ, name: str, tmp_path: Path, program: Program
+) -> None:
+    async with running(broker.url, name, tmp_path) as adapter:
+        program.listen(f"/topic/VirtualTopic.{name}.adhoc.>")
+        for priority in ("1", "200"):
+            await adapter.publish([replace(storm(), properties={"priority": priority})])
+        for further in ({"priority": "7"}, {}):
+            program.publish(f"/topic/VirtualTopic.{name}.adhoc.storm", b"<a/>", **further)
+        taken = await Inbox(adapter, SECONDS).take(4)
+        told = [program.next().headers.get("priority", "4") for _ in range(4)]
+    assert [one.notification.properties.get("priority") for one in taken] == [
+        "1", "200", "7", None,
+    ]  # fmt: skip
+    assert told == ["1", "9", "7", "4"]
+
+
 async def test_a_native_program_subscribes(
     broker: ActiveMQ, name: str, tmp_path: Path, program: Program
 ) -> None:

@@ -20,6 +20,8 @@ from dragoman.client import (
     Subscription,
     UnsupportedOperation,
     WseClient,
+    WsManagementClient,
+    WsMessengerClient,
     WsnClient,
     listening,
 )
@@ -27,8 +29,9 @@ from dragoman.client import Consumer as EventConsumer
 from dragoman.client.base import Credentials
 from dragoman.events import event_type
 from gateway.client import Consumer, EventClient
+from gateway.delivery.verdicts import Verdict
 from tests.rigs.gateways import Running, running
-from tests.rigs.waiting import DEADLINE
+from tests.rigs.waiting import DEADLINE, until
 
 NOWHERE = "http://127.0.0.1:59999/"
 MAKERS: dict[str, Callable[..., Client]] = {
@@ -40,6 +43,11 @@ MAKERS: dict[str, Callable[..., Client]] = {
     "wsn 1.3 soap 1.1": lambda url, **how: WsnClient(url, soap="1.1", **how),
     "wsn 1.2": lambda url, **how: WsnClient(url, version="1.2", **how),
     "wsn 1.0": lambda url, **how: WsnClient(url, version="1.0", **how),
+    "ws-management": WsManagementClient,
+    "ws-management acknowledged": lambda url, **how: WsManagementClient(
+        url, acknowledged=True, **how
+    ),
+    "ws-messenger": WsMessengerClient,
     "cloudevents": CloudEventsClient,
     "grid events": GridEventsClient,
 }
@@ -131,6 +139,59 @@ async def test_a_subscription_lives_and_ends(
             with pytest.raises(GatewayError) as gone:
                 await client.status(subscription)
             assert gone.value.is_final
+
+
+@EACH
+async def test_properties_select(
+    gateway: Running, make: Callable[..., Client], request: pytest.FixtureRequest
+) -> None:
+    selector = {"region": "north"}
+    async with make(gateway.url) as client, Consumer() as consumer:
+        if request.node.callspec.id == "grid events":
+            with pytest.raises(UnsupportedOperation, match="no properties to select by"):
+                await client.subscribe(consumer.address, selector=selector)
+            return
+        await client.subscribe(consumer.address, topic="storms", selector=selector)
+        for region in ("south", "north"):
+            await client.publish(f"<{region}/>", topic="storms", properties={"region": region})
+        [notification] = (await soon(consumer.receive())).notifications
+        assert notification.payload.startswith(b"<north")
+        with pytest.raises((UnsupportedOperation, GatewayError)):
+            # The journal evaluates no message selectors; brokers of JMS do.
+            await client.subscribe(consumer.address, selector="region = 'north'")
+
+
+async def test_deliveries_are_acknowledged_where_that_is_asked_for(gateway: Running) -> None:
+    async with (
+        WsManagementClient(gateway.url, acknowledged=True) as client,
+        client.listen(topic="storms") as events,
+    ):
+        [entry] = gateway.gateway.subscriptions.entries
+        assert entry.subscription.policy.delivery.acknowledged
+        await client.publish("<a/>", topic="storms")
+        await soon(anext(events))
+        dispatchers = gateway.gateway.dispatchers
+        await until(lambda: dispatchers.scheduler.verdicts[Verdict.DELIVERED] == 1)
+
+
+async def test_topics_of_ws_messenger_have_no_wildcards() -> None:
+    async with WsMessengerClient("http://127.0.0.1:1") as client:
+        with pytest.raises(UnsupportedOperation, match="compares whole topics"):
+            await client.subscribe(NOWHERE, topic="storms//.")
+
+
+async def test_an_interrupted_pull_is_answered_again(gateway: Running) -> None:
+    async with WsManagementClient(gateway.url) as client:
+        subscription = await client.subscribe(topic="storms")
+        context = subscription.granted.context
+        assert context is not None and b"EnumerationContext" in context
+        await client.publish("<a/>", topic="storms")
+        [event] = await soon(client.pull(subscription))
+        assert event.topic == "storms"
+        await client.unsubscribe(subscription)
+        with pytest.raises(GatewayError) as gone:
+            await client.pull(subscription)
+        assert gone.value.is_final
 
 
 @pytest.mark.parametrize("pull", [False, True], ids=["push", "pull"])

@@ -3,7 +3,7 @@
 import pytest
 
 from mediation import names
-from mediation.client import read_made, write_fetching, write_subscribe
+from mediation.client import read_made, read_taken, write_fetching, write_subscribe
 from mediation.detect import write_response
 from mediation.model.requests import (
     CreateMailbox,
@@ -16,6 +16,7 @@ from mediation.model.requests import (
     TakeFor,
 )
 from mediation.model.versions import Soap, Spec, Version, Wsa
+from mediation.soap.envelopes import write_envelope
 from tests.rigs.mediation import IBM_SIMPLE, epr, incoming
 
 BOXES = (Version.MESSAGE_BOX_2011, Version.MESSAGE_BOX_2004)
@@ -75,3 +76,12 @@ def test_a_subscribe_in_a_dialect_and_in_a_mode() -> None:
     assert isinstance(request, Subscribe)
     assert request.filter.topics[0].dialect == IBM_SIMPLE
     assert request.delivery.batched
+
+
+def test_a_message_box_tells_payloads() -> None:
+    box = "http://org.apache.airavata/ws-messenger/msgbox/2011/"
+    taken = f'<b:r xmlns:b="{box}"><b:messages><a>1</a><c xmlns="urn:c"/></b:messages></b:r>'
+    answer = write_envelope(Soap.V1_1, Wsa.V2005_08, "", taken)
+    assert [one.payload for one in read_taken(answer)] == [b"<a>1</a>", b'<c xmlns="urn:c"/>']
+    assert read_taken(write_envelope(Soap.V1_1, None, "", "<r/>")) == ()
+    assert read_taken(write_envelope(Soap.V1_1, None, "", "")) == ()

@@ -188,6 +188,8 @@ REFUSED: list[tuple[Callable[[Outbox], object], type[Exception]]] = [
     (lambda to: to.row("orders", 1, attributes={"Upper": "x"}), ValueError),
     (lambda to: to.row("orders", 1, attributes={"a": "x" * 9000}), ValueError),
     (lambda to: to.row("orders", 1, expires=datetime(2026, 1, 1)), ValueError),  # noqa: DTZ001
+    (lambda to: to.row("orders", 1, priority=10), ValueError),
+    (lambda to: to.row("orders", 1, priority=-1), ValueError),
     (lambda to: to.request("orders", 1, on_reply="x"), ValueError),
     (lambda to: Outbox("sqlite:///x.db", "ftp://host"), GatewayError),
 ]
@@ -207,13 +209,13 @@ def test_attributes_are_those_of_cloudevents(lite: Engine) -> None:
     outbox = Outbox(lite, NOWHERE)
     row = outbox.row(
         "orders/new", 1, id="7", key="tea", type="com.example.order", expires=timedelta(hours=1),
-        attributes={"subject": "tea", "n": 3}, delay=5,
+        attributes={"subject": "tea", "n": 3}, delay=5, priority=7,
     )  # fmt: skip
     found = json.loads(row["attributes"])
     assert found.pop("time") < found.pop("expirytime")
     assert found == {
         "specversion": "1.0", "id": "7", "type": "com.example.order",
-        "topic": "orders/new", "partitionkey": "tea", "subject": "tea", "n": 3,
+        "topic": "orders/new", "partitionkey": "tea", "subject": "tea", "n": 3, "priority": 7,
         "datacontenttype": "application/json",
     }  # fmt: skip
     assert row["due_at"] == pytest.approx(row["created_at"] + 5)
