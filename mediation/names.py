@@ -133,6 +133,8 @@ WSRF_BF_IBM = f"{_STDWIP}WS-BaseFaults"
 WSRF_RP_IBM = f"{_STDWIP}WS-ResourceProperties"
 WSRF_RL_IBM = f"{_STDWIP}WS-ResourceLifetime"
 
+DRAGOMAN_SYSTEM = "urn:dragoman:system:1"
+"""Topics of events of the gateway itself, and their payloads."""
 DRAGOMAN_MANAGEMENT = "urn:dragoman:management:1"
 """Dragoman's own requests to list and delete subscriptions."""
 

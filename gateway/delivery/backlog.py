@@ -29,6 +29,7 @@ from gateway.delivery.settlement import Settlement
 from gateway.delivery.states import State
 from gateway.delivery.verdicts import Outcome
 from gateway.model.dead_letter_reasons import Death, DeathReason
+from gateway.observing.system_events import DEAD_LETTER, SystemEvents
 from gateway.store import HeldRow, dead_lettering
 from gateway.store import waiting_deliveries as rows
 from gateway.store.dead_lettering import Overflow
@@ -64,6 +65,7 @@ class BacklogStorage:
         completed: Called with a pending whose attempt ended while it was on its way into the store.
         changed: Called with an outbox that may be able to send again, and whether it had its
             turn already.
+        system_events: Told of each delivery that dies, but for those that die of overflow.
         overflows: Called with an outbox that has too much and of which nothing is left out: all
             where *end_on_overflow*, else those whose deliveries are in a sequence.
     """
@@ -81,7 +83,9 @@ class BacklogStorage:
         end_on_overflow: bool = False,
         partition: int | None = None,
         owner_bytes: OwnerBytes | None = None,
+        system_events: SystemEvents,
     ) -> None:
+        self._system_events = system_events
         self._settlement = settlement
         self._partition = partition
         self._reading: set[Outbox] = set()
@@ -402,6 +406,15 @@ class BacklogStorage:
         reason: DeathReason,
         outcome: Outcome | None = None,
     ) -> Death:
+        failure = outcome.failure_text if outcome else None
+        self._system_events.tell_of(
+            entry.subscription,
+            DEAD_LETTER,
+            message=notification.id,
+            topic=notification.topic,
+            reason=reason.value,
+            failure=failure,
+        )
         return Death(
             subscription=entry.id,
             owner=entry.subscription.owner,
@@ -409,7 +422,7 @@ class BacklogStorage:
             topic=str(notification.topic) if notification.topic else None,
             reason=reason,
             status=outcome.status if outcome else None,
-            failure=outcome.failure_text if outcome else None,
+            failure=failure,
             answer=outcome.detail if outcome else "",
             attempts=tried.attempts,
             since=tried.since,

@@ -116,6 +116,7 @@ class Dispatcher:
             end_on_overflow=end_on_overflow,
             partition=share.partition,
             owner_bytes=owner_bytes,
+            system_events=scheduler.system_events,
         )
         self._consequences = Consequences(
             self.settlement, self.backlog, self._schedule, give_up=give_up

@@ -21,6 +21,7 @@ from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.status import DeliveryStatus, failing_among, status_of
 from gateway.model.dead_letter_reasons import NOBODY, Death, DeathReason
 from gateway.observing.samples import Sample, counter, counters, gauge, histograms
+from gateway.observing.system_events import DEAD_LETTER
 from gateway.security.keys import message_urn
 from gateway.store import Store, dead_lettering, totals
 from mediation.model.messages import Notification
@@ -109,6 +110,8 @@ class Dispatchers:
         if dispatcher is None:
             return  # Another gateway has the partition now, and gets the message.
         death = unreadable_death(delivery, why, time.time())
+        fields = {"message": death.delivery_id, "reason": death.reason.value, "failure": why}
+        self.scheduler.system_events.tell(DEAD_LETTER, **fields)
         operation = partial(dead_lettering.bury, notification=delivery.notification, death=death)
         dispatcher.settlement.submit(operation, lambda _: delivery.settle())
 

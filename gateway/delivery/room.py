@@ -20,6 +20,7 @@ from gateway.egress import ConsumerOptions, TransportByScheme
 from gateway.egress.host_list import HostList
 from gateway.egress.returning_events import Origins
 from gateway.observing.samples import Sample
+from gateway.observing.system_events import SystemEvents
 from gateway.parsing import Parsing
 from gateway.rooms import Room
 from gateway.settings.settings import WITHIN, Settings
@@ -39,6 +40,7 @@ class DeliveryRoom(Room):
         trusts: Whether an owner of subscriptions is trusted.
         entries: Returns the subscriptions of which metrics tell.
         spans: Tells the trace of each attempt; None where none is told.
+        system_events: Told of subscriptions that fail and of dead letters.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class DeliveryRoom(Room):
         trusts: Callable[[str], bool],
         entries: Callable[[], Collection[Entry]],
         spans: "Spans | None" = None,
+        system_events: SystemEvents,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -90,6 +93,7 @@ class DeliveryRoom(Room):
             probe=self._schedule.probe,
             probations=self.probations,
             quotes_answers=not settings.console_mask,
+            system_events=system_events,
         )
         self.dispatchers = Dispatchers(store, scheduler, sharing.elsewhere)
         self.send_again = SendAgain(attempts, self.dispatchers)

@@ -24,6 +24,7 @@ from gateway.delivery.verdicts import Outcome, Verdict, failed
 from gateway.egress import FailureKind, Posted, SendFailed, Target
 from gateway.observing.attempts import AttemptLog
 from gateway.observing.samples import Histogram
+from gateway.observing.system_events import SystemEvents
 from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
 from gateway.security.principals import tenant_of
@@ -55,6 +56,7 @@ class SendScheduler:
         attempts: Makes the attempts.
         probations: The hosts that have not agreed; None: all have.
         quotes_answers: As of `Troubles`.
+        system_events: Told of subscriptions that fail and of dead letters.
     """
 
     def __init__(
@@ -65,7 +67,9 @@ class SendScheduler:
         probe: float = FIRST_PROBE,
         probations: Probations | None = None,
         quotes_answers: bool = True,
+        system_events: SystemEvents | None = None,
     ) -> None:
+        self.system_events = system_events or SystemEvents("urn:dragoman")
         self._attempts = attempts
         self._probations = probations
         self._loop = asyncio.get_running_loop()
@@ -83,7 +87,7 @@ class SendScheduler:
         self._stalled = False
         """The timer rang too late to tell anything; its next ring counts, however late."""
         self._pumping = False
-        self.troubles = Troubles(quotes_answers=quotes_answers)
+        self.troubles = Troubles(self.system_events, quotes_answers=quotes_answers)
         self.traces = MessageTraces()
         self.attempts = AttemptLog()
         self.taps = Taps()

@@ -18,6 +18,7 @@ from gateway.delivery.destinations.failures import FailureCounts, Trouble
 from gateway.delivery.entry import Entry
 from gateway.delivery.outbox import Outbox
 from gateway.delivery.verdicts import Outcome
+from gateway.observing.system_events import FAILING, RECOVERED, SystemEvents
 from gateway.token_bucket import TokenBucket
 
 LINES, LINES_AT_ONCE = 5.0, 50.0
@@ -155,11 +156,13 @@ class Troubles:
     """Notes how attempts end, and tells the log of the first that fails and of the recovery.
 
     Args:
+        system_events: Told of the same.
         quotes_answers: Errors say what the consumer answered; not where fields of messages are
             hidden from operators, which it may have repeated.
     """
 
-    def __init__(self, *, quotes_answers: bool = True) -> None:
+    def __init__(self, system_events: SystemEvents, *, quotes_answers: bool = True) -> None:
+        self._system_events = system_events
         self._quotes_answers = quotes_answers
         self._lines = TokenBucket(LINES, LINES_AT_ONCE)
         self._left_out = 0
@@ -181,6 +184,9 @@ class Troubles:
         trouble.failed(error, now)
         if outcome.connecting:
             destination.note_trouble(error, now)
+        if trouble.failures == 1:
+            fields = {"consumer": _host(outbox), "error": error}
+            self._system_events.tell_of(entry.subscription, FAILING, **fields)
         if trouble.failures == 1 and destination.named < OF_DESTINATION:
             destination.name_failing(1)
             trouble.said = self._say("delivery.failing", outbox, reason=error)
@@ -193,6 +199,8 @@ class Troubles:
         if trouble is None or not trouble.failures:
             return
         failures, trouble.failures = trouble.failures, 0
+        fields = {"consumer": _host(outbox), "failures": failures}
+        self._system_events.tell_of(entry.subscription, RECOVERED, **fields)
         if trouble.said:
             trouble.said = False
             outbox.destination.name_failing(-1)

@@ -26,6 +26,7 @@ from gateway.exchange import Handlers, Inbound
 from gateway.model.channels import CHANNEL_PROPERTY, channel_address
 from gateway.observing.recent_messages import Arrival, RecentMessages
 from gateway.observing.samples import LATENCY_BOUNDS, Histogram, Sample, counter, histogram
+from gateway.observing.system_events import is_system_topic
 from gateway.observing.taps import Taps
 from gateway.observing.traces import MessageTraces
 from gateway.publishing.event_copies import Copies
@@ -53,6 +54,7 @@ from mediation.model.requests import (
     SetAside,
 )
 from mediation.model.versions import Version
+from mediation.names import DRAGOMAN_SYSTEM
 from mediation.packaging.records import check_references, has_references
 from mediation.tenants import tenant_of_topic, topic_in
 
@@ -220,6 +222,9 @@ class PublishingOperations:
         return answer
 
     async def _check_topics(self, request: Publish) -> None:
+        if any(is_system_topic(one.topic) for one in request.notifications):
+            text = f"Topics of {DRAGOMAN_SYSTEM} are for events of the gateway itself."
+            raise Refused(Reason.NOT_ALLOWED, text)
         if self._check is not None:
             await self._check(request.notifications)
         self._topics.namespaces.check(each.topic or DEFAULT_TOPIC for each in request.notifications)

@@ -214,6 +214,16 @@ class Identification:
         """Return whether *owner*, of a subscription, may get what is published on *topic*."""
         return self.grants_of(owner).allows(Right.SUBSCRIBE, topic)
 
+    def may_read(self, owner: str, about: str) -> bool:
+        """Return whether *owner*, of a subscription, may be told of what happens to what *about*
+        owns; empty: to the gateway. What is of tenants is for operators alone."""
+        if tenant_of(owner):
+            return False
+        if not self.required:
+            return self.trusts_owner(owner)
+        rights = self.grants_of(owner).rights
+        return Right.OPERATE in rights or (Right.READ in rights and not tenant_of(about))
+
     def _names_of(self, owner: str, authentication: "Authentication") -> frozenset[str]:
         if owner.startswith(ANONYMOUS):
             return frozenset({NOBODY_IN_PARTICULAR})

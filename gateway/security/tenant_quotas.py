@@ -128,6 +128,10 @@ class Tenants:
         more."""
         return self._of.get(name)
 
+    def refused(self) -> Mapping[str, int]:
+        """How often each asked for more than its quotas."""
+        return {one.name: sum(one.refused.values()) for one in self}
+
     def use(self, quotas: Mapping[str, Quotas]) -> None:
         """Go by *quotas* from now on. Of a tenant whose quotas stay, what it used stays, too."""
         former = self._of

@@ -49,6 +49,10 @@ class IdentityRoom(Room):
             "kind",
             self._identification.failed,
         )
+        if refused := self._identification.tenants.refused():
+            yield counters(
+                "tenant_refused", "Requests beyond a tenant's quotas.", "tenant", refused
+            )
         audit = self._audit
         yield counter("audit_records", "Records written to the audit log.", audit.written)
         yield counter("audit_failures", "Times that the log could not be written.", audit.failures)

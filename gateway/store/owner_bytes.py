@@ -135,10 +135,19 @@ class OwnerBytes:
         return (_free(folder) + self._store.free_inside + self._sum) // 2
 
     def over(self, owner: str) -> int:
-        """The bytes that *owner* keeps beyond the limit; 0 if there are none."""
+        """The bytes that *owner* keeps beyond the limit; 0 if there are none. Of what its tenant
+        keeps beyond its own, that is as large a part as it keeps."""
         if not self._counted or owner not in self._kept or self._trusts(owner):
             return 0
-        return max(0, self._kept[owner] - self._share())
+        own = self._kept[owner]
+        return max(0, own - self._share(), self._over_in_tenant(tenant_of(owner), own))
+
+    def _over_in_tenant(self, tenant: str, own: int) -> int:
+        quotas = self._tenants.get(tenant) if tenant else None
+        if quotas is None or quotas.quotas.disk is None or not own:
+            return 0
+        there = self._of_tenants[tenant]
+        return -(-own * (there - quotas.quotas.disk) // there)
 
     def _share(self, more: int = 0) -> int:
         """The bytes that one stranger may keep. Where all of them, with *more*, would keep too

@@ -15,7 +15,7 @@ from functools import partial
 import structlog
 
 from adapters import XPathFilterAdapter
-from filters import Reason, Refused
+from filters import Filter, Reason, Refused
 from gateway.delivery import Entry
 from gateway.egress import Target
 from gateway.interning import shared
@@ -91,7 +91,9 @@ class SubscriptionCreation:
         terms: LeaseTerms,
         quotas: SubscriptionQuotas,
         owner_bytes: OwnerBytes | None = None,
+        may_subscribe: Callable[[Filter, Principal], None],
     ) -> None:
+        self._may_subscribe = may_subscribe
         self._table = table
         self._adapter = adapter
         self._consumers = consumers
@@ -140,6 +142,7 @@ class SubscriptionCreation:
         """Check addresses, filter, lease and quotas; nothing has been sent to the consumer yet."""
         if isinstance(asked.body, Subscribe):
             asked = replace(asked, target=await self._check_consumer(asked.body, asked.principal))
+        self._may_subscribe(asked.body.filter, asked.principal)
         self._adapter.check(asked.body.filter, asked.principal.tenant)
         asked = self._with_lease(asked, asked.now)
         if asked.specification.identity is None:  # Else it may be there already.

@@ -20,6 +20,7 @@ from filters import Filter, Topic
 from gateway.delivery import Dispatchers, Entry
 from gateway.model.channels import CHANNEL_PROPERTY
 from gateway.observing.samples import Sample, counter, gauge
+from gateway.observing.system_events import is_system_topic
 from gateway.store import StoreUnavailable
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.table import SubscriptionTable
@@ -121,6 +122,8 @@ class Matching:
                 # Of the parts of a message, one alone has the key.
                 if inside is not None and inside.key in matched.keys:
                     matched = self._hand_inside(matched, inside)
+                if is_system_topic(topic):  # A native program's, which is not the gateway.
+                    matched = replace(matched, keys=(), over_budget=(), unevaluated=())
                 if self._guard is not None and topic is not None and self._guard.guards(topic):
                     matched = await self._entitled(matched, topic, self._guard)
                 self._accept(matched)

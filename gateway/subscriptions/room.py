@@ -43,6 +43,7 @@ from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.resources import SubscriptionResources
 from gateway.subscriptions.sequences.acknowledgements import AcknowledgementOperations
 from gateway.subscriptions.sequences.subscriber_sequences import SubscriberSequences
+from gateway.subscriptions.system_topics import MayRead, SystemTopics
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.topic_subscribers import TopicSubscribers
 from gateway.subscriptions.webhooks import Handshake, WebHooks
@@ -65,6 +66,7 @@ class SubscriptionRoom(Room):
         durable: The messaging system keeps what is not settled.
         trusts: Whether an owner of subscriptions is trusted.
         rights: Of topics that are somebody's; None where all are everybody's.
+        may_read: Says who may have events of the gateway itself.
     """
 
     def __init__(
@@ -87,9 +89,14 @@ class SubscriptionRoom(Room):
         trusts: Callable[[str], bool],
         rights: TopicRights | None,
         audit: Audit,
+        may_read: MayRead,
     ) -> None:
         self.table = table
         self._audit = audit
+        self._system_events = delivery.dispatchers.scheduler.system_events
+        self.system_topics = SystemTopics(
+            self._system_events, table, delivery.dispatchers, may_read, lambda: adapter.state
+        )
         self._store = store
         self._adapter = adapter
         self._sharing = sharing
@@ -152,6 +159,7 @@ class SubscriptionRoom(Room):
             hold_while_paused=self._hold_while_paused,
             notify_end=self.ends.notify,
             audit=self._audit,
+            system_events=self._system_events,
         )
         self.renewal = Renewal(self.lifecycle, self._terms)
         self.replication = Replication(
@@ -179,6 +187,7 @@ class SubscriptionRoom(Room):
             terms=self._terms,
             quotas=_quotas(settings),
             owner_bytes=owner_bytes,
+            may_subscribe=self.system_topics.check,
         )
 
     def _end_subscriptions(self, trusts: Callable[[str], bool]) -> None:
@@ -271,12 +280,14 @@ class SubscriptionRoom(Room):
         return {**self.operations.handlers(), **self._management.handlers()}
 
     def works(self) -> Iterable[Work]:
-        return self.lifecycle.run, self.sequences.run
+        topics = self.system_topics
+        return self.lifecycle.run, self.sequences.run, topics.run, topics.watch
 
     def metrics(self) -> Iterable[Sample]:
         yield from self.budgets.metrics()
         yield from self.table.metrics()
         yield from self.sequences.metrics()
+        yield from self.system_topics.metrics()
 
     async def start(self) -> None:
         await self.replication.load()

@@ -87,6 +87,8 @@ def test_a_gateway_takes_its_settings(
     assert settings.adapter.get_secret_value() == url
     assert settings.store and "secret@postgresql/" in settings.store.get_secret_value()
     load(url, data=tmp_path, settings=settings.adapter_settings)
+    # Or it would not start: its administration leaves the container.
+    assert settings.identities or settings.admin_without_identities
     # Prometheus asks for it by that name, or it would be answered 421.
     assert name in settings.hosts
     targets = read_yaml(ROOT / "deploy" / "compose" / "prometheus.yml")["scrape_configs"][0]

@@ -90,7 +90,13 @@ async def value_in(sink: Consumer) -> str:
     return str(value.get("Value"))
 
 
-@pytest.mark.parametrize("by_parameters", [False, True], ids=["by path", "by parameters"])
+@pytest.mark.parametrize(
+    "by_parameters",
+    [
+        pytest.param(False, id="by path", marks=pytest.mark.nightly),
+        pytest.param(True, id="by parameters"),
+    ],
+)
 async def test_reports_of_a_device_are_notifications(
     run: Running, device: Callable[..., Device], *, by_parameters: bool
 ) -> None:

@@ -28,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,8 +50,10 @@ PRELOADED = (
 """What a gateway imports that no module of the command line imports."""
 FREE = ("DRAGOMAN_", "PYTEST_", "HYPOTHESIS_")
 """Environment variables that may differ: no import reads one that begins so."""
-FIXED = {"PYTHONUNBUFFERED": (None, "1"), "PYTHONWARNINGS": (None, "error")}
+FIXED = {"PYTHONUNBUFFERED": (None, "1")}
 """Environment variables that Python reads as it starts, and values for which there may be a server."""
+WARNINGS = {"PYTHONWARNINGS": (None, "error")}
+"""That by which the server itself has warnings as errors, and what it is undone by for others."""
 _LARGEST = 2**17
 """Bytes of a request."""
 _SET_CHILD_SUBREAPER = 36
@@ -77,7 +80,7 @@ class ForkServer:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.rigs.fork_server", str(theirs.fileno())],
-                cwd=ROOT, env={**_rest_of(os.environ), **fixed}, pass_fds=[theirs.fileno()],
+                cwd=ROOT, env={**_rest_of(os.environ), **fixed, "PYTHONWARNINGS": "error"}, pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             )  # fmt: skip
 
@@ -135,7 +138,7 @@ def _kind_of(call: Mapping[str, Any]) -> Kind | None:
     if _rest_of(environment) != _rest_of(os.environ):
         return None
     kind = tuple(environment.get(name) for name in FIXED)
-    known = all(text in FIXED[name] for name, text in zip(FIXED, kind, strict=True))
+    known = all(environment.get(name) in values for name, values in {**FIXED, **WARNINGS}.items())
     return kind if known else None
 
 
@@ -145,6 +148,7 @@ def _rest_of(environment: Mapping[str, str]) -> dict[str, str]:
         name: text
         for name, text in environment.items()
         if name not in FIXED
+        and name not in WARNINGS
         and not name.startswith(FREE)
         and (name, text) != ("PYTHONPATH", str(ROOT))
     }
@@ -185,6 +189,7 @@ def serve(number: int) -> Request | None:
     while True:
         message, files, _, _ = socket.recv_fds(requests, _LARGEST, 3)
         if not message:
+            requests.close()
             return None
         reading, writing = os.pipe()
         between = os.fork()
@@ -209,6 +214,8 @@ def run(request: Request) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(request.environment)
+    if "PYTHONWARNINGS" not in os.environ:
+        _warn_as_always()
     os.chdir(request.folder)
     sys.path[0] = request.folder
     sys.argv = ["gateway", *request.arguments]
@@ -218,6 +225,14 @@ def run(request: Request) -> None:
     except SystemExit as ended:
         code = ended.code
     _end(code)
+
+
+def _warn_as_always() -> None:
+    """Have warnings that are not errors: what ``PYTHONWARNINGS=error`` added is gone."""
+    sys.warnoptions.clear()
+    others = [one for one in warnings.filters if one[0] != "error"]
+    warnings.resetwarnings()
+    warnings.filters.extend(others)  # type: ignore[attr-defined]  # It is a list.
 
 
 def _end(code: str | int | None) -> None:

@@ -6,9 +6,11 @@ shared by all workers (`tests.rigs.servers`). What cannot be shared, a broker th
 Spark, takes seconds to start: all its tests are one group, too.
 """
 
+import functools
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from types import ModuleType
 
 import pytest
 from _pytest.nodeid import NodeId
@@ -101,17 +103,17 @@ def _group_of(item: pytest.Item) -> str:
 
 
 def _first(table: Mapping[str, frozenset[str]], item: pytest.Item) -> str | None:
-    names = set(_names(item))
-    return next((key for key, used in table.items() if names & used), None)
+    if not isinstance(item, pytest.Function):
+        return None
+    asked = {*item.fixturenames, *(["postgresql_url"] if _store_of(item) == "postgresql" else [])}
+    imported = _names_in(item.module)
+    return next((key for key, used in table.items() if used & asked or used & imported), None)
 
 
-def _names(item: pytest.Item) -> Iterable[str]:
-    """The names in a test's module, its fixtures, and the store that it runs on."""
-    if isinstance(item, pytest.Function):
-        yield from vars(item.module)
-        yield from item.fixturenames
-        if _store_of(item) == "postgresql":
-            yield "postgresql_url"
+@functools.cache
+def _names_in(module: ModuleType) -> frozenset[str]:
+    """The names in a test's module, which has hundreds of tests."""
+    return frozenset(vars(module))
 
 
 def _store_of(item: pytest.Item) -> object:

@@ -4,6 +4,7 @@ from gateway.delivery.room import DeliveryRoom
 from gateway.egress.soap_tcp_transport import Handler
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.observing.recent_messages import RecentMessages
+from gateway.observing.system_events import SystemEvents
 from gateway.publishing.operations import PublicationChecks
 from gateway.publishing.room import PublishingRoom, topic_reading
 from gateway.publishing.spool import Spool
@@ -42,6 +43,7 @@ class Sending:
             trusts=trusts,
             entries=lambda: base.table.entries,
             spans=base.spans,
+            system_events=SystemEvents(peers.producer),
         )
         self.sources = SourceRoom(
             settings, base.store, peers.policy, sharing, base.producer, base=peers.base

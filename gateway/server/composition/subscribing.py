@@ -41,6 +41,7 @@ class Subscribing:
             trusts=peers.identification.trusts_owner,
             rights=base.rights,
             audit=base.audit,
+            may_read=peers.identification.may_read,
         )
         self.ending = EndingRoom(self.subscriptions)
         self.discovery = self._discovery(base, sending)

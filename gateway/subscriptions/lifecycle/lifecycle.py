@@ -28,10 +28,12 @@ from sqlalchemy import Connection
 from adapters import XPathFilterAdapter
 from filters import Reason, Refused
 from gateway.delivery import Dispatchers, Entry, WorkSharing
+from gateway.delivery.status import host_shown
 from gateway.interning import shared
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox
+from gateway.observing.system_events import CREATED, ENDED, SystemEvents
 from gateway.security.audit import NO_AUDIT, Audit
 from gateway.security.identify import GATEWAY
 from gateway.security.principals import Principal, tenant_of
@@ -67,6 +69,7 @@ class Lifecycle:
     Args:
         hold_while_paused: What is published while a subscription is paused waits for it, unless
             who pauses it says something else.
+        system_events: Told of subscriptions that begin, are renewed, and end.
         notify_end: Called with each subscription that ends early, to notify its ``EndTo``.
         audit: Notes what ends without its owner's wish.
     """
@@ -85,8 +88,10 @@ class Lifecycle:
         terms: LeaseTerms,
         hold_while_paused: bool,
         notify_end: Callable[[Subscription, End, str], None],
+        system_events: SystemEvents,
         audit: Audit = NO_AUDIT,
     ) -> None:
+        self.system_events = system_events
         self._audit = audit
         self._store = store
         self._table = table
@@ -159,6 +164,8 @@ class Lifecycle:
             if mailbox is not None:
                 self._mailboxes.gone(subscription.key)
             raise
+        spec, consumer = subscription.spec.version.value, host_shown(entry.target.destination)
+        self.system_events.tell_of(subscription, CREATED, spec=spec, consumer=consumer)
         return True
 
     def _inserting(
@@ -256,11 +263,9 @@ class Lifecycle:
         if why is not None:
             self._notify_end(entry.subscription, why, reason)
             self._note_end(entry, reason or why.name.lower())
-        _log.info(
-            "subscription.ended",
-            subscription=entry.id,
-            why=why.name.lower() if why else "unsubscribed",
-        )
+        said = why.name.lower() if why else "unsubscribed"
+        self.system_events.tell_of(entry.subscription, ENDED, why=said, reason=reason or None)
+        _log.info("subscription.ended", subscription=entry.id, why=said)
 
     async def _end(self, entry: Entry, *, expired: bool) -> None:
         """End *entry*, in the store first: an answer is final, and a failure has changed
@@ -339,6 +344,7 @@ class Lifecycle:
                 )
                 self._clock.watch_at(time.time() + 5.0, key)
             else:
+                self.system_events.tell_of(entry.subscription, ENDED, why="expired")
                 _log.info("subscription.expired", subscription=entry.id)
                 self._note_end(entry, "its lease expired")
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from gateway.delivery import Entry
 from gateway.interning import shared
+from gateway.observing.system_events import RENEWED
 from gateway.security.principals import Principal
 from gateway.subscriptions.lifecycle.leases import (
     LeaseTerms,
@@ -63,7 +64,12 @@ class Renewal:
                 return replace(old, lease=lease)
             return replace(old, lease=lease, policy=shared(replace(old.policy, calling=calling)))
 
-        return await self._lifecycle.change(entry, renewed)
+        changed = await self._lifecycle.change(entry, renewed)
+        until = changed.lease.expires
+        self._lifecycle.system_events.tell_of(
+            changed, RENEWED, expires=until.isoformat() if until else None
+        )
+        return changed
 
     async def keep_alive(self, entry: Entry, seconds: float) -> None:
         """Let a subscription live for *seconds* at least: its subscriber just showed itself."""

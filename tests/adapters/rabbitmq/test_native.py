@@ -21,7 +21,8 @@ from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
 from mediation.cloudevents import CloudEvent, event_of, notification_of
 from mediation.model.messages import Attachment, Notification
-from tests.rigs.adapters import SECONDS, storm
+from mediation.tenants import all_topics_of, topic_in
+from tests.rigs.adapters import SECONDS, STORM, storm
 from tests.rigs.broker_trials import NativeTrials
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
 from tests.rigs.rabbitmq_adapters import running
@@ -89,6 +90,33 @@ async def test_a_native_program_publishes_a_cloudevent(
     assert event.data == b'{"level":1}'
     assert {key: event.attributes[key] for key in attributes} == attributes
     assert (event.media_type, event.attributes["topic"]) == ("application/json", "storm")
+
+
+async def test_a_message_is_of_the_tenant_of_its_destination(
+    broker: RabbitMQ, name: str, channel: Any
+) -> None:
+    """Whatever topic it says; and what the gateway publishes for a tenant goes there."""
+    theirs = Interest(all_topics_of("acme"))
+    async with running(broker.url, name, theirs, STORM) as adapter:
+        inbox = Inbox(adapter, SECONDS)
+        for key, said in (
+            ("_tenant.acme.storm", ""),
+            ("_tenant.acme.storm", "{urn:orders}new"),
+            ("adhoc.storm", "{urn:dragoman:tenant}acme/storm"),
+        ):
+            headers = {"ws_topic": said} if said else {}
+            properties = pika.BasicProperties(content_type="text/xml", headers=headers)
+            channel.basic_publish(name, f"dragoman.{key}", b"<a/>", properties)
+        found = [str(one.notification.topic) for one in await inbox.take(3)]
+        assert sorted(found) == ["storm", *["{urn:dragoman:tenant}acme/storm"] * 2]
+        queue = listen(channel, name, "dragoman._tenant.acme.#")
+        topic = Topic((Step("urn:orders", "new"),))
+        sent = Notification("1", "urn:x", b"<a/>", datetime.now(UTC), topic_in("acme", topic))
+        await adapter.publish([sent])
+        (delivery,) = await inbox.take(1)
+        assert delivery.notification.topic == sent.topic
+    method, _, _ = channel.basic_get(queue, auto_ack=True)
+    assert method.routing_key.startswith("dragoman._tenant.acme.")
 
 
 async def test_a_native_program_publishes(broker: RabbitMQ, name: str, channel: Any) -> None:

@@ -20,8 +20,9 @@ from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
 from mediation.cloudevents import CloudEvent, event_of, notification_of
 from mediation.model.messages import Attachment, Notification
+from mediation.tenants import all_topics_of, topic_in
 from tests.rigs.activemq import ActiveMQ, activemq, needs_activemq
-from tests.rigs.adapters import SECONDS, storm
+from tests.rigs.adapters import SECONDS, STORM, storm
 from tests.rigs.broker_trials import NativeTrials
 from tests.rigs.brokers import PASSWORD, USER
 from tests.rigs.stomp_adapters import running
@@ -81,6 +82,29 @@ class TestNative(NativeTrials):
     def send(self, program: Program, name: str, body: bytes, media_type: str | None) -> None:
         headers = {} if media_type is None else {"content-type": media_type}
         program.publish(f"/topic/VirtualTopic.{name}.adhoc.storm", body, **headers)
+
+
+async def test_a_message_is_of_the_tenant_of_its_destination(
+    broker: ActiveMQ, name: str, tmp_path: Path, program: Program
+) -> None:
+    """Whatever topic it says; and what the gateway publishes for a tenant comes back as its own."""
+    theirs = Interest(all_topics_of("acme"))
+    async with running(broker.url, name, tmp_path, theirs, STORM) as adapter:
+        inbox = Inbox(adapter, SECONDS)
+        for topic, said in (
+            ("_tenant.acme.storm", ""),
+            ("_tenant.acme.storm", "{urn:orders}new"),
+            ("adhoc.storm", "{urn:dragoman:tenant}acme/storm"),
+        ):
+            headers = {"ws_topic": said} if said else {}
+            program.publish(f"/topic/VirtualTopic.{name}.{topic}", "<a/>", **headers)
+        found = [str(one.notification.topic) for one in await inbox.take(3)]
+        assert sorted(found) == ["storm", *["{urn:dragoman:tenant}acme/storm"] * 2]
+        new = Topic((Step("urn:orders", "new"),))
+        sent = Notification("1", "urn:x", b"<a/>", datetime.now(UTC), topic_in("acme", new))
+        await adapter.publish([sent])
+        (delivery,) = await inbox.take(1)
+    assert delivery.notification.topic == sent.topic
 
 
 async def test_a_native_program_publishes(

@@ -20,7 +20,9 @@ def ids_of(rows: Any) -> Counter[str]:
     return Counter(row["id"] for row in rows.select("id").collect())
 
 
-@pytest.mark.parametrize("name", ["plain", "a b=1 ø {x}[1]%20"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("plain", marks=pytest.mark.nightly), "a b=1 ø {x}[1]%20"]
+)
 def test_each_row_once_however_often(spark: Any, archive: Path, tmp_path: Path, name: str) -> None:
     """In a folder of any name: files that came later are added, those that are there passed over."""
     target = tmp_path / name

@@ -112,7 +112,9 @@ def test_what_it_refuses(gateway: RunningGateway, folder: Path) -> None:
     assert boxes(gateway, folder) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.nightly), signal.SIGKILL]
+)
 def test_the_gateway_restarts(tmp_path: Path, number: signal.Signals) -> None:
     """What was published before and after is printed once, in order."""
     with RunningGateway(cwd=tmp_path) as first:

@@ -125,6 +125,34 @@ def test_a_command_that_lacks_a_library_names_the_extra(tmp_path: Path) -> None:
         )
 
 
+OF_EXTRAS = (
+    *("ldap3", "pandas", "pika", "psycopg", "pyarrow", "pymysql", "pyspark", "re2"),
+    *("saxonche", "signxml", "stomp"),
+)
+
+
+def test_a_gateway_needs_no_extra(tmp_path: Path) -> None:
+    for name in OF_EXTRAS:
+        (tmp_path / f"{name}.py").write_text(
+            f"raise ModuleNotFoundError(\"No module named '{name}'\", name='{name}')\n"
+        )
+    command = [*DRAGOMAN, "serve", "--port", "0", "--data", str(tmp_path / "data")]
+    lacking = {**environment(), "PYTHONPATH": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=lacking,
+        cwd=tmp_path,
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        said = process.stdout.readline()
+        process.terminate()
+        assert "is ready" in said, process.stderr.read()
+        assert process.wait(60) == 0
+
+
 def completions(*words: str, folder: Path) -> list[str]:
     """What bash offers for the last of *words*, by the script that we give it."""
     script = subprocess.run(

@@ -30,7 +30,14 @@ def client_of(run: Running, version: Version = Version.WSN_1_3) -> Client:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", [Version.WSE_2004_08, Version.WSE_2011_03, Version.WSN_1_3])
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(Version.WSE_2004_08, marks=pytest.mark.nightly),
+        pytest.param(Version.WSE_2011_03, marks=pytest.mark.nightly),
+        Version.WSN_1_3,
+    ],
+)
 async def test_each_once_in_order_over_a_net_that_loses(tmp_path: Path, version: Version) -> None:
     async with (
         running(tmp_path, **SETTINGS) as run,

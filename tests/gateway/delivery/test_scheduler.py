@@ -94,3 +94,37 @@ async def test_one_late_tick_tells_nothing_and_the_next_one_counts(tmp_path: Pat
             stalled.append(pending.stalled)
         assert stalled == [False, True]
         transport.answer("/0")
+
+
+class Flooding(Patient):
+    """An owner whose outboxes always have one message more."""
+
+    scheduler: SendScheduler
+
+    def next(self, outbox: Outbox) -> PendingDelivery | None:
+        return PendingDelivery(Message(notification("1"), None), outbox, 1, 0.0)
+
+    def completed(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        pending.outbox.finish(pending)
+        self.scheduler.offer(pending.outbox)
+
+
+async def test_a_tenant_that_floods_takes_no_more_than_its_share(tmp_path: Path) -> None:
+    """Whatever it has to send: of the one slot that there is another tenant has half, where both
+    send to the same host, too."""
+    async with engine(tmp_path) as e:
+        transport, owner = Posting(), Flooding()
+        owner.scheduler = scheduler = SendScheduler(Attempts(transport, producer=""), slots=1)
+        urls = {f"soap.tcp://127.0.0.{host}/acme": "tenant:acme:user:a" for host in range(1, 41)}
+        for url, name in (*urls.items(), ("soap.tcp://127.0.0.1/quiet", "user:b")):
+            entry = await e.subscribe(url)
+            outbox = Outbox(entry, scheduler.destination(entry.target, name), owner)
+            scheduler.offer(outbox)
+        sent = []
+        for _ in range(400):
+            [path] = transport.told
+            sent.append(path)
+            transport.answer(path)
+        assert abs(sent.count("/quiet") - 200) <= 32
+        waits = [len(run) for run in "".join(path[1] for path in sent).split("q")]
+        assert max(waits) <= 32

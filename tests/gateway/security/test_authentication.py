@@ -336,3 +336,52 @@ def test_a_certificate(tmp_path: Path) -> None:
     mole = known.of_certificate(certificate)
     assert mole is not None and mole.owner == "user:mole"
     assert known.of_certificate(b"no certificate") is None
+
+
+TENANTS = """
+[[tenants]]
+name = "acme"
+[[tenants]]
+name = "umbrella"
+[[users]]
+name = "mole"
+tenant = "umbrella"
+roles = ["harbour"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("row", "claims", "tenant", "roles"),
+    [
+        ("", {}, "", set()),
+        ('tenant = "acme"', {}, "acme", set()),
+        ('tenant = "umbrella"', {}, "umbrella", {"harbour"}),  # As the file's user of that name.
+        ('tenant_claim = "org.name"', {"org": {"name": "umbrella"}}, "umbrella", {"harbour"}),
+        ('tenant_claim = "org.name"', {"org": {"name": "acme"}}, "acme", set()),
+        ('tenant_claim = "org.name"', {"org": {"name": "nobody"}}, None, set()),
+        ('tenant_claim = "org.name"', {"org": {"name": ""}}, None, set()),
+        ('tenant_claim = "org.name"', {"org": {"name": ["acme"]}}, None, set()),
+        ('tenant = "acme"\ntenant_claim = "org"', {}, None, set()),
+    ],
+)
+async def test_the_tenant_of_a_token(
+    provider: IdentityProvider,
+    tmp_path: Path,
+    row: str,
+    claims: dict[str, Any],
+    tenant: str | None,
+    roles: frozenset[str],
+) -> None:
+    """That of its issuer, or of its claim: without the claim it is nobody's, and never the default
+    tenant's."""
+    provider.down = False
+    issuer = f'[[issuers]]\nissuer = "{provider.issuer}"\naudience = "dragoman"\n{row}\n'
+    found = parse_identities((TENANTS + issuer).encode(), Path("identities.toml"))
+    authentication = Authentication(found, tmp_path / "identities.toml")
+    value = f"Bearer {provider.token(sub='mole', **claims)}"
+    if tenant is None:
+        assert (await refusal(authentication, value)).reason is Reason.NOT_IDENTIFIED
+        return
+    identity = await prove(authentication, value)
+    assert identity is not None
+    assert (identity.tenant, set(identity.roles)) == (tenant, set(roles))

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -109,9 +110,8 @@ class Tenants:
         return {"authorization": f"Bearer {self.keys[who]}"}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def tenants(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tenants]:
-    folder = tmp_path_factory.mktemp("gateway")
+def make_file(folder: Path) -> tuple[Path, dict[str, str]]:
+    """A file of identities, and the keys of its users."""
     file = folder / "identities.toml"
     keys = {"administrator": create_identities(file)}
     for name in ("ada", "bob", "eve", "dora", "sam"):
@@ -122,6 +122,13 @@ async def tenants(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ten
     for name, tenant in of_tenants:
         text = text.replace(f'name = "{name}"', f'name = "{name}"\ntenant = "{tenant}"')
     file.write_text(text + RULES)
+    return file, keys
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tenants(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tenants]:
+    folder = tmp_path_factory.mktemp("gateway")
+    file, keys = make_file(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operations, "LOOKS_AT_ONCE", 1000.0)
         async with running(folder / "data", identities=file) as run:
@@ -347,6 +354,8 @@ async def test_quotas(tenants: Tenants) -> None:
         assert found["mailboxes"] == {"used": 1, "limit": 1.0, "refused": 1}
         assert found["messages"] == {"used": None, "limit": None, "refused": 0}
     assert (await tenants.ask("sam", "GET", "/api/v1/tenants/acme"))[0] == 404
+    metrics = (await tenants.ask("administrator", "GET", "/metrics"))[1]
+    assert b'dragoman_tenant_refused_total{tenant="small"} 4.0' in metrics
     everyone = json.loads((await tenants.ask("administrator", "GET", "/api/v1/tenants"))[1])
     assert [one["name"] for one in everyone["tenants"]] == ["acme", "small", "umbrella"]
 
@@ -379,3 +388,25 @@ async def test_who_operates_in_a_tenant_reaches_its_own(tenants: Tenants) -> Non
             status, said = await tenants.ask(who, "DELETE", path)
             assert status == 200
             assert (id_ in json.loads(said)["ids"]) == reached, (who, chosen)
+
+
+async def test_tenants_after_a_restart(tmp_path: Path) -> None:
+    """What was stored is matched with its tenant's events again, and with no others."""
+    file, keys = make_file(tmp_path)
+    async with consumers() as sinks:
+        sink = sinks.at("/ada")
+        async with running(tmp_path / "data", identities=file) as run:
+            before = Tenants(run, keys)
+            for body in (
+                SPEAKER.wse_subscribe(sinks.url("ada")),
+                SPEAKER.wsn_subscribe(sinks.url("ada"), filter=topic_expression("storms")),
+            ):
+                assert (await before.post("ada", body))[0] == 200
+        async with running(tmp_path / "data", identities=file) as run:
+            after = Tenants(run, keys)
+            for number, who in enumerate(("dora", "eve", "administrator", "bob")):
+                storm = f"<storm><n>{number}</n></storm>"
+                assert (await after.post(who, storm, "/soap/topic/storms"))[0] == 202
+            assert await sink.have(2) == ["3", "3"]
+            await run.quiet()
+        assert sink.numbers == ["3", "3"]

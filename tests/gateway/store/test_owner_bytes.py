@@ -11,6 +11,7 @@ from filters import Reason
 from gateway.model.dead_letter_reasons import Death, DeathReason
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
 from gateway.security.keys import new_key, public_id
+from gateway.security.tenant_quotas import Quotas, Tenants
 from gateway.store import (
     HeldRow,
     Store,
@@ -91,6 +92,32 @@ async def test_what_a_stream_has_sent_and_is_kept_counts(store: Store) -> None:
         )
     )
     assert await store.submit(kept) == {A: 1000}
+
+
+async def test_all_owners_in_a_tenant_together(store: Store) -> None:
+    """Beyond its quota none of them gets more, and each gives way by as large a part as it has."""
+    small, large, other = (f"tenant:{name}" for name in ("acme:user:a", "acme:user:b", "x:user:a"))
+    for owner, octets in ((small, 1000), (large, 3000), (other, 3000), (A, 3000)):
+        await with_mailbox(store, owner, octets)
+    tenants = Tenants()
+    owners = OwnerBytes(store, trusts=TRUSTED.__eq__, tenants=tenants)
+    tenants.use({"acme": Quotas(disk=4010), "x": Quotas()})
+    await owners.count()
+    assert (owners.of_tenant("acme"), owners.of_tenant("x")) == (4000, 3000)
+    owners.take(small, 10)
+    for owner in (small, large):
+        with pytest.raises(BytesExceeded) as raised:
+            owners.take(owner, 1)
+        assert "by its quota 'disk'" in raised.value.text
+    for owner in (other, A):
+        owners.take(owner, 1000)
+    assert owners.exceeding() == []
+    tenants.use({"acme": Quotas(disk=2010)})
+    assert dict(owners.exceeding()) == {small: 504, large: 1497}
+    owners.freed(large, 2000)
+    assert owners.exceeding() == []
+    owners.freed(small, 1)
+    owners.take(large, 1)
 
 
 async def test_all_strangers_together(store: Store) -> None:
