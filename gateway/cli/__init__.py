@@ -109,6 +109,12 @@ COMMANDS = {
     "config": Deferred(
         "gateway.cli.config:config", "Check and show the settings that a gateway would have."
     ),
+    "backup": Deferred(
+        "gateway.cli.backup:backup", "Back up a gateway while it runs, or verify a backup."
+    ),
+    "restore": Deferred(
+        "gateway.cli.restore:restore", "Restore a backup into an empty data folder."
+    ),
     "store": Deferred("gateway.cli.store:store", "Migrate the database of a gateway."),
     "doctor": Deferred(
         "gateway.cli.doctor:doctor",
