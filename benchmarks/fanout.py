@@ -12,7 +12,9 @@ import asyncio
 import itertools
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import uvloop
@@ -71,16 +73,15 @@ async def subscribe(poster: Poster, version: Version, ports: list[int]) -> list[
 
 
 async def latency(
-    running: Running, sinks: Sinks, publisher: Version, consumers: int, rounds: int
+    poster: Poster, sinks: Sinks, event: Callable[[int], bytes], consumers: int, rounds: int
 ) -> Point:
-    """Publish one event at a time; the next only after all have received."""
-    poster = await connect(running)
+    """Publish one event at a time, by its number; the next only after all have received."""
     means, lasts, answered = list[float](), list[float](), list[float]()
     for number in range(WARM_UP + rounds):
         if number == WARM_UP:
             sinks.times()
         sinks.expect(consumers)
-        request = publish_request(publisher, number)
+        request = event(number)
         asked = time.perf_counter()
         status, body = await poster.post(request)
         took = time.perf_counter() - asked
@@ -91,7 +92,6 @@ async def latency(
             means.append(mean * 1000)
             lasts.append(last * 1000)
             answered.append(took * 1000)
-    poster.close()
     received, shares = sinks.times()
     return Point(
         consumers,
@@ -170,7 +170,8 @@ async def figure_5(numbers: list[int], rounds: int) -> None:
             with Sinks(number) as sinks, gateway() as running:
                 poster = await connect(running)
                 await subscribe(poster, consumer, sinks.ports)
-                points.append(await latency(running, sinks, publisher, number, rounds))
+                event = partial(publish_request, publisher)
+                points.append(await latency(poster, sinks, event, number, rounds))
                 poster.close()
                 check_law(running)
             print(points[-1], flush=True)

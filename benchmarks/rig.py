@@ -220,17 +220,22 @@ class Poster(asyncio.Protocol):
     """A keep-alive connection that posts one message at a time: the bare baseline."""
 
     @classmethod
-    async def connect(cls, host: str, port: int, path: str, *, headers: str = "") -> "Poster":
+    async def connect(
+        cls, host: str, port: int, path: str, *, headers: str = "", soap: Soap = Soap.V1_2
+    ) -> "Poster":
         """*headers*: further ones, each with its end of line."""
         loop = asyncio.get_running_loop()
-        _, poster = await loop.create_connection(lambda: cls(host, port, path, headers), host, port)
+        _, poster = await loop.create_connection(
+            lambda: cls(host, port, path, headers, soap), host, port
+        )
         return poster
 
-    def __init__(self, host: str, port: int, path: str, headers: str = "") -> None:
-        content_type = http_headers(Soap.V1_2, "")[0][1]
+    def __init__(
+        self, host: str, port: int, path: str, headers: str = "", soap: Soap = Soap.V1_2
+    ) -> None:
+        own = "".join(f"{name}: {value}\r\n" for name, value in http_headers(soap, ""))
         self._head = (
-            f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: {content_type}\r\n"
-            f"{headers}Content-Length: "
+            f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\n{own}{headers}Content-Length: "
         ).encode()
         self._buffer = b""
         self._waiting: asyncio.Future[tuple[int, bytes]] | None = None

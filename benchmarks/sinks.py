@@ -17,7 +17,7 @@ import uvloop
 from benchmarks.machine import percentile, pin
 
 SHARES = (0.5, 0.95, 0.99)
-_T0 = re.compile(rb"<t0>([0-9.]+)</t0>")
+_T0 = re.compile(rb"<t0[^>]*>([0-9.]+)</t0>")
 _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
 _DIME = struct.Struct(">BBHHHI")
 _LAST = 2

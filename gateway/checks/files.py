@@ -26,7 +26,7 @@ from gateway.databases import (
     why_not_opened,
     why_unusable,
 )
-from gateway.server.data_folder import OTHERS, readable_by_others
+from gateway.server.data_folder import OTHERS, RESTORING, readable_by_others
 from gateway.settings.settings import Settings
 from gateway.store import migrations
 
@@ -63,7 +63,9 @@ def where_it_listens(folder: Path) -> str | None:
 
 
 def check_data(settings: Settings, runs: bool) -> Iterator[Finding]:
-    bad = False
+    bad = (settings.data / RESTORING).exists()
+    if bad:
+        yield fail("data", f"{settings.data} holds half of a backup; run dragoman restore again")
     for finding in _check_folder("data", settings.data, "--data"):
         bad = True
         yield finding

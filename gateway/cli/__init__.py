@@ -58,6 +58,10 @@ COMMANDS = {
         "gateway.cli.deadletters:deadletters",
         "Look at, deliver again or forget what could not be delivered.",
     ),
+    "destinations": Deferred(
+        "gateway.cli.destinations:destinations",
+        "See where deliveries fail, which hosts agreed, and what they are shown.",
+    ),
     "spool": Deferred(
         "gateway.cli.spool:spool",
         "Look at, try again or discard what the messaging system does not take.",
@@ -104,6 +108,12 @@ COMMANDS = {
     "audit": Deferred("gateway.cli.audit:audit", "Show, verify and export the audit log."),
     "config": Deferred(
         "gateway.cli.config:config", "Check and show the settings that a gateway would have."
+    ),
+    "backup": Deferred(
+        "gateway.cli.backup:backup", "Back up a gateway while it runs, or verify a backup."
+    ),
+    "restore": Deferred(
+        "gateway.cli.restore:restore", "Restore a backup into an empty data folder."
     ),
     "store": Deferred("gateway.cli.store:store", "Migrate the database of a gateway."),
     "doctor": Deferred(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # The client's library is for those that speak to a gateway.
 
 _NAMES = [
     "API_KEY",
+    "BACKUP_PASSPHRASE",
     "CA",
     "CERTIFICATE",
     "GATEWAY",

@@ -18,6 +18,8 @@ UMASK = 0o077
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OURS = ("*.db", "*.db-wal", "*.db-shm", "*.db-journal", "lock", "replica", "source.key")
 """The names of our files in a data folder."""
+RESTORING = "restoring"
+"""The name of a file that is in a data folder while a backup is being restored into it."""
 LOCK_TAKEN = 75
 """The exit code of a process that finds its data folder in use (EX_TEMPFAIL)."""
 
@@ -50,12 +52,15 @@ class FolderLock:
             self._descriptor = None
 
 
-def lock(folder: Path) -> FolderLock:
+def lock(folder: Path, *, unfinished: bool = False) -> FolderLock:
     """Lock *folder*, which is made where it does not exist.
+
+    Args:
+        unfinished: Also where a backup was restored into it, and not to its end.
 
     Raises:
         DataInUse: Another process has it.
-        Refused: It cannot be written to.
+        Refused: It cannot be written to, or holds half of a backup.
     """
     try:
         make_private(folder)
@@ -71,7 +76,15 @@ def lock(folder: Path) -> FolderLock:
         raise DataInUse(
             Reason.UNAVAILABLE, f"Another Dragoman uses the data folder {folder}."
         ) from error
-    return FolderLock(descriptor)
+    locked = FolderLock(descriptor)
+    if not unfinished and (folder / RESTORING).exists():
+        locked.release()
+        raise Refused(
+            Reason.UNAVAILABLE,
+            f"A backup was restored into the data folder {folder}, and not to its end: run "
+            "dragoman restore again.",
+        )
+    return locked
 
 
 def make_private(folder: Path) -> None:

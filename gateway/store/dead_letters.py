@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, literal, select
 
 from gateway.model.dead_letter_reasons import OF_MAILBOXES, DeadLetter, Death, DeathReason
+from gateway.security.principals import owner_in
 from gateway.store import dead_letter_counts, replicas, totals
 from gateway.store.dead_letter_counts import Buried
 from gateway.store.dead_lettering import CHARGED
@@ -39,7 +40,8 @@ class Selection:
 
     ``topic`` says of the name of a letter's topic, None where it has none, whether it is one of
     those meant; ``since`` is a POSIX time, letters that died then or later are meant; ``message``
-    is the id of the message, the one of its publisher or the one that its consumer was told.
+    is the id of the message, the one of its publisher or the one that its consumer was told. A
+    ``tenant``, which is not the default one, has those of all owners in it.
     """
 
     numbers: Collection[int] | None = None
@@ -49,6 +51,7 @@ class Selection:
     since: float | None = None
     owner: str | None = None
     message: str | None = None
+    tenant: str | None = None
 
     def covers(self, reason: str, died: float, topic: str | None) -> bool:
         """Return whether a letter is selected, by the fields that no index covers."""
@@ -186,6 +189,8 @@ def _look(
         query = query.where(c.subscription == selection.subscription)
     if selection.owner is not None:
         query = query.where(c.owner == selection.owner)
+    if selection.tenant is not None:
+        query = query.where(c.owner.startswith(owner_in(selection.tenant, ""), autoescape=True))
     if selection.message is not None:
         query = query.where(_is_named(selection.message))
     rows: Sequence[Any] = connection.execute(query.order_by(c.number).limit(looked)).all()

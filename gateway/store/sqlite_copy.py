@@ -30,7 +30,7 @@ def copy_beside(path: Path, revision: str) -> Path:
             _copy(path, part)
             os.fsync(descriptor)
         part.replace(copy)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except (OSError, sqlite3.Error) as error:
         with contextlib.suppress(OSError):
             part.unlink()
@@ -80,7 +80,8 @@ def _copy(path: Path, part: Path) -> None:
         source.backup(target)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Have the names of files in *folder* on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

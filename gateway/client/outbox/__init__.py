@@ -5,6 +5,14 @@ Nothing is lost and nothing taken twice though programs, the gateway and the bro
 needs SQLAlchemy (the extra ``outbox``).
 """
 
+from importlib.util import find_spec
+
+if find_spec("sqlalchemy") is None:
+    raise ModuleNotFoundError(
+        "outbox, inbox and sagas need SQLAlchemy: install dragoman-client[outbox]",
+        name="sqlalchemy",
+    )
+
 from gateway.client.outbox.backoff import Backoff
 from gateway.client.outbox.inbox import Inbox
 from gateway.client.outbox.message import Dead, Fault, Message

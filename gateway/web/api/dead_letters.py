@@ -1,6 +1,7 @@
 """``/api/v1/deadletters``: which there are, one of them whole, redrive and purge."""
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query
@@ -8,11 +9,12 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from gateway.model.dead_letter_reasons import DeathReason
 from gateway.model.moments import seconds_of
-from gateway.routes import Dependency
+from gateway.routes import Dependency, open_to_tenants
+from gateway.security.principals import tenant_of
 from gateway.store.dead_letters import Selection
 from gateway.subscriptions import dead_letters
 from gateway.subscriptions.dead_letters import DeadLetters, covers
-from gateway.web.dependencies import Masking
+from gateway.web.dependencies import Masking, TenantSeen
 from gateway.web.parameters import PAGE
 from gateway.web.validation import JsonRoute
 from gateway.web.views.dead_letters import (
@@ -140,15 +142,17 @@ class Affected(BaseModel, extra="forbid"):
 
 
 @router.get("")
+@open_to_tenants
 async def list_dead_letters(
     letters: Given,
     masking: Masking,
     listing: Annotated[Listing, Query()],
+    tenant: TenantSeen,
 ) -> DeadLetterPage:
     """Dead letters in the order in which they died: all, or those of a selection, as `redrive` and
     `purge` take it. A page of a selection may be short, or empty, and still have a `next`."""
     listed, following = await letters.selected(
-        listing.selection(), after=listing.after, limit=listing.limit
+        replace(listing.selection(), tenant=tenant), after=listing.after, limit=listing.limit
     )
     # In a thread: answers are read to be masked.
     views = await asyncio.to_thread(lambda: [dead_letter_view(one, masking) for one in listed])
@@ -156,26 +160,29 @@ async def list_dead_letters(
 
 
 @router.get("/{number}")
+@open_to_tenants
 async def show_dead_letter(
     letters: Given,
     masking: Masking,
+    tenant: TenantSeen,
     number: Annotated[int, Path(ge=0, le=LARGEST)],
     limit: Annotated[int, Query(ge=0, le=2**31 - 1)] = SHOWN,
 ) -> DeadLetterDetail:
     """One dead letter, with the first `limit` bytes of its payload and of its envelope,
     masked as `console_mask` says."""
     letter = await letters.show(number)
-    if letter is None:
+    if letter is None or tenant not in (None, tenant_of(letter.letter.death.owner)):
         raise HTTPException(404, "There is no such dead letter.")
     return await asyncio.to_thread(dead_letter_detail, letter, masking, limit)
 
 
 @router.post("/redrive")
-async def redrive(chosen: Chosen, letters: Given) -> Affected:
+@open_to_tenants
+async def redrive(chosen: Chosen, letters: Given, tenant: TenantSeen) -> Affected:
     """Deliver dead letters again, with the same message ids, put them back into their mailboxes,
     or publish them, where their topics could not be read; those of subscriptions and mailboxes that
     have ended, and what still cannot be read, stay where they are."""
-    selection = chosen.selection()
+    selection = replace(chosen.selection(), tenant=tenant)
     if chosen.dry_run:
         work = letters.count(selection, redrivable=True, limit=chosen.limit, after=chosen.after)
     else:
@@ -184,9 +191,10 @@ async def redrive(chosen: Chosen, letters: Given) -> Affected:
 
 
 @router.post("/purge")
-async def purge(chosen: Chosen, letters: Given) -> Affected:
+@open_to_tenants
+async def purge(chosen: Chosen, letters: Given, tenant: TenantSeen) -> Affected:
     """Forget dead letters; they stay counted."""
-    selection = chosen.selection()
+    selection = replace(chosen.selection(), tenant=tenant)
     if chosen.dry_run:
         work = letters.count(selection, redrivable=False, limit=chosen.limit, after=chosen.after)
     else:

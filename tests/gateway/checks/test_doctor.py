@@ -291,6 +291,12 @@ def test_a_store_that_a_start_migrates(folder: Path) -> None:
     )
 
 
+def test_a_restore_that_did_not_end(folder: Path) -> None:
+    (folder / "data").mkdir()
+    (folder / "data" / "restoring").touch()
+    assert "holds half of a backup" in only_failure("--data", "data")
+
+
 def test_a_newer_journal(folder: Path) -> None:
     with contextlib.closing(sqlite3.connect(made(folder) / "journal.db")) as connection:
         connection.execute("PRAGMA user_version = 99")

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from gateway.security.identities_editing import add_key, add_user, create_identi
 from gateway.security.keys import new_key
 from tests.rigs.cloudevents import STRUCTURED, event
 from tests.rigs.consumers import consumers
+from tests.rigs.consumers import status as status_of
 from tests.rigs.envelopes import (
     Message,
     Speaker,
@@ -25,6 +27,7 @@ from tests.rigs.envelopes import (
     topic_expression,
 )
 from tests.rigs.gateways import Running, manager_path, running
+from tests.rigs.waiting import until
 
 SPEAKER = Speaker()
 RULES = """
@@ -170,8 +173,18 @@ async def make_all(tenants: Tenants) -> None:
     tenants.ids += [entry.id for entry in run.gateway.subscriptions.entries]
 
 
-LISTS = {f"/api/v1/{name}" for name in ("tenants", "subscriptions", "mailboxes")}
+LISTS = {
+    f"/api/v1/{path}": name
+    for path, name in (
+        *((name, name) for name in ("tenants", "subscriptions", "mailboxes")),
+        ("deadletters", "dead_letters"),
+    )
+}
 """Lists of the administration that show each tenant its own."""
+
+
+CHOOSES = ("/api/v1/subscriptions", "/api/v1/deadletters/redrive", "/api/v1/deadletters/purge")
+"""What a tenant may ask for of its own, and has to say of what."""
 
 
 def is_of(record: dict[str, str], tenant: str) -> bool:
@@ -245,14 +258,14 @@ async def test_the_administration_is_the_default_tenant_s(tenants: Tenants) -> N
         if not path.startswith(("/api/v1", "/xregistry", "/metrics")):
             continue
         for method in methods:
-            concrete = re.sub(r"\{[^}]*\}", "x", path)
+            concrete = re.sub(r"\{[^}]*\}", "x", path.replace("{number}", "9"))
             status, said = await tenants.ask("eve", method.upper(), concrete, {})
             if path in LISTS and method == "get":
-                found = json.loads(said)[path.rpartition("/")[2]]
+                found = json.loads(said)[LISTS[path]]
                 assert status == 200
                 assert all(is_of(one, "umbrella") for one in found), (path, found)
                 continue
-            if path == "/api/v1/subscriptions":  # What is sent is not enough.
+            if path in CHOOSES:  # What is sent is not enough.
                 assert status == 422
                 continue
             assert status == 404, (method, path, said)
@@ -410,3 +423,48 @@ async def test_tenants_after_a_restart(tmp_path: Path) -> None:
             assert await sink.have(2) == ["3", "3"]
             await run.quiet()
         assert sink.numbers == ["3", "3"]
+
+
+@at_the_gateway
+async def test_dead_letters_are_their_tenant_s(tenants: Tenants) -> None:
+    """Listed, shown, counted, redriven and purged: each tenant its own."""
+    run = tenants.run
+    async with consumers() as sinks:
+        for who in ("bob", "eve"):
+            sinks.at(f"/dies/{who}").behaviour = status_of(400)
+            body = SPEAKER.wsn_subscribe(sinks.url(f"dies/{who}"), filter=topic_expression("dying"))
+            assert (await tenants.post(who, body))[0] == 200
+            assert (await tenants.post(who, "<dying/>", "/soap/topic/dying"))[0] == 202
+            await until(partial(has_letter, tenants, who))
+        numbers = {who: await letters_of(tenants, who) for who in ("bob", "eve")}
+    assert len(await letters_of(tenants, "administrator")) >= 2
+    for who, other in (("bob", "eve"), ("eve", "bob")):
+        [own], [foreign] = numbers[who], numbers[other]
+        found = [
+            (await tenants.ask(who, "GET", f"/api/v1/deadletters/{n}"))[0] for n in (own, foreign)
+        ]
+        assert found == [200, 404]
+        for action in ("redrive", "purge"):
+            for chosen, number in (
+                ({"all": True}, 1), ({"numbers": [foreign]}, 0), ({"numbers": [own, foreign]}, 1),
+            ):  # fmt: skip
+                path = f"/api/v1/deadletters/{action}"
+                status, said = await tenants.ask(who, "POST", path, chosen | {"dry_run": True})
+                assert (status, json.loads(said)["number"]) == (200, number), (action, chosen)
+    assert (await tenants.ask("eve", "POST", "/api/v1/deadletters/purge", {"all": True}))[0] == 200
+    assert await letters_of(tenants, "eve") == []
+    assert await letters_of(tenants, "bob") == numbers["bob"]
+    await run.quiet()
+
+
+async def has_letter(tenants: Tenants, who: str) -> bool:
+    return bool(await letters_of(tenants, who))
+
+
+async def letters_of(tenants: Tenants, who: str) -> list[int]:
+    """The numbers of the dead letters that *who* sees, of those that died here."""
+    path = "/api/v1/deadletters?topic=dying"
+
+    status, said = await tenants.ask(who, "GET", path)
+    assert status == 200, said
+    return [one["number"] for one in json.loads(said)["dead_letters"]]
