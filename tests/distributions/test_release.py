@@ -92,7 +92,7 @@ def test_a_newcomer_sees_an_event_cross(tmp_path: Path) -> None:
     wheel = release.build_wheel(release.build_sources(tmp_path), python, tmp_path)
     release.run(python, "-m", "venv", tmp_path / "try")
     release.run(tmp_path / "try" / "bin" / "pip", "install", "--quiet", wheel)
-    demo = [tmp_path / "try" / "bin" / "dragoman", "demo"]
+    demo = [str(tmp_path / "try" / "bin" / "dragoman"), "demo"]
     found = subprocess.run(demo, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     assert "know nothing of each other" in found.stdout + found.stderr
