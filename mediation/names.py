@@ -198,6 +198,9 @@ DRAGOMAN_REFERENCE = "urn:dragoman:reference:1"
 PUBLISHER = "urn:dragoman:publisher:"
 """In front of the network address that scopes the ids of a publisher who has no other name; it is
 never told to consumers."""
+BROKER_USER = PUBLISHER + "broker:"
+"""In front of the name of a broker's user, who published a native message: the broker has said so.
+"""
 DRAGOMAN_POLICY = "urn:dragoman:policy:1"
 """The identifier of the policy of the endpoint, and the namespace of ``Assurance``, by which a
 subscriber says how often it wants to get an event, and of the header block ``Expires``, by which a

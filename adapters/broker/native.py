@@ -18,6 +18,7 @@ from filters import Reason, Refused, Topic
 from filters.topics import is_namespace
 from mediation.model.errors import MediationError
 from mediation.model.messages import Notification
+from mediation.names import BROKER_USER
 from mediation.packaging.data import is_plain, payload_of, wrap
 from mediation.packaging.records import CONTENT_TYPE, MAX_REFERENCES, decode
 from mediation.tenants import tenant_of_topic, topic_in
@@ -82,6 +83,14 @@ def notification_of(
     if payload is not notification.payload:
         notification = replace(notification, payload=payload)
     return notification, forced or wrapped
+
+
+def published_by(notification: Notification, user: str, own: str) -> Notification:
+    """*notification* as its broker's *user* published it, whatever it says itself; as it is where
+    that is our *own* user, as whom gateways publish for others, or where the broker names none."""
+    if not user or user == own:
+        return notification
+    return replace(notification, source=BROKER_USER + user)
 
 
 def _with_event(

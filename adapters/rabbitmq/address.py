@@ -28,11 +28,13 @@ class Setup:
     """The settings of the adapter.
 
     ``hashing``: messages are spread over several partitions, by topic; else all keep one order.
-    ``source`` is the broker's URL without credentials: the source of native messages.
+    ``source`` is the broker's URL without credentials: the source of native messages; ``user`` is
+    ours.
     """
 
     parameters: pika.ConnectionParameters
     source: str
+    user: str
     exchange: str
     name: str
     quorum: bool
@@ -71,6 +73,7 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
     setup = Setup(
         parameters=parameters,
         source=f"{broker.source}/{'' if broker.vhost == '/' else broker.vhost}",
+        user=broker.user or "guest",
         exchange=_name(options, "exchange"),
         name=_name(options, "name"),
         quorum=options.choice("queue-type", "classic", ("classic", "quorum")) == "quorum",

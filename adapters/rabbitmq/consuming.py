@@ -278,7 +278,13 @@ class Consuming:
         ours, topic = self._topic(exchange, key)
         if not ours:
             return None
-        notification, forced = read(body, properties, source=self._setup.source, topic=topic)
+        notification, forced = read(
+            body,
+            properties,
+            source=self._setup.source,
+            topic=topic,
+            own_user=self._setup.user,
+        )
         if forced:
             self.forced.add(key)
         return self._wanted(self._in_tenant_of(notification, exchange, key))

@@ -23,7 +23,7 @@ from typing import Any
 import pika
 
 from adapters.broker.events import is_attribute
-from adapters.broker.native import notification_of
+from adapters.broker.native import notification_of, published_by
 from adapters.broker.priorities import PRIORITY, priority_of
 from adapters.broker.unreadable import remains_of
 from adapters.protocol import AdapterError
@@ -92,13 +92,19 @@ def _size(headers: Mapping[str, str]) -> int:
 
 
 def read(
-    body: bytes, properties: pika.BasicProperties, *, source: str, topic: Topic | None
+    body: bytes,
+    properties: pika.BasicProperties,
+    *,
+    source: str,
+    topic: Topic | None,
+    own_user: str = "",
 ) -> tuple[Notification, bool]:
     """Read the notification in a message. Returns it, and True if the message had to be forced into
     one.
 
     Args:
-        source: Of a message that names none.
+        source: Of a message that names none. One with a ``user_id``, which the broker has checked,
+            is that user's, unless it is *own_user*.
         topic: That of its destination, which ``ws_topic`` overrules.
     """
     media_type, encoding = properties.content_type, properties.content_encoding
@@ -106,7 +112,7 @@ def read(
     texts = _texts(headers)
     if properties.priority is not None:
         texts.setdefault(PRIORITY, str(properties.priority))
-    return notification_of(
+    notification, forced = notification_of(
         body,
         texts,
         None if media_type is None else string(media_type),
@@ -122,6 +128,7 @@ def read(
             if type(value) is not str and is_attribute(string(name))
         },
     )
+    return published_by(notification, string(properties.user_id or ""), own_user), forced
 
 
 def _expiry(properties: pika.BasicProperties, now: datetime) -> datetime | None:

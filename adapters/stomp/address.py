@@ -32,10 +32,12 @@ class Setup:
     ``partitions`` are the patterns that are consumed; no two match the same destination.
     ``dialects`` are those that the broker evaluates.
     ``source`` is the broker's URL without credentials: the source of native messages.
+    ``user`` is ours, where the broker says of each message whose it is (``populateJMSXUserID``).
     """
 
     address: Address
     source: str
+    user: str | None
     name: str
     system: System
     prefetch: int
@@ -65,6 +67,7 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
         form="stomp://user:password@host:61613, or stomp+ssl://",
     )
     name = _matching(_NAME, options.text("name") or "dragoman", "name")
+    told = options.flag("jmsx-user-id")
     kind = options.choice("system", "activemq", SYSTEMS)
     virtual = _matching(_WORDS, options.text("virtual-topics") or VIRTUAL, "virtual-topics")
     system: System
@@ -91,6 +94,7 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
             heartbeat=options.number("heartbeat", HEARTBEAT, least=1, most=3600),
         ),
         source=broker.source,
+        user=(broker.user or "") if told else None,
         name=name,
         system=system,
         prefetch=options.number("prefetch", PREFETCH, least=1, most=1000),

@@ -312,6 +312,7 @@ class Consuming:
             java=system.java,
             source=self._setup.source,
             topic=self._topic(frame),
+            own_user=self._setup.user,
         )
         if forced:
             self.forced.add(_origin(frame.headers))

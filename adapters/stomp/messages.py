@@ -19,7 +19,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from adapters.broker.native import notification_of
+from adapters.broker.native import notification_of, published_by
 from adapters.broker.priorities import PRIORITY, priority_of
 from adapters.broker.unreadable import remains_of
 from adapters.protocol import AdapterError
@@ -61,6 +61,8 @@ ENCODINGS = ("content-encoding", "Content-Encoding", "JMS_AMQP_ContentEncoding")
 """Properties that name the codings of a body."""
 
 _OF_BROKERS = ("x-", "X-", "activemq.", "_AMQ_", "__AMQ_")
+USER = "JMSXUserID"
+"""The header with the broker's user who sent a message (JMS 1.1, section 3.5.9)."""
 _HIGHEST, _USUAL = 9, "4"
 """The highest priority of JMS, and that of messages whose sender says none."""
 _MILLISECONDS = 10**11
@@ -106,7 +108,13 @@ def write(
 
 
 def read(
-    frame: Frame, *, id_header: str, java: bool, source: str, topic: Topic | None
+    frame: Frame,
+    *,
+    id_header: str,
+    java: bool,
+    source: str,
+    topic: Topic | None,
+    own_user: str | None = None,
 ) -> tuple[Notification, bool]:
     """Read the notification in a MESSAGE. Returns it, and True if the message had to be forced into
     one.
@@ -114,7 +122,8 @@ def read(
     Args:
         id_header: The id of a message that names none.
         java: The text of text messages is Java's.
-        source: Of a message that names none.
+        source: Of a message that names none. One with a ``JMSXUserID`` is that user's, unless it
+            is *own_user*; None: the broker does not write that header, and anybody may.
         topic: That of its destination, which ``ws_topic`` overrules.
     """
     headers: Mapping[str, str] = frame.headers
@@ -129,7 +138,7 @@ def read(
     priority = headers.get(PRIORITY, _USUAL)  # A notification of ours has its own there.
     if priority != _USUAL and "ws_properties" not in properties:
         properties[PRIORITY] = priority
-    return notification_of(
+    notification, forced = notification_of(
         body,
         properties,
         headers.get(CONTENT_TYPE),
@@ -140,6 +149,9 @@ def read(
         expires=_expiry(headers, datetime.now(UTC)),
         encoding=encoding,
     )
+    if own_user is not None:
+        notification = published_by(notification, headers.get(USER, ""), own_user)
+    return notification, forced
 
 
 def _expiry(headers: Mapping[str, str], now: datetime) -> datetime | None:

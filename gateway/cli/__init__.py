@@ -58,6 +58,10 @@ COMMANDS = {
         "gateway.cli.deadletters:deadletters",
         "Look at, deliver again or forget what could not be delivered.",
     ),
+    "destinations": Deferred(
+        "gateway.cli.destinations:destinations",
+        "See where deliveries fail, which hosts agreed, and what they are shown.",
+    ),
     "spool": Deferred(
         "gateway.cli.spool:spool",
         "Look at, try again or discard what the messaging system does not take.",

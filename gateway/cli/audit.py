@@ -11,11 +11,13 @@ from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, OutputOption
 from gateway.cli.output import json_line, line, moment, table
-from gateway.security.audit import AuditUnusable, read_records, verify
+from gateway.security.audit_records import AuditUnusable, read_records, verify
 
 audit = group("audit", "Show, verify and export the audit log.")
 audit.callback()(help_alone)
-COLUMNS = ("number", "time", "who", "from", "did", "what", "result", "again", "lost")
+COLUMNS = (
+    "number", "time", "who", "from", "did", "what", "result", "again", "lost", "until", "last",
+)  # fmt: skip
 
 FileOption = Annotated[
     Path | None,

@@ -217,6 +217,14 @@ DEAD_LETTERS = Resource(
     moments=("died",),
     cells=lambda record: {"message": record.get("published_id")},
 )
+DESTINATIONS = Resource(
+    none="No delivery has failed since the start, and no host is on probation.",
+    columns=("destination", "agreement", "credentials", "failures", "last failure", "last error"),
+    listed=Administration.destinations,
+    moments=("last failure",),
+    cells=lambda record: {"credentials": ", ".join(record["credentials"])},
+)
+
 SPOOL = Resource(
     none="The spool is empty.",
     columns=("number", "state", "topic", "bytes", "since", "reason"),

@@ -363,6 +363,12 @@ class Administration(Speaker):
         """Forget dead letters; how many are gone. With *dry_run*, how many would be."""
         return await self._change("deadletters/purge", letters, dry_run, progress)
 
+    async def destinations(self) -> AsyncIterator[Record]:
+        """Destinations to which attempts failed, and those whose hosts are on probation."""
+        answer = await self._ask("GET", "destinations?limit=1000")
+        for record in answer["destinations"]:
+            yield record
+
     async def spool(self, state: str | None = None) -> AsyncIterator[Record]:
         """Messages of the spool in the order in which they came: ``waiting``, ``refused``, or
         both."""

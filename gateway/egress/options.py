@@ -95,7 +95,7 @@ class Consumer(BaseModel):
     ca: Path | None = None
     server_name: str | None = Field(None, pattern=r"^[A-Za-z0-9.:_-]{1,253}$")
 
-    owner: str | None = Field(None, pattern=r"^(user|cert):.{1,1024}$")
+    owner: str | None = Field(None, pattern=r"^(tenant:[^:]+:)?(user|cert):.{1,1024}$")
     credential: Credential | None = None
     signature: SecretPlace | None = None
 
@@ -198,6 +198,10 @@ class ConsumerOptions:
         first."""
         at_host = (one.options.authentication for one in self._patterns if one.is_at(host))
         return [one.name for one in at_host if one is not None and one.name]
+
+    def has_owner(self, host: str) -> bool:
+        """Whether a row says whose *host* is."""
+        return any(one.options.owner and one.fits_host(host) for one in self._patterns)
 
     def owns(self, owner: str, host: str) -> bool:
         """Whether a row says that *host* is one of *owner*."""

@@ -85,6 +85,7 @@ class AddressPolicy:
         deliver_to_self: Whether it may send to these.
         schemes: The only schemes that addresses may have; None for all.
         ports: Ports that strangers may name, beside those that all may.
+        forbid: Hosts that nothing is sent to, whatever *allow* says: as *allow*.
     """
 
     def __init__(
@@ -96,12 +97,18 @@ class AddressPolicy:
         deliver_to_self: bool = False,
         schemes: Collection[str] | None = None,
         ports: Iterable[range] = (),
+        forbid: Iterable[str] = (),
     ) -> None:
+        self._forbidden = HostList(forbid)
         self._schemes = None if schemes is None else frozenset(schemes)
         self._ports = tuple(ports)
         self._loopback = loopback
         self._own = frozenset() if deliver_to_self else frozenset(_spelled(*one) for one in own)
         self._allowed = HostList(allow)
+
+    def forbids(self, host: str) -> bool:
+        """Whether the operator has forbidden *host*."""
+        return host in self._forbidden
 
     def allows_scheme(self, scheme: str) -> bool:
         """Whether addresses may have *scheme*."""
@@ -136,6 +143,8 @@ class AddressPolicy:
             raise AddressRefused(target.url, allowed_by="egress_schemes")
         if (target.host, target.port) in self._own:
             raise AddressRefused(target.url, allowed_by="deliver_to_self")
+        if target.host in self._forbidden:
+            raise AddressRefused(target.url, allowed_by="egress_forbidden")
         address = target.literal
         if address is not None:
             self.check_ip(address, target)
@@ -153,6 +162,8 @@ class AddressPolicy:
         address = unmapped(address)
         if self._is_own(address, target.port):
             raise AddressRefused(target.url, allowed_by="deliver_to_self")
+        if self._forbidden.has_address(address):
+            raise AddressRefused(target.url, allowed_by="egress_forbidden")
         if not is_forbidden(address) or (self._loopback and address.is_loopback):
             return
         if self._allowed.has_name(target.host):

@@ -1,28 +1,33 @@
 """The audit log: who changed what, and who was refused, in a file that shows if it was altered.
 
-A line is a JSON object; its ``hash`` is that of the line without it, which has the hash of the line
-before. Who changes, removes or reorders lines has to write anew all that follow: keep the hash of
-the last line elsewhere (`dragoman audit verify` prints it), and compare.
+Who changes, removes or reorders records has to write anew all that follow (`audit_records`): keep
+the hash of the last elsewhere (`dragoman audit verify` prints it), and compare.
 """
 
 import asyncio
-import hashlib
-import json
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
 
 from filters import Reason, Refused
+from gateway.security.audit_records import (
+    FIRST,
+    REMOVED,
+    AuditUnusable,
+    cut_off_half_a_line,
+    first_record,
+    last_record,
+    segment_path,
+    segments,
+    write_record,
+)
 from gateway.security.principals import Principal
 
-FIRST = "0" * 64
-"""The hash before the first line."""
 REFUSALS = frozenset({Reason.NOT_ALLOWED, Reason.NOT_IDENTIFIED})
 WAITING = 10_000
 """Records that wait to be written; more are counted, and the number is recorded."""
@@ -32,6 +37,10 @@ AGAIN = 60.0
 """Seconds for which the same refusal of the same sender is counted instead of recorded: who tries a
 thousand times fills no disk."""
 MOST_REFUSALS = 4096
+SEGMENT = 64 * 2**20
+"""Bytes after which a segment is complete; else it is with its day (UTC)."""
+DAYS = 90
+"""Days for which records are kept at least."""
 _log = structlog.get_logger("dragoman.audit")
 
 
@@ -58,23 +67,25 @@ def note_refusal(audit: Audit, principal: Principal, did: str, what: str, refuse
 NO_AUDIT = NoAudit()
 
 
-class AuditUnusable(Refused):
-    """The audit log cannot be written, or is not whole; the text says why."""
-
-    def __init__(self, path: Path, why: str) -> None:
-        super().__init__(Reason.UNAVAILABLE, f"{path}: {why}")
-
-
 class AuditLog:
-    """Appends to the file at *path*, once that is open."""
+    """Appends to the file at *path*, once that is open; a segment is complete each day.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        days: For which segments are kept, counted from their last record.
+    """
+
+    def __init__(self, path: Path, days: int = DAYS) -> None:
         self.path = path
+        self._days = days
         self._waiting: deque[dict[str, Any]] = deque()
         self._lost = 0
         self._refused: dict[tuple[str, ...], tuple[float, int]] = {}
         """When a refusal was recorded, and how often it came again."""
         self._number, self._last = 0, FIRST
+        self._began = (0, "")
+        """The number and the day of the first record in the file; none: it is empty."""
+        self._old: list[Path] = []
+        """Segments that are removed once the log says so."""
         self.written = 0
         self.failures = 0
 
@@ -85,9 +96,16 @@ class AuditLog:
             AuditUnusable: It cannot be written, or its last line is no record.
         """
         try:
-            self._number, self._last = _end_of(self.path)
+            cut_off_half_a_line(self.path)
+            first, last = first_record(self.path), last_record(self.path)
+            if first is not None:
+                self._began = (int(first.get("number", 0)), str(first.get("time", ""))[:10])
+            elif complete := segments(self.path):
+                last = last_record(complete[-1])
         except OSError as error:
             raise AuditUnusable(self.path, str(error.strerror or error)) from error
+        if last is not None:
+            self._number, self._last = int(last.get("number", 0)), last["hash"]
 
     def note(self, principal: Principal, did: str, what: str = "", result: str = "done") -> None:
         """Note it; it is on disk within `EVERY` seconds."""
@@ -142,96 +160,58 @@ class AuditLog:
         if self._lost:
             lost, self._lost = self._lost, 0
             self._waiting.append({"time": _now(), "lost": lost})
+        try:
+            self._complete_segment()
+            self._append_waiting()
+            while self._old:  # The record that says so is on the disk.
+                self._old.pop().unlink(missing_ok=True)
+        except (OSError, AuditUnusable) as error:
+            self.failures += 1
+            _log.error("audit.not-written", path=str(self.path), why=str(error))
+
+    def _append_waiting(self) -> None:
         records = list(self._waiting)
         number, last, lines = self._number, self._last, []
         for record in records:
             number += 1
-            line, last = _line({"number": number, **record, "previous": last})
+            line, last = write_record({"number": number, **record, "previous": last})
             lines.append(line)
-        try:
-            _append(self.path, b"".join(lines))
-        except OSError as error:
-            self.failures += 1
-            _log.error("audit.not-written", path=str(self.path), why=str(error))
-            return
+        _append(self.path, b"".join(lines))
+        if records and not self._began[0]:
+            self._began = (self._number + 1, records[0]["time"][:10])
         for _ in records:
             self._waiting.popleft()
         self._number, self._last = number, last
         self.written += len(records)
 
+    def _complete_segment(self) -> None:
+        """Begin another file where this one is of another day, or large; then segments may be old,
+        of which a record is put."""
+        began, day = self._began
+        if not began or (day == _now()[:10] and self.path.stat().st_size < SEGMENT):
+            return
+        self.path.rename(segment_path(self.path, began))
+        self._began = (0, "")
+        before = (datetime.now(UTC) - timedelta(days=self._days)).isoformat()
+        last: dict[str, Any] = {}
+        for segment in segments(self.path)[:-1]:
+            found = last_record(segment) or {}
+            if str(found.get("time", "")) >= before:
+                break
+            self._old.append(segment)
+            last = found
+        if last:
+            self._put(
+                {
+                    "who": "gateway", "from": "", "did": REMOVED,
+                    "what": f"up to {last.get('time')}", "result": "done",
+                    "until": last.get("number"), "last": last.get("hash"),
+                }
+            )  # fmt: skip
+
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def verify(path: Path) -> tuple[int, str]:
-    """Return how many records the file at *path* has, and the hash of the last.
-
-    Raises:
-        AuditUnusable: It cannot be read, or is not as it was written; the text says where.
-    """
-    number, last = 0, FIRST
-    for number, record in enumerate(read_records(path), start=1):
-        hashed = record.pop("hash", None)
-        if record.get("number") != number or record.get("previous") != last:
-            raise AuditUnusable(path, f"line {number} does not follow the one before")
-        _, last = _line(record)
-        if hashed != last:
-            raise AuditUnusable(path, f"line {number} was changed")
-    return number, last
-
-
-def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of the file at *path*.
-
-    Raises:
-        AuditUnusable: It cannot be read, or a line is no record.
-    """
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                record = _read(line)
-                if record is None:
-                    raise AuditUnusable(path, f"line {number} is no record")
-                yield record
-    except OSError as error:
-        raise AuditUnusable(path, str(error.strerror or error)) from error
-
-
-def _read(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _line(record: Mapping[str, Any]) -> tuple[bytes, str]:
-    """The line of *record*, and its hash."""
-    text = json.dumps(record, separators=(",", ":"))
-    hashed = hashlib.sha256(text.encode()).hexdigest()
-    return f'{text[:-1]},"hash":"{hashed}"}}\n'.encode(), hashed
-
-
-def _end_of(path: Path) -> tuple[int, str]:
-    """The number and the hash of the last record. What a crash left of a line is cut off: nobody
-    was told of it.
-
-    Raises:
-        AuditUnusable: The last line is no record.
-    """
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 2**20))
-        end = file.read()
-        whole = end[: end.rfind(b"\n") + 1]
-        file.truncate(size - (len(end) - len(whole)))
-    if not whole:
-        return 0, FIRST
-    record = _read(whole.splitlines()[-1])
-    if record is None or not isinstance(record.get("hash"), str):
-        raise AuditUnusable(path, "its last line is no record")
-    return int(record.get("number", 0)), record["hash"]
 
 
 def _append(path: Path, octets: bytes) -> None:

@@ -17,6 +17,7 @@ from filters import Topic
 from gateway.security.networks import Networks
 from gateway.security.principals import (
     ANONYMOUS,
+    BROKER,
     OF_NAMED,
     OF_STRANGERS,
     OF_TRUSTED,
@@ -50,6 +51,9 @@ _REMEMBERED = 4096
 
 OPERATOR = Principal("", "operator", "urn:dragoman:operator", OF_TRUSTED)
 """The operator, who is not told apart from whoever reaches the administration."""
+
+GATEWAY = Principal("", "gateway", "urn:dragoman:gateway", OF_TRUSTED)
+"""The gateway itself, in the audit log: it ends what expires, and what cannot be delivered to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +228,8 @@ class Identification:
         if owner.startswith(ANONYMOUS):
             return frozenset({NOBODY_IN_PARTICULAR})
         tenant, name = tenant_of(owner), name_in_tenant(owner)
+        if name.startswith(BROKER):
+            return Identity(name, tenant=tenant).names
         roles = authentication.roles_of(name, tenant) | self._roles.get(owner, frozenset())
         return Identity(name, roles, tenant=tenant).names
 

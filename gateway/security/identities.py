@@ -78,9 +78,9 @@ def _are_names(values: list[str]) -> list[str]:
     for value in values:
         scheme, colon, rest = value.partition(":")
         whole = value in (EVERYBODY, NOBODY_IN_PARTICULAR)
-        if not whole and not (colon and rest and scheme in ("user", "role", "cert")):
+        if not whole and not (colon and rest and scheme in ("user", "role", "cert", "broker")):
             raise ValueError(
-                f"{value!r} is nobody: write user:NAME, role:NAME, cert:SUBJECT, "
+                f"{value!r} is nobody: write user:NAME, role:NAME, cert:SUBJECT, broker:NAME, "
                 f"{NOBODY_IN_PARTICULAR} or {EVERYBODY}"
             )
     return values

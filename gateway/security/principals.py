@@ -35,6 +35,9 @@ def side_of(address: str) -> str:
 ANONYMOUS = "anonymous:"
 """The scheme of owners without a name: a network address follows."""
 
+BROKER = "broker:"
+"""The scheme of owners that a broker names: its user's name follows."""
+
 
 def owner_in(tenant: str, owner: str) -> str:
     """The name under which the store keeps what *owner* makes in *tenant*."""

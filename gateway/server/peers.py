@@ -80,6 +80,7 @@ def peers_of(settings: Settings, listening: Listening) -> Peers:
         deliver_to_self=settings.deliver_to_self,
         schemes=settings.egress_schemes,
         ports=port_ranges(settings.egress_ports),
+        forbid=settings.egress_forbidden,
     )
     base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
     known = networks(trusted)

@@ -245,6 +245,8 @@ class Settings(BaseSettings):
     audit: Path | None = None
     """The file of the audit log; by default ``audit.jsonl`` in the data folder, where there are
     identities."""
+    audit_days: int = Field(90, ge=1, le=36_500)
+    """Days for which its records are kept."""
     trusted_proxies: NetworkWords = ()
     client_certificate_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] | None = None
     """The header in which they hand on the certificate that a client showed them in TLS."""
@@ -256,6 +258,7 @@ class Settings(BaseSettings):
     """Ports, and ranges of them, that strangers' addresses may have, beside those from 1024 on of
     services that an HTTP request does not confuse."""
     egress_agreed: Annotated[Words, AfterValidator(may_be_listed)] = ()
+    egress_forbidden: Annotated[Words, AfterValidator(may_be_listed)] = ()
     """Hosts that are known to want what strangers have sent to them: they need not accept a message
     before they get many."""
     probation_per_minute: int = Field(6, ge=1)

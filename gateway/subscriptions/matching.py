@@ -61,6 +61,8 @@ class Guard(Protocol):
     def may_get(self, topic: Topic, rights: Rights | None, filter: Filter, owner: str) -> bool: ...
 
 
+MayPublish: TypeAlias = Callable[[Notification], bool]
+"""Whether who published a message natively had a right to its topic, by the rules."""
 MayReceive: TypeAlias = Callable[[str, Topic | None], bool]
 """Whether the owner of a subscription may get what is published on a topic, by the rules."""
 
@@ -74,6 +76,8 @@ class Matching:
         spans: Tells the trace of each message; None where none is told.
         may_receive: None: there are no rules. Asked for each event that a subscription matches, so
             that who loses a right gets nothing more.
+        may_publish: None: there are no rules. Asked for each event: of what came over the gateway,
+            that was asked when it came.
     """
 
     def __init__(
@@ -86,8 +90,10 @@ class Matching:
         guard: Guard | None = None,
         may_receive: MayReceive | None = None,
         spans: "Spans | None" = None,
+        may_publish: MayPublish | None = None,
     ) -> None:
         self._spans = spans
+        self._may_publish = may_publish
         self._adapter = adapter
         self._table = table
         self._dispatchers = dispatchers
@@ -105,7 +111,11 @@ class Matching:
                 if matched.unreadable:
                     self._dispatchers.bury_unreadable(matched.delivery, matched.unreadable)
                     continue
-                topic = matched.delivery.notification.topic
+                notification = matched.delivery.notification
+                if self._may_publish is not None and not self._may_publish(notification):
+                    self.withheld += 1
+                    matched = replace(matched, keys=(), over_budget=(), unevaluated=())
+                topic = notification.topic
                 inside = self._inside.get(topic) if topic is not None else None
                 if CHANNEL_PROPERTY in matched.delivery.notification.properties:
                     inside = None  # Events at a channel are for those at it.
@@ -219,7 +229,7 @@ class Matching:
         yield gauge(
             "unsettled", "Messages unsettled in the messaging system.", self._adapter.deferred
         )
-        if self._guard is not None:
+        if self._guard is not None or self._may_publish is not None:
             yield counter(
                 "withheld", "Messages withheld: no right to publish on the topic.", self.withheld
             )

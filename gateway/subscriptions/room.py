@@ -16,6 +16,7 @@ from gateway.observing.samples import Sample
 from gateway.observing.subscribe_requests import SubscribeRequests
 from gateway.publishing.room import ProducerRoom
 from gateway.rooms import Room, Work
+from gateway.security.audit import Audit
 from gateway.security.quotas import SubscriptionQuotas
 from gateway.settings.settings import Settings
 from gateway.store import Store
@@ -34,7 +35,7 @@ from gateway.subscriptions.lifecycle.subscription_end import SubscriptionEnds
 from gateway.subscriptions.listing import SubscriptionReports, SubscriptionSelector
 from gateway.subscriptions.mailbox_feeds import MailboxFeeds
 from gateway.subscriptions.management import ManagementOperations, SubscriptionManagement
-from gateway.subscriptions.matching import InternalSubscriber, Matching, MayReceive
+from gateway.subscriptions.matching import InternalSubscriber, Matching, MayPublish, MayReceive
 from gateway.subscriptions.message_tracing import MessageTracing
 from gateway.subscriptions.named_subscriptions import NamedSubscriptions
 from gateway.subscriptions.operations import SubscriptionOperations
@@ -87,9 +88,11 @@ class SubscriptionRoom(Room):
         durable: bool,
         trusts: Callable[[str], bool],
         rights: TopicRights | None,
+        audit: Audit,
         may_read: MayRead,
     ) -> None:
         self.table = table
+        self._audit = audit
         self._system_events = delivery.dispatchers.scheduler.system_events
         self.system_topics = SystemTopics(
             self._system_events, table, delivery.dispatchers, may_read, lambda: adapter.state
@@ -155,6 +158,7 @@ class SubscriptionRoom(Room):
             terms=self._terms,
             hold_while_paused=self._hold_while_paused,
             notify_end=self.ends.notify,
+            audit=self._audit,
             system_events=self._system_events,
         )
         self.renewal = Renewal(self.lifecycle, self._terms)
@@ -324,6 +328,7 @@ class MatchingRoom(Room):
         rights: TopicRights | None,
         may_receive: MayReceive | None = None,
         spans: "Spans | None" = None,
+        may_publish: MayPublish | None = None,
     ) -> None:
         self._matching = Matching(
             adapter,
@@ -334,6 +339,7 @@ class MatchingRoom(Room):
             rights,
             may_receive,
             spans,
+            may_publish,
         )
 
     def works(self) -> Iterable[Work]:

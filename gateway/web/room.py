@@ -37,6 +37,7 @@ from gateway.web.api import topics as topic_routes
 from gateway.web.api import topology as topology_routes
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.dependencies import MASK, Asking
+from gateway.web.destinations import Destinations
 from gateway.web.events import EventEndpoint, consents, event_routes
 from gateway.web.events import subscriptions as event_subscriptions
 from gateway.web.kept_messages import KeptMessages
@@ -157,6 +158,7 @@ class AdministrationRoom(Room):
         recipients: Recipients,
         waiting: WaitingMessages,
         owner_bytes: OwnerBytes,
+        hosts: Destinations,
         *,
         base: str,
     ) -> None:
@@ -210,7 +212,7 @@ class AdministrationRoom(Room):
             ),
             **dead_letter_routes.LETTERS.of(dead_letters.letters),
             **spool.SPOOL.of(publishing.spool),
-            **destinations.FAILURES.of(delivery.dispatchers.scheduler.troubles.counts),
+            **destinations.DESTINATIONS.of(hosts),
             **tap.PARTS.of(
                 tap.TapParts(
                     asking,

@@ -21,7 +21,7 @@ and for SOAP.TCP alone.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
@@ -146,6 +146,11 @@ class Probations:
     def __len__(self) -> int:
         """Hosts on probation."""
         return len(self._hosts)
+
+    def on_probation(self) -> Iterator[Name]:
+        """The destinations whose hosts are on probation, that with the latest attempt last."""
+        for probation in self._hosts.values():
+            yield from sorted({one.name for one in probation.destinations})
 
     def has_agreed(self, name: Name) -> bool:
         """True if the host at *name* accepted a message, or need not have."""

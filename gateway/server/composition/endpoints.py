@@ -30,6 +30,7 @@ from gateway.web.app import Site
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.console.room import ConsoleRoom
 from gateway.web.console.viewer.calls import TransportChoice
+from gateway.web.destinations import Destinations
 from gateway.web.kept_messages import KeptMessages
 from gateway.web.metrics import Metrics
 from gateway.web.overview import Overviews
@@ -153,6 +154,12 @@ class Endpoints:
             ),
             WaitingMessages(base.store, sending.delivery.dispatchers),
             base.storage.owner_bytes,
+            Destinations(
+                sending.delivery.dispatchers.scheduler.troubles.counts,
+                sending.delivery.probations,
+                sending.transports.options,
+                base.peers.policy,
+            ),
             base=base.peers.base,
         )
         self.console: Room | None = None

@@ -68,7 +68,7 @@ class Foundation:
         self.audit: Audit = NO_AUDIT
         self.identity: IdentityRoom | None = None
         if identities is not None:
-            log = AuditLog(settings.audit or settings.data / "audit.jsonl")
+            log = AuditLog(settings.audit or settings.data / "audit.jsonl", settings.audit_days)
             self.audit, self.identity = log, IdentityRoom(identities, identification, log)
         self.telemetry = TelemetryRoom() if settings.telemetry else None
         self.spans = self.telemetry.spans if self.telemetry else None

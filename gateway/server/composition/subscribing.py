@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from filters import Filter, Topic
 from gateway.discovery.room import DiscoveryRoom
 from gateway.replicas.room import SharingRoom
+from gateway.security.native_rights import NativeRights
 from gateway.server.composition.foundation import Foundation, node_settings
 from gateway.server.composition.sending import Sending
 from gateway.server.housekeeping import HousekeepingRoom
@@ -39,6 +40,7 @@ class Subscribing:
             durable=base.capabilities.durable,
             trusts=peers.identification.trusts_owner,
             rights=base.rights,
+            audit=base.audit,
             may_read=peers.identification.may_read,
         )
         self.ending = EndingRoom(self.subscriptions)
@@ -55,6 +57,9 @@ class Subscribing:
             base.rights,
             peers.identification.may_receive if peers.identification.required else None,
             base.spans,
+            NativeRights(peers.identification, base.audit).allows
+            if peers.identification.required
+            else None,
         )
         self.dead_letters = DeadLetterRoom(
             base.settings,

@@ -34,6 +34,8 @@ from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.transport import SCHEME
 from gateway.model.mailboxes import Mailbox
 from gateway.observing.system_events import CREATED, ENDED, SystemEvents
+from gateway.security.audit import NO_AUDIT, Audit
+from gateway.security.identify import GATEWAY
 from gateway.security.principals import Principal, tenant_of
 from gateway.store import Store, mailboxes
 from gateway.store import subscriptions as rows
@@ -69,6 +71,7 @@ class Lifecycle:
             who pauses it says something else.
         system_events: Told of subscriptions that begin, are renewed, and end.
         notify_end: Called with each subscription that ends early, to notify its ``EndTo``.
+        audit: Notes what ends without its owner's wish.
     """
 
     def __init__(
@@ -86,8 +89,10 @@ class Lifecycle:
         hold_while_paused: bool,
         notify_end: Callable[[Subscription, End, str], None],
         system_events: SystemEvents,
+        audit: Audit = NO_AUDIT,
     ) -> None:
         self.system_events = system_events
+        self._audit = audit
         self._store = store
         self._table = table
         self._adapter = adapter
@@ -257,6 +262,7 @@ class Lifecycle:
             await self._end(entry, expired=False)
         if why is not None:
             self._notify_end(entry.subscription, why, reason)
+            self._note_end(entry, reason or why.name.lower())
         said = why.name.lower() if why else "unsubscribed"
         self.system_events.tell_of(entry.subscription, ENDED, why=said, reason=reason or None)
         _log.info("subscription.ended", subscription=entry.id, why=said)
@@ -340,6 +346,12 @@ class Lifecycle:
             else:
                 self.system_events.tell_of(entry.subscription, ENDED, why="expired")
                 _log.info("subscription.expired", subscription=entry.id)
+                self._note_end(entry, "its lease expired")
+
+    def _note_end(self, entry: Entry, reason: str) -> None:
+        """Note an end that no request of its owner asked for."""
+        what = f"{entry.id} of {entry.subscription.owner}"
+        self._audit.note(GATEWAY, "ended the subscription", what, f"done: {reason[:1024]}")
 
 
 def _has_own_mailbox(entry: Entry) -> bool:

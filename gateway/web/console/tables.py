@@ -304,6 +304,7 @@ SOURCES = Table(
         Column("Topic", "topic", Kind.CODE),
         Column("Events", "events", Kind.NUMBER),
         Column("Last event", "last_event", Kind.TIME),
+        Column("Agreement", "agreement"),
         Column("Failures", "failures", Kind.NUMBER),
         Column("Last error", "last_error"),
         Column("Next exchange", "next", Kind.TIME),
@@ -435,7 +436,7 @@ DESTINATIONS = Table(
         Column("Last error", "last_error"),
         Column("Last failure", "last_failure", Kind.TIME),
     ),
-    "No delivery has failed since the start.",
+    "No delivery has failed since the start, and no host is on probation.",
     id="destination",
     shown=False,
 )

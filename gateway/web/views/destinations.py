@@ -4,24 +4,34 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
-from gateway.delivery.destinations.failures import DestinationFailures
 from gateway.model.moments import moment_of
+from gateway.web.destinations import Agreement, Destination
 
 
 class DestinationView(BaseModel, extra="forbid"):
-    """A destination to which attempts failed."""
+    """A destination to which attempts failed, or whose host is on probation."""
 
     destination: str = Field(description="Scheme, host and port; a mailbox has the scheme alone.")
     failures: int = Field(description="Attempts that failed since this gateway started.")
-    last_error: str
-    last_failure: datetime
+    last_error: str | None
+    last_failure: datetime | None
+    agreement: Agreement = Field(
+        description="Whether the host has agreed to get messages: it accepted one, or an operator "
+        "named it; a row of consumers names its owner; it is on probation; or it is forbidden."
+    )
+    credentials: list[str] = Field(
+        description="The names of the credentials that consumers there are shown."
+    )
 
 
-def destination_view(failures: DestinationFailures) -> DestinationView:
-    """The view of a destination with failed attempts."""
+def destination_view(destination: Destination) -> DestinationView:
+    """The view of a destination."""
+    failures = destination.failures
     return DestinationView(
         destination=failures.destination,
         failures=failures.failures,
-        last_error=failures.last_error,
-        last_failure=moment_of(failures.last_at),
+        last_error=failures.last_error or None,
+        last_failure=moment_of(failures.last_at) if failures.failures else None,
+        agreement=destination.agreement,
+        credentials=list(destination.credentials),
     )

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.security import audit
-from gateway.security.audit import FIRST, AuditLog, AuditUnusable, read_records, verify
+from gateway.security.audit import AuditLog
+from gateway.security.audit_records import (
+    FIRST,
+    REMOVED,
+    AuditUnusable,
+    read_records,
+    segments,
+    verify,
+)
 from gateway.security.identify import anonymous
 
 MOLE, OTHER = anonymous("192.0.2.1", trusted=False), anonymous("192.0.2.2", trusted=False)
@@ -80,7 +89,7 @@ def test_what_was_changed_is_found(
 ) -> None:
     path = tmp_path / "audit.jsonl"
     path.write_text("".join(change(written(path))))
-    with pytest.raises(AuditUnusable, match="line "):
+    with pytest.raises(AuditUnusable, match=r"line |are missing"):
         verify(path)
 
 
@@ -157,3 +166,97 @@ def test_more_than_can_wait_is_counted(tmp_path: Path, monkeypatch: pytest.Monke
     log.write()
     assert [record.get("lost") for record in read_records(path)][-1] == 5
     assert verify(path)[0] == 11
+
+
+def clock(monkeypatch: pytest.MonkeyPatch, day: str) -> None:
+    """Let records be of *day*, and what is old be counted from it."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Clock":
+            return cls.fromisoformat(f"{day}T12:00:00+00:00")
+
+    monkeypatch.setattr(audit, "datetime", Clock)
+
+
+def days_of(path: Path, monkeypatch: pytest.MonkeyPatch, number: int, **kept: int) -> None:
+    """Write a log of two records a day."""
+    log = AuditLog(path, **kept)
+    log.open()
+    for day in range(1, number + 1):
+        clock(monkeypatch, f"2026-01-{day:02}")
+        for _ in range(2):
+            log.note(MOLE, "Subscribe", f"on day {day}")
+        log.write()
+
+
+def test_a_day_is_a_segment_and_the_chain_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    days_of(path, monkeypatch, 3)
+    names = [one.name for one in segments(path)]
+    assert names == ["audit.000000000001.jsonl", "audit.000000000003.jsonl"]
+    assert [one["number"] for one in read_records(path)] == [1, 2, 3, 4, 5, 6]
+    days_of(path, monkeypatch, 1)  # Started anew, by a clock that went back.
+    assert verify(path)[0] == 8
+    path.rename(tmp_path / "audit.000000000007.jsonl")  # Killed between the two files.
+    days_of(path, monkeypatch, 1)
+    assert verify(path)[0] == 10
+
+
+def test_a_large_file_is_a_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "SEGMENT", 1000)
+    path = tmp_path / "audit.jsonl"
+    for _ in range(4):
+        written(path)
+    assert len(segments(path)) == 3 and verify(path)[0] == 20
+
+
+def test_old_segments_are_removed_and_that_is_proved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    days_of(path, monkeypatch, 9, days=3)
+    first = next(read_records(path))
+    assert first["what"] == "on day 6" and first["number"] > 10
+    number, last = verify(path)
+    assert number == sum(1 for _ in read_records(path))
+    records = list(read_records(path))
+    removals = [one for one in records if one["did"] == REMOVED]
+    assert removals and removals[-1]["last"] == first["previous"]
+    assert last == records[-1]["hash"]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_segment_that_somebody_removed_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: int
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    days_of(path, monkeypatch, 9, days=3)
+    segments(path)[which].unlink()
+    with pytest.raises(AuditUnusable, match=r"are missing|does not follow"):
+        verify(path)
+
+
+def test_what_cannot_be_written_removes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    days_of(path, monkeypatch, 5, days=90)
+    before = list(segments(path))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    log = AuditLog(path, days=1)
+    log.open()
+    clock(monkeypatch, "2026-02-01")
+    log.note(MOLE, "Subscribe")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        log.write()
+    assert log.failures == 1 and set(before) <= set(segments(path))
+    log.write()
+    assert [one.name for one in segments(path)] == ["audit.000000000009.jsonl"]
+    verify(path)

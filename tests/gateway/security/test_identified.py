@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.security.api_keys import api_key_id, hash_api_key
-from gateway.security.audit import read_records, verify
+from gateway.security.audit_records import read_records, verify
 from gateway.security.identities_editing import (
     add_key,
     add_user,
@@ -301,7 +301,13 @@ async def test_what_was_done_and_refused_is_in_the_audit_log(guarded: Guarded) -
             for one in read_records(log)
         )
 
+    short = SPEAKER.envelope(
+        SPEAKER.wse_subscribe("http://127.0.0.1:1024/", expires="PT1S"), message_id=fresh_id()
+    )
+    answer = await guarded.run.post(short, authorization=f"Bearer {guarded.administrator}")
     await until(lambda: noted("user:mole", "Subscribe", "done"))
+    assert answer.status == 200, answer.body
+    await until(lambda: noted("gateway", "ended the subscription", "done: its lease expired"))
     await until(lambda: noted("user:reader", "Subscribe", "refused: You have no right"))
     await until(lambda: noted("anonymous:127.0.0.1", "GET /api/v1/subscriptions", "refused: Say"))
     await until(lambda: noted("operator", "read the file of identities", "done"))

@@ -1,0 +1,150 @@
+"""Records of the audit log: lines of JSON, each with the hash of the one before, in segments.
+
+    audit.000000000001.jsonl   records 1 to 812: a segment that is complete
+    audit.000000000813.jsonl   records 813 to 1450
+    audit.jsonl                the records since, to which the gateway appends
+
+The chain goes on from a segment to the next. Old segments are removed as a whole; a record of the
+chain says up to which number and hash that was done, so a segment that somebody else removed is
+missed.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from filters import Reason, Refused
+
+FIRST = "0" * 64
+"""The hash before the first record."""
+REMOVED = "removed old audit records"
+"""What a record is about that has the ``until`` and the ``last`` of what was removed."""
+
+
+class AuditUnusable(Refused):
+    """The audit log cannot be written, or is not whole; the text says why."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(Reason.UNAVAILABLE, f"{path}: {why}")
+
+
+def segment_path(path: Path, first: int) -> Path:
+    """The segment of the log at *path* whose first record has that number."""
+    return path.with_name(f"{path.stem}.{first:012d}{path.suffix}")
+
+
+def segments(path: Path) -> list[Path]:
+    """The complete segments of the log at *path*, the oldest first."""
+    found = path.parent.glob(f"{path.stem}.{'[0-9]' * 12}{path.suffix}")
+    return sorted(found, key=lambda one: one.name)
+
+
+def verify(path: Path) -> tuple[int, str]:
+    """Return how many records the log at *path* has, and the hash of the last.
+
+    Raises:
+        AuditUnusable: It cannot be read, or is not as it was written; the text says where.
+    """
+    count, number, last, begun_at = 0, 0, FIRST, (0, FIRST)
+    removed: set[tuple[int, str]] = set()
+    for file, place, record in _located_records(path):
+        hashed, given = record.pop("hash", None), record.get("number")
+        if not count and isinstance(given, int) and given > 1:
+            number, last = given - 1, str(record.get("previous"))
+            begun_at = (number, last)
+        count, number = count + 1, number + 1
+        if given != number or record.get("previous") != last:
+            raise AuditUnusable(file, f"line {place} does not follow the one before")
+        _, last = write_record(record)
+        if hashed != last:
+            raise AuditUnusable(file, f"line {place} was changed")
+        if record.get("did") == REMOVED:
+            removed.add((record.get("until", 0), record.get("last", "")))
+    if begun_at[0] and begun_at not in removed:
+        text = f"records up to {begun_at[0]} are missing, and no record says that they were removed"
+        raise AuditUnusable(path, text)
+    return count, last
+
+
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of the log at *path*, of all its segments.
+
+    Raises:
+        AuditUnusable: It cannot be read, or a line is no record.
+    """
+    return (record for _, _, record in _located_records(path))
+
+
+def _located_records(path: Path) -> Iterator[tuple[Path, int, dict[str, Any]]]:
+    """Each record, with its file and line. The newest file is opened first: it may become a segment
+    meanwhile."""
+    try:
+        with path.open("rb") as newest:
+            inode = os.fstat(newest.fileno()).st_ino
+            for segment in segments(path):
+                with segment.open("rb") as file:
+                    if os.fstat(file.fileno()).st_ino != inode:
+                        yield from _records_in(segment, file)
+            yield from _records_in(path, newest)
+    except OSError as error:
+        raise AuditUnusable(path, str(error.strerror or error)) from error
+
+
+def _records_in(path: Path, file: BinaryIO) -> Iterator[tuple[Path, int, dict[str, Any]]]:
+    for number, line in enumerate(file, start=1):
+        record = read_record(line)
+        if record is None:
+            raise AuditUnusable(path, f"line {number} is no record")
+        yield path, number, record
+
+
+def read_record(line: bytes) -> dict[str, Any] | None:
+    """The record in *line*; None where it is none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def write_record(record: Mapping[str, Any]) -> tuple[bytes, str]:
+    """The line of *record*, and its hash."""
+    text = json.dumps(record, separators=(",", ":"))
+    hashed = hashlib.sha256(text.encode()).hexdigest()
+    return f'{text[:-1]},"hash":"{hashed}"}}\n'.encode(), hashed
+
+
+def first_record(path: Path) -> dict[str, Any] | None:
+    """The first record of the file *path*; None where it has none."""
+    with path.open("rb") as file:
+        return read_record(file.readline(2**20))
+
+
+def last_record(path: Path) -> dict[str, Any] | None:
+    """The last record of the file *path*; None where it is empty.
+
+    Raises:
+        AuditUnusable: Its last line is no record.
+    """
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 2**20))
+        lines = file.read().splitlines()
+    if not lines:
+        return None
+    record = read_record(lines[-1])
+    if record is None or not isinstance(record.get("hash"), str):
+        raise AuditUnusable(path, "its last line is no record")
+    return record
+
+
+def cut_off_half_a_line(path: Path) -> None:
+    """Cut off what a crash left of a line: nobody was told of it. The file is made, for its owner
+    alone, where there is none."""
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 2**20))
+        end = file.read()
+        file.truncate(size - len(end) + end.rfind(b"\n") + 1)

@@ -1,0 +1,66 @@
+"""What operators are told of destinations: why each is sent to, and what it is shown."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.delivery import ProbationLimits, Probations
+from gateway.delivery.destinations.failures import FailureCounts
+from gateway.delivery.outbox import OutboxDestination
+from gateway.egress import AddressPolicy, AddressRefused, Consumer, ConsumerOptions, parse_target
+from gateway.web.destinations import Destinations
+
+
+def destinations(tmp_path: Path) -> Destinations:
+    secret = tmp_path / "secret"
+    secret.write_text("hush")
+    rows = [
+        Consumer(
+            address="https://bank.example",
+            owner="user:bank",
+            credential={"kind": "bearer", "name": "bank-token", "secret_file": secret},
+        )
+    ]
+    probations = Probations(limits=ProbationLimits())
+    list(probations.agree(("https", "took.example", 443)))
+    for name in (("https", "new.example", 443), ("http", "fd00::1", 8080)):
+        probations.admit(OutboxDestination(name), "anonymous:192.0.2.1", 0.0)
+    failures = FailureCounts()
+    for host in ("took", "bank", "never", "bad", "new"):
+        failures.note(f"https://{host}.example:443", "answered 500", 1.0)
+    policy = AddressPolicy(forbid=["bad.example", "10.6.6.0/24"], allow=["10.0.0.0/8"])
+    return Destinations(failures, probations, ConsumerOptions(rows), policy)
+
+
+def test_the_agreement_of_each(tmp_path: Path) -> None:
+    listed = {one.failures.destination: one for one in destinations(tmp_path).listed(100)}
+    assert {name: one.agreement.value for name, one in listed.items()} == {
+        "https://took.example:443": "agreed",
+        "https://bank.example:443": "owned",
+        "https://never.example:443": "unknown",
+        "https://bad.example:443": "forbidden",
+        "https://new.example:443": "probation",
+        "http://[fd00::1]:8080": "probation",
+    }
+    assert listed["https://bank.example:443"].credentials == ("bank-token",)
+    assert not listed["https://took.example:443"].credentials
+    assert len(list(destinations(tmp_path).listed(3))) == 3
+
+
+@pytest.mark.parametrize(
+    ("address", "forbidden"),
+    [
+        ("https://bad.example/x", True),
+        ("http://10.6.6.7/", True),
+        ("http://10.6.7.7/", False),
+        ("https://good.example/", False),
+    ],
+)
+def test_a_host_that_is_forbidden(tmp_path: Path, address: str, forbidden: bool) -> None:
+    policy = destinations(tmp_path).policy
+    if forbidden:
+        with pytest.raises(AddressRefused) as refused:
+            policy.check_named(parse_target(address))
+        assert refused.value.allowed_by == "egress_forbidden"
+    else:
+        policy.check_named(parse_target(address))
