@@ -68,6 +68,10 @@ MessageOption = Annotated[
         help="Those of the message with this id: the publisher's, or the consumer's.",
     ),
 ]
+RateOption = Annotated[
+    float | None,
+    typer.Option("--rate", metavar="N", min=0.1, max=10_000.0, help="How many a second, at most."),
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say how many and of which reasons; change nothing.")
 ]
@@ -151,6 +155,7 @@ def redrive(
     numbers: NumberArguments = None,
     every: AllOption = False,
     selected: LettersOptions,
+    rate: RateOption = None,
     dry_run: DryRunOption = False,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
@@ -158,12 +163,14 @@ def redrive(
     r"""Deliver dead letters again, with the same message ids, or put them back into mailboxes.
 
     Name them by number, by what all of them have in common, or say --all. Those of subscriptions
-    and mailboxes that have ended stay where they are.
+    and mailboxes that have ended stay where they are. With --rate, a consumer that was away for
+    long is not run over by what waited for it.
 
     \b
     Examples:
       dragoman deadletters redrive 17 18
       dragoman deadletters redrive --subscription 5b1f0c9a3e77 --since 12h
+      dragoman deadletters redrive --all --rate 50
       dragoman deadletters redrive --all --dry-run
     """
     letters = _chosen("redrive", numbers, every, selected)
@@ -171,7 +178,9 @@ def redrive(
     async def run() -> Changed:
         async with Administration(gateway, **connecting(context)) as administration:
             progress = _progress("counted" if dry_run else "redriven")
-            return await administration.redrive(letters, dry_run=dry_run, progress=progress)
+            return await administration.redrive(
+                letters, dry_run=dry_run, progress=progress, rate=None if dry_run else rate
+            )
 
     _report("redriven", asyncio.run(run()), output, dry_run)
 

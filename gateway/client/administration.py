@@ -14,6 +14,7 @@ from filters import parse_document
 from gateway.client.calling import TIMEOUT, Answer, NotStreamed, Speaker, shown, stranger
 from gateway.client.credentials import Credentials
 from gateway.client.errors import GatewayError
+from gateway.client.pace import Pace
 from gateway.client.server_sent_events import read_events
 
 Record: TypeAlias = dict[str, Any]
@@ -351,11 +352,20 @@ class Administration(Speaker):
             raise GatewayError(f"there is no dead letter {number}", status=404) from error
 
     async def redrive(
-        self, letters: Letters, *, dry_run: bool = False, progress: Progress | None = None
+        self,
+        letters: Letters,
+        *,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        rate: float | None = None,
     ) -> Changed:
         """Deliver dead letters again; how many are on their way. With *dry_run*, how many would
-        be."""
-        return await self._change("deadletters/redrive", letters, dry_run, progress)
+        be.
+
+        Args:
+            rate: How many a second at most; None: as many as there are.
+        """
+        return await self._change("deadletters/redrive", letters, dry_run, progress, rate)
 
     async def purge(
         self, letters: Letters, *, dry_run: bool = False, progress: Progress | None = None
@@ -399,14 +409,22 @@ class Administration(Speaker):
         return int(answer.get("number") or 0)
 
     async def _change(
-        self, path: str, letters: Letters, dry_run: bool, progress: Progress | None
+        self,
+        path: str,
+        letters: Letters,
+        dry_run: bool,
+        progress: Progress | None,
+        rate: float | None = None,
     ) -> Changed:
         reasons: Counter[str] = Counter()
+        pace = Pace(rate)
         for selection in letters.selections():
-            request = {**selection, "dry_run": dry_run, "limit": STEP}
+            request = {**selection, "dry_run": dry_run, "limit": pace.step(STEP)}
             while True:
                 answer = await self._ask("POST", path, json.dumps(request).encode())
-                reasons.update(answer.get("reasons") or {})
+                found = answer.get("reasons") or {}
+                reasons.update(found)
+                await pace.keep(sum(found.values()))
                 if progress is not None:
                     progress(reasons.total())
                 if not answer.get("next"):

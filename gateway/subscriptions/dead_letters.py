@@ -196,7 +196,8 @@ class DeadLetters:
         """Let letters of *selection* wait again, those of subscriptions and mailboxes that there
         still are, and publish those set aside that can be read now."""
         await self._replication.refresh()
-        return await self._all(self._redrive, selection, limit, after)
+        work = partial(self._redrive, at_once=min(SLICE, limit or SLICE))
+        return await self._all(work, selection, limit, after)
 
     async def count(
         self,
@@ -255,12 +256,12 @@ class DeadLetters:
             yield slice_, following
 
     async def _redrive(
-        self, selection: Selection, cursor: _Cursor
+        self, selection: Selection, cursor: _Cursor, *, at_once: int
     ) -> AsyncIterator[tuple[Slice, _Cursor | None]]:
         following: _Cursor | None = cursor
         while following is not None:
             if following.part == "s":
-                slice_ = await self._redrive_deliveries(selection, following)
+                slice_ = await self._redrive_deliveries(selection, following, at_once)
                 following = _behind(following, slice_) or _Cursor("m", 0, cursor.upto)
             elif following.part == "m":
                 slice_ = await self._mailboxes.redrive(
@@ -281,7 +282,9 @@ class DeadLetters:
         reasons = await self._store.submit(partial(rows.remove_redriven, numbers=done))
         return Slice(reasons, last)
 
-    async def _redrive_deliveries(self, selection: Selection, cursor: _Cursor) -> Slice:
+    async def _redrive_deliveries(
+        self, selection: Selection, cursor: _Cursor, at_once: int
+    ) -> Slice:
         own = author(self._sharing.number, HOUSE)
         position = next_position(self._position, time.time_ns(), own)
         self._position = position + SLICE * AUTHORS
@@ -294,6 +297,7 @@ class DeadLetters:
                 after=cursor.after,
                 upto=cursor.upto,
                 step=AUTHORS,
+                limit=at_once,
             )
         )
         await self._sharing.rows_added(redriven.again)

@@ -434,7 +434,7 @@ def test_dead_letters_are_listed_shown_redriven_and_purged(
     assert re.search(r"^NO  filter +does not match", explained.stdout, re.MULTILINE)
     missing = run("explain", "subscription", "0" * 12, *at, cwd=folder)
     assert (missing.returncode, "no such subscription" in missing.stderr) == (1, True)
-    redriven = run("deadletters", "redrive", *at, numbers[0], cwd=folder)
+    redriven = run("deadletters", "redrive", *at, "--rate", "50", numbers[0], cwd=folder)
     assert redriven.stdout == "redriven 1 dead letter (1 rejected)\n"
     assert refusing.taken.wait(SECONDS)  # type: ignore[attr-defined]
     dead_letters(gateway, folder, 1)
