@@ -25,7 +25,11 @@ from gateway.backup.creation import Sources, write_backup
 from gateway.backup.errors import BackupError
 from gateway.backup.reading import Backup, verify
 from gateway.backup.restoration import restore
+from gateway.backup.sources import sources_of
+from gateway.security import audit, audit_records
+from gateway.security.identify import OPERATOR
 from gateway.server.data_folder import DataInUse, lock
+from gateway.settings.settings import Settings
 from gateway.store import migrations
 from tests.gateway.server.test_kill import more_acknowledged
 from tests.rigs.brokers import needs_rabbitmq, rabbitmq
@@ -108,6 +112,23 @@ def test_what_is_backed_up_is_restored(
         ):
             assert list(new.iterdump()) == list(old.iterdump())
     lock(folder).release()  # A gateway starts.
+
+
+def test_the_audit_log_is_whole_in_a_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the segments that are complete."""
+    monkeypatch.setattr(audit, "SEGMENT", 1)
+    path = tmp_path / "audit.jsonl"
+    log = audit.AuditLog(path)
+    log.open()
+    for number in range(3):
+        log.note(OPERATOR, "Subscribe", str(number))
+        log.write()
+    settings = Settings(data=tmp_path)
+    write_backup(sources_of(settings), tmp_path / "backup.tar", tmp_path, None)
+    restored(tmp_path / "backup.tar", tmp_path / "new")
+    assert audit_records.verify(tmp_path / "new" / "audit.jsonl") == audit_records.verify(path)
 
 
 def test_there_is_a_file_when_it_is_whole_and_not_before(sources: Sources, tmp_path: Path) -> None:
