@@ -19,6 +19,7 @@ from gateway.backup.encryption import EncryptingWriter, Writable
 from gateway.backup.errors import BackupError
 from gateway.backup.manifest import NAME, File, Manifest
 from gateway.backup.snapshots import copy, snapshots
+from gateway.security.audit_records import segments
 from gateway.store.sqlite_copy import sync_folder
 
 BUFFER = 2**20
@@ -34,12 +35,14 @@ class Sources:
         store: The SQLite file.
         data: Further files of the data folder.
         settings: Files from elsewhere, by the names that they get.
+        audit: The audit log; its complete segments lie beside it.
     """
 
     store: Path | None
     journal: Path | None
     data: tuple[Path, ...]
     settings: dict[str, Path]
+    audit: Path | None = None
 
 
 def write_backup(
@@ -97,11 +100,33 @@ def _collect(sources: Sources, folder: Path) -> tuple[Manifest, dict[str, Path]]
         if path.is_file():
             paths[name] = folder / str(number)
             shutil.copyfile(path, paths[name])
+    if sources.audit is not None:
+        paths |= _copy_audit(sources.audit, folder)
     files = tuple(_described(name, path) for name, path in paths.items())
     schema, oldest = _schemas(paths.get("data/store.db"))
     journal_copy = paths.get("data/journal.db")
     version = None if journal_copy is None else _read(journal_copy, "PRAGMA user_version")
     return Manifest(moment, schema, oldest, version, files), paths
+
+
+def _copy_audit(log: Path, folder: Path) -> dict[str, Path]:
+    """Copy an audit log with its segments, whole or not at all each record: the newest file is
+    opened first, for it may become a segment meanwhile, and is left out as that."""
+    copies: dict[str, Path] = {}
+    with contextlib.suppress(FileNotFoundError), log.open("rb") as newest:
+        _copy_lines(newest, copies, log.name, folder)
+        for segment in segments(log):
+            # An old one may be removed meanwhile.
+            with contextlib.suppress(FileNotFoundError), segment.open("rb") as file:
+                if not os.path.sameopenfile(file.fileno(), newest.fileno()):
+                    _copy_lines(file, copies, segment.name, folder)
+    return copies
+
+
+def _copy_lines(file: IO[bytes], copies: dict[str, Path], name: str, folder: Path) -> None:
+    copies[f"data/{name}"] = path = folder / f"audit-{len(copies)}"
+    with path.open("wb") as copied:
+        copied.writelines(line for line in file if line.endswith(b"\n"))
 
 
 def _described(name: str, path: Path) -> File:

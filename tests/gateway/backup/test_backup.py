@@ -13,6 +13,7 @@ import tarfile
 import threading
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from gateway.backup.creation import Sources, write_backup
 from gateway.backup.errors import BackupError
 from gateway.backup.reading import Backup, verify
 from gateway.backup.restoration import restore
+from gateway.security.audit_records import FIRST, segment_path, write_record
+from gateway.security.audit_records import verify as verify_audit
 from gateway.server.data_folder import DataInUse, lock
 from gateway.store import migrations
 from tests.gateway.server.test_kill import more_acknowledged
@@ -108,6 +111,35 @@ def test_what_is_backed_up_is_restored(
         ):
             assert list(new.iterdump()) == list(old.iterdump())
     lock(folder).release()  # A gateway starts.
+
+
+def test_the_audit_log_is_whole(sources: Sources, tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    last = FIRST
+    for first, count in ((1, 3), (4, 2), (6, 4)):  # Two segments, and the newest file.
+        path = log if first == 6 else segment_path(log, first)
+        with path.open("wb") as file:
+            for number in range(first, first + count):
+                line, last = write_record({"number": number, "previous": last, "did": "test"})
+                file.write(line)
+            if path == log:
+                file.write(b'{"number": 10, "prev')  # The gateway is writing.
+    write_backup(replace(sources, audit=log), tmp_path / "backup", tmp_path, None)
+    restored(tmp_path / "backup", tmp_path / "new")
+    assert verify_audit(tmp_path / "new" / "audit.jsonl") == (9, last)
+
+
+def test_copies_are_gone_when_it_is_terminated(data: Path, tmp_path: Path) -> None:
+    command = [*DRAGOMAN, "backup", "-", "--data", str(data), "--temporary", str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)  # It writes, and cannot end: nobody reads.
+        assert list(tmp_path.glob("dragoman-backup-*"))
+        process.terminate()
+        process.communicate()
+    assert process.returncode and not list(tmp_path.iterdir())
 
 
 def test_there_is_a_file_when_it_is_whole_and_not_before(sources: Sources, tmp_path: Path) -> None:
