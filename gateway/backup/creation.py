@@ -19,7 +19,7 @@ from gateway.backup.encryption import EncryptingWriter, Writable
 from gateway.backup.errors import BackupError
 from gateway.backup.manifest import NAME, File, Manifest
 from gateway.backup.snapshots import copy, snapshots
-from gateway.security.audit_records import segments
+from gateway.security.audit_records import open_files, segments
 from gateway.store.sqlite_copy import sync_folder
 
 BUFFER = 2**20
@@ -35,7 +35,7 @@ class Sources:
         store: The SQLite file.
         data: Further files of the data folder.
         settings: Files from elsewhere, by the names that they get.
-        audit: The audit log; its complete segments lie beside it.
+        audit: The newest file of the audit log, whose segments lie beside it.
     """
 
     store: Path | None
@@ -72,14 +72,15 @@ def write_backup(
 
 
 def _check_room(sources: Sources, temporary: Path) -> None:
-    needed = SPARE + sum(
-        path.stat().st_size for path in (sources.store, sources.journal) if path and path.exists()
-    )
+    log = [] if sources.audit is None else [sources.audit, *segments(sources.audit)]
+    copied = (sources.store, sources.journal, *log)
+    needed = SPARE + sum(path.stat().st_size for path in copied if path and path.exists())
     free = shutil.disk_usage(temporary).free
     if free < needed:
         raise BackupError(
-            f"{free >> 20} MiB are free in {temporary}, and copies of the databases need "
-            f"{needed >> 20} MiB there for a while; choose another folder with --temporary."
+            f"{free >> 20} MiB are free in {temporary}, and copies of the databases and the audit "
+            f"log need {needed >> 20} MiB there for a while; choose another folder with "
+            "--temporary."
         )
 
 
@@ -100,8 +101,8 @@ def _collect(sources: Sources, folder: Path) -> tuple[Manifest, dict[str, Path]]
         if path.is_file():
             paths[name] = folder / str(number)
             shutil.copyfile(path, paths[name])
-    if sources.audit is not None:
-        paths |= _copy_audit(sources.audit, folder)
+    if sources.audit is not None and sources.audit.is_file():
+        paths |= _copy_audit_log(sources.audit, folder)
     files = tuple(_described(name, path) for name, path in paths.items())
     schema, oldest = _schemas(paths.get("data/store.db"))
     journal_copy = paths.get("data/journal.db")
@@ -109,24 +110,14 @@ def _collect(sources: Sources, folder: Path) -> tuple[Manifest, dict[str, Path]]
     return Manifest(moment, schema, oldest, version, files), paths
 
 
-def _copy_audit(log: Path, folder: Path) -> dict[str, Path]:
-    """Copy an audit log with its segments, whole or not at all each record: the newest file is
-    opened first, for it may become a segment meanwhile, and is left out as that."""
+def _copy_audit_log(path: Path, folder: Path) -> dict[str, Path]:
+    """Copy the files of the audit log at *path* to *folder*; return them by their names."""
     copies: dict[str, Path] = {}
-    with contextlib.suppress(FileNotFoundError), log.open("rb") as newest:
-        _copy_lines(newest, copies, log.name, folder)
-        for segment in segments(log):
-            # An old one may be removed meanwhile.
-            with contextlib.suppress(FileNotFoundError), segment.open("rb") as file:
-                if not os.path.sameopenfile(file.fileno(), newest.fileno()):
-                    _copy_lines(file, copies, segment.name, folder)
+    for place, file in open_files(path):
+        copies[f"data/{place.name}"] = folder / place.name
+        with (folder / place.name).open("xb") as target:
+            shutil.copyfileobj(file, target)
     return copies
-
-
-def _copy_lines(file: IO[bytes], copies: dict[str, Path], name: str, folder: Path) -> None:
-    copies[f"data/{name}"] = path = folder / f"audit-{len(copies)}"
-    with path.open("wb") as copied:
-        copied.writelines(line for line in file if line.endswith(b"\n"))
 
 
 def _described(name: str, path: Path) -> File:
