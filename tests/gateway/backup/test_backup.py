@@ -131,6 +131,19 @@ def test_the_audit_log_is_whole_in_a_backup(
     assert audit_records.verify(tmp_path / "new" / "audit.jsonl") == audit_records.verify(path)
 
 
+def test_copies_are_gone_when_it_is_terminated(data: Path, tmp_path: Path) -> None:
+    command = [*DRAGOMAN, "backup", "-", "--data", str(data), "--temporary", str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)  # It writes, and cannot end: nobody reads.
+        assert list(tmp_path.glob("dragoman-backup-*"))
+        process.terminate()
+        process.communicate()
+    assert process.returncode and not list(tmp_path.iterdir())
+
+
 def test_there_is_a_file_when_it_is_whole_and_not_before(sources: Sources, tmp_path: Path) -> None:
     (tmp_path / "backup.tar").write_text("the one of yesterday")
     broken = tmp_path / "store.db"
