@@ -131,6 +131,7 @@ def test_the_audit_log_is_whole_in_a_backup(
     assert audit_records.verify(tmp_path / "new" / "audit.jsonl") == audit_records.verify(path)
 
 
+@pytest.mark.slow  # It starts a process.
 def test_copies_are_gone_when_it_is_terminated(data: Path, tmp_path: Path) -> None:
     command = [*DRAGOMAN, "backup", "-", "--data", str(data), "--temporary", str(tmp_path)]
     with subprocess.Popen(
@@ -234,6 +235,13 @@ def test_only_an_empty_folder_is_restored_into(backup: Path, data: Path, tmp_pat
     with pytest.raises(DataInUse):
         restored(backup, tmp_path / "used")
     held.release()
+
+
+def test_a_volume_of_its_own_is_restored_into(backup: Path, tmp_path: Path) -> None:
+    (tmp_path / "volume" / "lost+found").mkdir(parents=True)
+    (tmp_path / "volume" / "restoring").touch()  # By one that was killed.
+    restored(backup, tmp_path / "volume")
+    assert {"lost+found", "store.db"} <= {one.name for one in (tmp_path / "volume").iterdir()}
 
 
 @pytest.mark.parametrize("fed", [1.2, 2.5], ids=["at the beginning", "in the store"])
