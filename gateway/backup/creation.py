@@ -116,7 +116,8 @@ def _copy_audit_log(path: Path, folder: Path) -> dict[str, Path]:
     for place, file in open_files(path):
         copies[f"data/{place.name}"] = folder / place.name
         with (folder / place.name).open("xb") as target:
-            shutil.copyfileobj(file, target)
+            # The last line may be under way: half of it would be no record.
+            target.writelines(line for line in file if line.endswith(b"\n"))
     return copies
 
 
