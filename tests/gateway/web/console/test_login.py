@@ -134,5 +134,7 @@ async def test_in_a_browser(page: Page, run: Running) -> None:
             document.querySelector('main form button').click();
         """)
         await page.until(f"document.body.innerText.includes({said!r})")
+    await page.go(f"{run.url}/console/tap")
+    await page.until("document.body.innerText.includes('Watching.')")
     await page.do("document.querySelector('header form[action$=logout] button').click()")
     await page.until("document.title.startsWith('Log in')")
