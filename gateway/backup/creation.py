@@ -1,6 +1,7 @@
 """Making a backup of a gateway, which may run."""
 
 import contextlib
+import fcntl
 import hashlib
 import io
 import os
@@ -149,17 +150,30 @@ def _opened(target: Path | None) -> Iterator[Writable]:
         sys.stdout.buffer.flush()
         return
     part = target.with_name(f".{target.name}.part")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb", buffering=BUFFER) as file:
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "wb", buffering=BUFFER) as file:
+        _lock(descriptor, part, target)
+        try:
+            file.truncate()
             yield file
             file.flush()
             os.fsync(descriptor)
-        part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+            part.replace(target)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
     sync_folder(target.absolute().parent)
+
+
+def _lock(descriptor: int, part: Path, target: Path) -> None:
+    """Lock *part*, so that two backups to one file do not write into each other."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ours = part.exists() and os.path.samestat(os.fstat(descriptor), part.stat())
+    except BlockingIOError:
+        ours = False
+    if not ours:
+        raise BackupError(f"Another backup writes {target} now: wait for its end.")
 
 
 def _write(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import io
 import json
 import shutil
@@ -132,6 +133,19 @@ def test_the_audit_log_is_whole_in_a_backup(
     write_backup(sources_of(settings), tmp_path / "backup.tar", tmp_path, None)
     restored(tmp_path / "backup.tar", tmp_path / "new")
     assert audit_records.verify(tmp_path / "new" / "audit.jsonl") == whole
+
+
+def test_two_do_not_write_into_one_file(sources: Sources, tmp_path: Path) -> None:
+    part = tmp_path / ".backup.tar.part"
+    part.write_bytes(b"of the other")
+    with part.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(BackupError, match="Another backup writes"):
+            write_backup(sources, tmp_path / "backup.tar", tmp_path, None)
+        assert part.read_bytes() == b"of the other"
+    write_backup(sources, tmp_path / "backup.tar", tmp_path, None)  # The other was killed.
+    with (tmp_path / "backup.tar").open("rb") as file:
+        verify(Backup(file, ask))
 
 
 @pytest.mark.slow  # It starts a process.
