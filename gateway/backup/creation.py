@@ -1,6 +1,7 @@
 """Making a backup of a gateway, which may run."""
 
 import contextlib
+import fcntl
 import hashlib
 import io
 import os
@@ -19,6 +20,7 @@ from gateway.backup.encryption import EncryptingWriter, Writable
 from gateway.backup.errors import BackupError
 from gateway.backup.manifest import NAME, File, Manifest
 from gateway.backup.snapshots import copy, snapshots
+from gateway.security.audit_records import open_files, segments
 from gateway.store.sqlite_copy import sync_folder
 
 BUFFER = 2**20
@@ -34,12 +36,14 @@ class Sources:
         store: The SQLite file.
         data: Further files of the data folder.
         settings: Files from elsewhere, by the names that they get.
+        audit: The newest file of the audit log, whose segments lie beside it.
     """
 
     store: Path | None
     journal: Path | None
     data: tuple[Path, ...]
     settings: dict[str, Path]
+    audit: Path | None = None
 
 
 def write_backup(
@@ -69,14 +73,15 @@ def write_backup(
 
 
 def _check_room(sources: Sources, temporary: Path) -> None:
-    needed = SPARE + sum(
-        path.stat().st_size for path in (sources.store, sources.journal) if path and path.exists()
-    )
+    log = [] if sources.audit is None else [sources.audit, *segments(sources.audit)]
+    copied = (sources.store, sources.journal, *log)
+    needed = SPARE + sum(path.stat().st_size for path in copied if path and path.exists())
     free = shutil.disk_usage(temporary).free
     if free < needed:
         raise BackupError(
-            f"{free >> 20} MiB are free in {temporary}, and copies of the databases need "
-            f"{needed >> 20} MiB there for a while; choose another folder with --temporary."
+            f"{free >> 20} MiB are free in {temporary}, and copies of the databases and the audit "
+            f"log need {needed >> 20} MiB there for a while; choose another folder with "
+            "--temporary."
         )
 
 
@@ -97,11 +102,24 @@ def _collect(sources: Sources, folder: Path) -> tuple[Manifest, dict[str, Path]]
         if path.is_file():
             paths[name] = folder / str(number)
             shutil.copyfile(path, paths[name])
+    if sources.audit is not None and sources.audit.is_file():
+        paths |= _copy_audit_log(sources.audit, folder)
     files = tuple(_described(name, path) for name, path in paths.items())
     schema, oldest = _schemas(paths.get("data/store.db"))
     journal_copy = paths.get("data/journal.db")
     version = None if journal_copy is None else _read(journal_copy, "PRAGMA user_version")
     return Manifest(moment, schema, oldest, version, files), paths
+
+
+def _copy_audit_log(path: Path, folder: Path) -> dict[str, Path]:
+    """Copy the files of the audit log at *path* to *folder*; return them by their names."""
+    copies: dict[str, Path] = {}
+    for place, file in open_files(path):
+        copies[f"data/{place.name}"] = folder / place.name
+        with (folder / place.name).open("xb") as target:
+            # The last line may be under way: half of it would be no record.
+            target.writelines(line for line in file if line.endswith(b"\n"))
+    return copies
 
 
 def _described(name: str, path: Path) -> File:
@@ -132,17 +150,30 @@ def _opened(target: Path | None) -> Iterator[Writable]:
         sys.stdout.buffer.flush()
         return
     part = target.with_name(f".{target.name}.part")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb", buffering=BUFFER) as file:
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "wb", buffering=BUFFER) as file:
+        _lock(descriptor, part, target)
+        try:
+            file.truncate()
             yield file
             file.flush()
             os.fsync(descriptor)
-        part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+            part.replace(target)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
     sync_folder(target.absolute().parent)
+
+
+def _lock(descriptor: int, part: Path, target: Path) -> None:
+    """Lock *part*, so that two backups to one file do not write into each other."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ours = part.exists() and os.path.samestat(os.fstat(descriptor), part.stat())
+    except BlockingIOError:
+        ours = False
+    if not ours:
+        raise BackupError(f"Another backup writes {target} now: wait for its end.")
 
 
 def _write(

@@ -17,8 +17,8 @@ from gateway.store.sqlite_copy import sync_folder
 
 SETTINGS = "restored-settings"
 """The folder within the data folder for files from elsewhere: settings, identities."""
-_ALLOWED = {"lock"}
-"""What may be in an empty data folder."""
+_ALLOWED = {"lock", "lost+found"}
+"""What may be in an empty data folder; the latter in one that is a volume of its own."""
 
 
 def restore(backup: Backup, folder: Path) -> None:
@@ -62,9 +62,11 @@ def _empty(folder: Path) -> None:
 def _clear(folder: Path) -> None:
     """Remove everything, the mark last: it was there before anything else."""
     for path in folder.iterdir():
+        if path.name in {*_ALLOWED, RESTORING}:
+            continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
-        elif path.name not in {*_ALLOWED, RESTORING}:
+        else:
             path.unlink()
     (folder / RESTORING).unlink(missing_ok=True)
 

@@ -23,9 +23,9 @@ def sources_of(settings: Settings) -> Sources:
     if settings.source_key is not None:
         elsewhere[KEY_FILE] = settings.source_key
     data = [settings.data / KEY_FILE] if settings.source_key is None else []
-    data.append(settings.audit or settings.data / AUDIT)
+    audit = settings.audit or settings.data / AUDIT
     journal = settings.data / "journal.db" if settings.scheme == "embedded" else None
-    return Sources(_sqlite_file(settings), journal, tuple(data), elsewhere)
+    return Sources(_sqlite_file(settings), journal, tuple(data), elsewhere, audit)
 
 
 def left_out(settings: Settings) -> Iterator[str]:

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Refused
-from gateway.channels.relay_tokens import Relay, RelayTokens
+from gateway.channels.relay_tokens import Relay, RelayTokens, RelayUnknown
 from gateway.egress import (
     HOPS_HEADER,
     ORIGIN_HEADER,
@@ -74,7 +74,7 @@ class Relays:
 
     Args:
         tokens: Those that there are, and where what is posted to each goes.
-        authorise_sender: Refuses who may not publish.
+        authorise_sender: Refuses who may not publish; `RelayUnknown` to whom there are no relays.
     """
 
     def __init__(
@@ -119,14 +119,15 @@ class Relays:
         """
         try:
             await self._authorise_sender(scope)
+        except RelayUnknown:
+            raise self._unknown() from None
         except Refused as refused:
             self._count("refused")
             raise HttpRefusal(403, refused.text) from None
         said = scope["path"].removeprefix(PREFIX).removesuffix("/")
         relay = await self._tokens.named(said[:LONGEST_TOKEN])
         if relay is None:
-            self._count("unknown")
-            raise HttpRefusal(404, "There is no such relay.")
+            raise self._unknown()
         if scope["method"] != "POST":
             self._count("refused")
             raise HttpRefusal(405, "Messages are sent with POST.", {"Allow": "POST"})
@@ -139,6 +140,10 @@ class Relays:
             raise
         self._count("relayed")
         return answer
+
+    def _unknown(self) -> HttpRefusal:
+        self._count("unknown")
+        return HttpRefusal(404, "There is no such relay.")
 
     async def _in_turn(self, relay: Relay, scope: Scope, body: bytes) -> Answer:
         if relay.under_way >= self._at_a_time:

@@ -11,7 +11,7 @@ from gateway.channels.links import Link, Links
 from gateway.channels.naming import Direction, Naming
 from gateway.channels.operations import ChannelOperations
 from gateway.channels.relay import Relays, relay_routes
-from gateway.channels.relay_tokens import RelayTokens
+from gateway.channels.relay_tokens import RelayTokens, RelayUnknown
 from gateway.delivery import WorkSharing
 from gateway.egress import AddressPolicy, Transport
 from gateway.exchange import Handlers
@@ -96,6 +96,8 @@ class RelayRoom(Room):
     ) -> None:
         async def authorise_sender(scope: Scope) -> None:
             sender = await identification.identify(transport_facts(scope, http))
+            if sender.tenant:  # Relays are the default tenant's.
+                raise RelayUnknown
             authorise(sender, Right.PUBLISH)
 
         configured = [(one.token.get_secret_value(), one.location) for one in settings.relays]

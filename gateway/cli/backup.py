@@ -88,6 +88,7 @@ def _create(
 ) -> None:
     from gateway.backup.creation import write_backup
     from gateway.backup.sources import left_out, sources_of
+    from gateway.client.signals import end_as_by_interrupt
     from gateway.settings.settings import read_settings
 
     settings = read_settings(**given)
@@ -96,6 +97,7 @@ def _create(
         raise CommandFailed(f"{target} exists: choose another name, or give --replace")
     if not settings.data.is_dir():
         raise CommandFailed(f"there is no data folder {settings.data}: name it with --data")
+    end_as_by_interrupt()  # The copies, which are not encrypted, are to be gone in any case.
     meanwhile = temporary or (target.absolute().parent if target else settings.data)
     made = write_backup(sources_of(settings), target, meanwhile, passphrase)
     note(described(made, encrypted=passphrase is not None))

@@ -36,15 +36,16 @@ def migrate(*, store: StoreOption = None, data: DataOption = None) -> None:
 
     settings = read_settings(store=store, data=data)
     set_up_logs(settings.log, settings.log_format)
-    if settings.store is not None:
-        _migrate(settings, settings.store.get_secret_value())
+    url = None if settings.store is None else settings.store.get_secret_value()
+    if url is not None and not url.startswith("sqlite"):  # A server knows which gateways run.
+        _migrate(settings, url)
         return
     try:
         folder = lock(settings.data)
     except DataInUse as error:
         raise CommandFailed(str(error), LOCK_TAKEN) from error
     try:
-        _migrate(settings, None)
+        _migrate(settings, url)
     finally:
         folder.release()
 

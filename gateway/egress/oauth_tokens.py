@@ -57,6 +57,7 @@ class AccessTokens:
         self._until = float("-inf")
         self._failure: SendFailed | None = None
         self._failed_at = float("-inf")
+        self._forgotten_at = float("-inf")
         self._asking: asyncio.Task[str] | None = None
         self.asked = 0
 
@@ -77,9 +78,11 @@ class AccessTokens:
         return await asyncio.shield(self._asking)
 
     def forget(self, token: str) -> None:
-        """Forget *token*, which a consumer did not take."""
-        if token == self._token:
-            self._until = float("-inf")
+        """Forget *token*, which a consumer did not take; not again within `PAUSE`, for a consumer
+        that takes none would have the endpoint asked for each message."""
+        now = time.monotonic()
+        if token == self._token and now - self._forgotten_at >= PAUSE:
+            self._until, self._forgotten_at = float("-inf"), now
 
     def _asked(self, task: asyncio.Task[str]) -> None:
         self._asking = None
@@ -153,6 +156,6 @@ def _seconds(said: object) -> float:
     """The seconds that ``expires_in`` says; some servers write a string."""
     try:
         seconds = float(said) if isinstance(said, int | float | str) else UNSAID
-    except ValueError:
+    except (ValueError, OverflowError):
         return UNSAID
     return min(max(seconds, 0.0), 86400.0) if seconds == seconds else UNSAID

@@ -31,7 +31,9 @@ _PATTERN = re.compile(
         (?P<path>/[!-~]*)?""",
     re.VERBOSE | re.IGNORECASE,
 )
-_DOTS = re.compile(r"/(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
+_DOTS = re.compile(r"(?:[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:[/\\;]|%2f|%5c|%3b|$)", re.IGNORECASE)
+"""Segments of dots: also where servers find them that read ``%2F`` and ``\\`` as ``/``, and leave
+out what is behind ``;``."""
 _REMEMBERED = 4096
 """Addresses whose row is known without looking."""
 _log = structlog.get_logger("dragoman.credentials")

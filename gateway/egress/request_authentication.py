@@ -9,6 +9,7 @@ answer of the consumer is cleared of what it was sent: it is kept, and shown to 
 import json
 import time
 from base64 import b64encode
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -40,6 +41,8 @@ from mediation.soap.username_tokens import add_username_token
 SHORTEST = 4
 """Characters of a secret that is looked for in answers: shorter ones are in any text."""
 _NONCE = 16
+_TOKENS = 8
+"""Access tokens that are looked for: answers to those before the latest may be under way."""
 _TOKEN_FAULTS = (b"FailedAuthentication", b"InvalidSecurityToken", b"InvalidSecurity")
 """Codes of faults of WS-Security 1.0, section 12, that mean that a token is not accepted."""
 
@@ -258,21 +261,25 @@ class _Tokens:
     def __init__(self, credential: ClientCredentials, secret: SecretStr) -> None:
         self._tokens = AccessTokens(credential, secret)
         self._secret = secret
-        self._shown = ""
+        self._shown: deque[str] = deque(maxlen=_TOKENS)
 
     def secrets(self) -> Iterable[str]:
-        return self._shown, self._secret.get_secret_value()
+        return *self._shown, self._secret.get_secret_value()
 
     async def send(self, request: Request, send: Send, post: Post) -> Answer:
-        token = await self._tokens.get(post)
-        self._shown = token
+        token = await self._token(post)
         answer = await send(_with(request, f"Bearer {token}"))
         if answer.status != HTTPStatus.UNAUTHORIZED:
             return answer
         self._tokens.forget(token)
-        again = await self._tokens.get(post)
-        self._shown = again
+        again = await self._token(post)
         return await send(_with(request, f"Bearer {again}")) if again != token else answer
+
+    async def _token(self, post: Post) -> str:
+        token = await self._tokens.get(post)
+        if token not in self._shown:
+            self._shown.append(token)
+        return token
 
 
 class _InEnvelope:

@@ -35,6 +35,9 @@ from mediation.soap.properties import properties_block
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 _NOTHING = Context()
+LONGEST = 512
+"""Characters of a context that is handed on, as much as W3C asks for: servers of consumers refuse
+long headers, and with them the event."""
 Received: TypeAlias = list[tuple[Any, Any]]
 """The spans ``receive`` and ``commit`` of each notification of a request."""
 
@@ -146,7 +149,9 @@ def _parent(properties: Mapping[str, str], request: Mapping[str, str]) -> Contex
 def _injected(context: Context) -> dict[str, str]:
     found: dict[str, str] = {}
     _PROPAGATOR.inject(found, context)
-    return {name: found[name] for name in TRACE_ATTRIBUTES if found.get(name)}
+    return {
+        name: found[name] for name in TRACE_ATTRIBUTES if 0 < len(found.get(name, "")) <= LONGEST
+    }
 
 
 def _described(notification: Notification) -> dict[str, Any]:

@@ -11,11 +11,14 @@ system topics, or about one of its deliveries, is never told: it would make the 
 """
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from uuid import uuid4
 from xml.sax.saxutils import escape, quoteattr
+
+import structlog
 
 from filters import Filter, Topic, parse_clark
 from gateway.observing.samples import Sample, counters
@@ -36,6 +39,8 @@ FAILING, RECOVERED = (
 AWAY, BACK = (parse_clark(f"{_PREFIX}adapter/{what}") for what in ("away", "back"))
 DEAD_LETTER = parse_clark(f"{_PREFIX}deadletter")
 TOPICS = (CREATED, RENEWED, FAILING, RECOVERED, ENDED, AWAY, BACK, DEAD_LETTER)
+_NOT_IN_XML = re.compile("[\x00-\x1f\ud800-\udfff\ufffe\uffff]")
+_log = structlog.get_logger("dragoman")
 
 
 def is_system_topic(topic: Topic | None) -> bool:
@@ -92,16 +97,23 @@ class SystemEvents:
             self.tell(topic, about=owner, subscription=subscription.id, owner=owner, **fields)
 
     async def run(self, deliver: Callable[[Notification, str], Awaitable[None]]) -> None:
-        """Have *deliver* take each event, with the owner of what it is about, for ever."""
+        """Have *deliver* take each event, with the owner of what it is about, for ever; one that it
+        cannot take is lost."""
         while True:
             await self._came.wait()
             self._came.clear()
             while self._waiting:
-                await deliver(*self._waiting.popleft())
-                self.told += 1
+                notification, about = self._waiting.popleft()
+                try:
+                    await deliver(notification, about)
+                except Exception:  # Work that ends would end the gateway.
+                    self.lost += 1
+                    _log.exception("system-event.lost", topic=str(notification.topic))
+                else:
+                    self.told += 1
 
     def metrics(self) -> Iterator[Sample]:
-        """Events that were told, and lost for want of room."""
+        """Events that were told, and lost: for want of room, or by an error."""
         yield counters(
             "system_events",
             "Events of the gateway itself, by what became of them.",
@@ -126,6 +138,5 @@ def write_event(topic: Topic, now: datetime, fields: Mapping[str, object]) -> by
 
 
 def _shortened(value: object) -> str:
-    """*value* as text of XML 1.0, whose control characters are blanks."""
-    text = str(value)[:LONGEST]
-    return "".join(one if one >= " " and one not in "\ufffe\uffff" else " " for one in text)
+    """*value* as text of XML 1.0: control characters and lone surrogates are blanks."""
+    return _NOT_IN_XML.sub(" ", str(value)[:LONGEST])

@@ -3,7 +3,13 @@
 from pathlib import Path
 
 from filters import Reason, Refused
-from mediation.grid_events import NO_TYPES, DeclaredTypes, TypeSchema, read_type_schema
+from mediation.grid_events import (
+    MOST_BYTES,
+    NO_TYPES,
+    DeclaredTypes,
+    TypeSchema,
+    read_type_schema,
+)
 
 
 def read_event_types(folder: Path | None) -> DeclaredTypes:
@@ -25,7 +31,10 @@ def read_event_types(folder: Path | None) -> DeclaredTypes:
 
 
 def _read(path: Path) -> TypeSchema:
+    if not path.is_file():  # A pipe would have the start wait for ever.
+        raise Refused(Reason.MESSAGE_INVALID, f"{path}: this is no file")
     try:
-        return read_type_schema(path.read_bytes(), path.stem)
+        with path.open("rb") as file:
+            return read_type_schema(file.read(MOST_BYTES + 1), path.stem)
     except Refused as refused:
         raise Refused(refused.reason, f"{path}: {refused.text}") from refused

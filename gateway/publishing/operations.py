@@ -209,6 +209,7 @@ class PublishingOperations:
         Raises:
             Refused: It may not.
         """
+        _refuse_topics_of_tenants(notifications)
         await self._check_topics(Publish(notifications))
         await self.accept(notifications, notifications[0].source)
 

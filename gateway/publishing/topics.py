@@ -73,7 +73,10 @@ class TopicsSeen:
                 self.changes += 1
 
     def current(self, topic: Topic, tenant: str = "") -> Notification | None:
-        """The last message on *topic* of *tenant*."""
+        """The last message on *topic* of *tenant*. In none is a topic named as the messaging system
+        knows those of tenants."""
+        if tenant_of_topic(topic):
+            return None
         found = self._current.get(topic_in(tenant, topic) or topic)
         return found if found is None or not tenant else as_its_tenant_knows_it(found)
 

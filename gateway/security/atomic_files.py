@@ -22,11 +22,13 @@ def create_file(path: Path, octets: bytes) -> None:
 
 
 def replace_file(path: Path, octets: bytes) -> None:
-    """Put *octets* into the place of the file *path*, whose owner and mode stay.
+    """Put *octets* into the place of the file *path*, whose owner and mode stay. Where *path* is a
+    link, that stays, too.
 
     Raises:
         OSError: There is none, or it cannot be written.
     """
+    path = path.resolve()
     found = path.stat()
     with _beside(path, octets, found) as fresh:
         fresh.replace(path)

@@ -6,6 +6,7 @@ the hash of the last elsewhere (`dragoman audit verify` prints it), and compare.
 
 import asyncio
 import os
+import threading
 import time
 from collections import deque
 from datetime import UTC, datetime, timedelta
@@ -84,8 +85,10 @@ class AuditLog:
         self._number, self._last = 0, FIRST
         self._began = (0, "")
         """The number and the day of the first record in the file; none: it is empty."""
-        self._old: list[Path] = []
-        """Segments that are removed once the log says so."""
+        self._old: deque[Path] = deque()
+        """Segments that are removed once the log says so, the oldest first."""
+        self._writing = threading.Lock()
+        """Whoever gives up waiting for `write` does not end it: the last one, at a stop, waits."""
         self.written = 0
         self.failures = 0
 
@@ -157,17 +160,17 @@ class AuditLog:
 
     def write(self) -> None:
         """Write what is noted now. What cannot be written waits; the log says so."""
-        if self._lost:
-            lost, self._lost = self._lost, 0
-            self._waiting.append({"time": _now(), "lost": lost})
-        try:
-            self._complete_segment()
-            self._append_waiting()
-            while self._old:  # The record that says so is on the disk.
-                self._old.pop().unlink(missing_ok=True)
-        except (OSError, AuditUnusable) as error:
-            self.failures += 1
-            _log.error("audit.not-written", path=str(self.path), why=str(error))
+        with self._writing:
+            if self._lost:
+                lost, self._lost = self._lost, 0
+                self._waiting.append({"time": _now(), "lost": lost})
+            try:
+                self._complete_segment()
+                self._append_waiting()
+                self._remove_old()
+            except (OSError, AuditUnusable) as error:
+                self.failures += 1
+                _log.error("audit.not-written", path=str(self.path), why=str(error))
 
     def _append_waiting(self) -> None:
         records = list(self._waiting)
@@ -185,29 +188,39 @@ class AuditLog:
         self.written += len(records)
 
     def _complete_segment(self) -> None:
-        """Begin another file where this one is of another day, or large; then segments may be old,
-        of which a record is put."""
+        """Begin another file where this one is of another day, or large; let old ones go."""
         began, day = self._began
         if not began or (day == _now()[:10] and self.path.stat().st_size < SEGMENT):
             return
         self.path.rename(segment_path(self.path, began))
         self._began = (0, "")
         before = (datetime.now(UTC) - timedelta(days=self._days)).isoformat()
-        last: dict[str, Any] = {}
         for segment in segments(self.path)[:-1]:
-            found = last_record(segment) or {}
-            if str(found.get("time", "")) >= before:
+            last = last_record(segment) or {}
+            if str(last.get("time", "")) >= before:
                 break
-            self._old.append(segment)
-            last = found
-        if last:
-            self._put(
-                {
-                    "who": "gateway", "from": "", "did": REMOVED,
-                    "what": f"up to {last.get('time')}", "result": "done",
-                    "until": last.get("number"), "last": last.get("hash"),
-                }
-            )  # fmt: skip
+            self._put_removal(segment, last)
+
+    def _put_removal(self, segment: Path, last: dict[str, Any]) -> None:
+        """Let *segment*, with that *last* record, be removed once a record says so: one for each,
+        so that the chain is whole wherever the process is killed, and also where more is noted than
+        can wait."""
+        if segment in self._old:
+            return
+        self._waiting.append(
+            {
+                "time": _now(), "who": "gateway", "from": "", "did": REMOVED,
+                "what": f"up to {last.get('time')}", "result": "done",
+                "until": last.get("number"), "last": last.get("hash"),
+            }
+        )  # fmt: skip
+        self._old.append(segment)
+
+    def _remove_old(self) -> None:
+        """Remove the segments of which records on the disk say so, the oldest first."""
+        while self._old:
+            self._old[0].unlink(missing_ok=True)
+            self._old.popleft()
 
 
 def _now() -> str:

@@ -78,17 +78,27 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
     return (record for _, _, record in _located_records(path))
 
 
+def open_files(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """Yield the files of the log at *path*, open to be read, the oldest first; a gateway may append
+    to it meanwhile. The newest file is opened first: it may become a segment.
+
+    Raises:
+        OSError: One cannot be opened.
+    """
+    with path.open("rb") as newest:
+        inode = os.fstat(newest.fileno()).st_ino
+        for segment in segments(path):
+            with segment.open("rb") as file:
+                if os.fstat(file.fileno()).st_ino != inode:
+                    yield segment, file
+        yield path, newest
+
+
 def _located_records(path: Path) -> Iterator[tuple[Path, int, dict[str, Any]]]:
-    """Each record, with its file and line. The newest file is opened first: it may become a segment
-    meanwhile."""
+    """Each record, with its file and line."""
     try:
-        with path.open("rb") as newest:
-            inode = os.fstat(newest.fileno()).st_ino
-            for segment in segments(path):
-                with segment.open("rb") as file:
-                    if os.fstat(file.fileno()).st_ino != inode:
-                        yield from _records_in(segment, file)
-            yield from _records_in(path, newest)
+        for place, file in open_files(path):
+            yield from _records_in(place, file)
     except OSError as error:
         raise AuditUnusable(path, str(error.strerror or error)) from error
 

@@ -59,14 +59,22 @@ class Sessions:
         session = self._open.get(key := _hashed(token))
         if session is None:
             return None
-        now, identity = time.monotonic(), session.identity
-        if now - session.used > IDLE or not self._authentication.still_proves(
-            identity.owner, session.proof, identity.tenant
-        ):
+        if not self._counts(session):
             del self._open[key]
             return None
-        session.used = now
-        return identity
+        session.used = time.monotonic()
+        return session.identity
+
+    def is_open(self, token: str) -> bool:
+        """Return True if a session has *token*; that it was looked at is no use of it."""
+        session = self._open.get(_hashed(token))
+        return session is not None and self._counts(session)
+
+    def _counts(self, session: _Session) -> bool:
+        identity = session.identity
+        return time.monotonic() - session.used <= IDLE and self._authentication.still_proves(
+            identity.owner, session.proof, identity.tenant
+        )
 
     def log_out(self, token: str) -> None:
         """End the session with *token*."""

@@ -164,11 +164,15 @@ def check_administration(settings: Settings) -> None:
         raise AdministrationOpen(admin[0])
 
 
-async def _watch_certificates(tls: ssl.SSLContext, settings: Settings) -> None:
-    """Serve the certificates that are in the files whenever these change."""
+def _certificate_files(settings: Settings) -> FileWatch:
+    """Watch the files that `_watch_certificates` reads."""
     rows = [(row.certificate, row.key) for row in settings.tls_names]
     named = [settings.tls_certificate, settings.tls_key, settings.tls_client_ca]
-    watch = FileWatch([path for path in (*named, *itertools.chain(*rows)) if path is not None])
+    return FileWatch([path for path in (*named, *itertools.chain(*rows)) if path is not None])
+
+
+async def _watch_certificates(watch: FileWatch, tls: ssl.SSLContext, settings: Settings) -> None:
+    """Serve the certificates that are in the files whenever these change."""
     while True:
         await watch.changes()
         await asyncio.to_thread(_renew, tls, settings)
@@ -203,6 +207,7 @@ async def serve(
     Raises:
         Refused: It cannot start; the text says why.
     """
+    files = _certificate_files(settings)  # A start may take minutes, as a migration does.
     tls = server_context(settings)
     asked = _StopAsked(stop)
     if stop is None:
@@ -225,7 +230,9 @@ async def serve(
         for server, sock in zip(servers, listeners, strict=True)
     ]
     await _until_up(servers, serving)
-    watching = asyncio.create_task(_watch_certificates(tls, settings)) if tls is not None else None
+    watching = None
+    if tls is not None:
+        watching = asyncio.create_task(_watch_certificates(files, tls, settings))
     started(gateway, port)
     await _first_of(serving, asked.stopping, gateway.failed)
     if watching is not None:

@@ -1,8 +1,8 @@
 """Traces of OpenTelemetry: where they go, by the variables of its SDK (``OTEL_...``)."""
 
 import asyncio
-import contextlib
 import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 from filters import Reason, Refused
@@ -41,9 +41,11 @@ class TelemetryRoom(Room):
 
     async def close(self) -> None:
         if self._own is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSING):
-                    await asyncio.to_thread(self._own.shutdown)
+            # A daemon, for which the end of the process does not wait: a collector that does not
+            # answer holds the exporter for 10 s and more. (One of the loop's own threads would.)
+            ending = threading.Thread(target=self._own.shutdown, daemon=True)
+            ending.start()
+            await asyncio.to_thread(ending.join, CLOSING)
 
 
 def _provider() -> Any:
@@ -60,7 +62,8 @@ def _provider() -> Any:
     described = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "dragoman")}
     described["service.version"] = release()
     # `create` adds what OTEL_RESOURCE_ATTRIBUTES says.
-    provider = TracerProvider(resource=Resource.create(described))
+    resource = Resource.create(described)
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)  # `close` ends it.
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
 

@@ -74,6 +74,8 @@ class TransportRoom(Room):
         self.parsing = parsing
         self.policy = peers.policy
         self._settings = settings
+        named = (settings.egress_ca, settings.egress_certificate, settings.egress_key)
+        self._certificates = FileWatch(path for path in named if path is not None)
         self._dialer = dialer = _dialer(settings, peers.policy)
         http = HttpTransport(dialer)
         self._soap_tcp = SoapTcpTransport(dialer, handler=answer, parsing=parsing)
@@ -107,13 +109,10 @@ class TransportRoom(Room):
     async def _watch_certificates(self) -> None:
         """Show consumers the certificate that is in the files, and trust whom these name, whenever
         they change; connections that there are stay."""
-        one = self._settings
-        named = (one.egress_ca, one.egress_certificate, one.egress_key)
-        watch = FileWatch(path for path in named if path is not None)
         while True:
-            await watch.changes()
+            await self._certificates.changes()
             try:
-                self._dialer.use_tls(await asyncio.to_thread(_tls, one))
+                self._dialer.use_tls(await asyncio.to_thread(_tls, self._settings))
             except TlsError as error:
                 _log.error("tls.not-renewed", why=error.text)
             else:

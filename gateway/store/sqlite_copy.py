@@ -25,6 +25,7 @@ def copy_beside(path: Path, revision: str) -> Path:
     copy = copy_of(path, revision)
     part = copy.with_suffix(".part")
     try:
+        part.unlink(missing_ok=True)  # A copy that was killed has taken the room.
         _check_room(path)
         with _created(part) as descriptor:
             _copy(path, part)

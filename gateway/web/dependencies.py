@@ -71,20 +71,28 @@ class Asking:
 
     async def until_refused(self, request: Request, right: Right) -> None:
         """Return when the sender of *request*, whose answer has no end, may not have it any more:
-        its credentials prove nothing, or give it no *right*."""
-        changes, asked_at = self.identification.changes, time.monotonic()
+        its session has ended, its credentials prove nothing, or give it no *right*."""
+        known, asked_at = self._grounds(request), time.monotonic()
         while True:
             await asyncio.sleep(LOOK)
-            in_session = session_token(request.scope) is not None  # To ask would keep it awake.
+            grounds = self._grounds(request)
+            in_session = grounds[1]  # To ask would keep that awake.
             late = time.monotonic() - asked_at > ASK_AGAIN and not in_session
-            if self.identification.changes == changes and not late:
+            if grounds == known and not late:
                 continue
-            changes, asked_at = self.identification.changes, time.monotonic()
+            known, asked_at = grounds, time.monotonic()
             try:
                 authorise(await self.principal(request), right)
             except Refused as refused:
                 if refused.reason not in (Reason.UNAVAILABLE, Reason.RATE):
                     return
+
+    def _grounds(self, request: Request) -> tuple[int, bool]:
+        """How often the file of identities has changed, and whether *request* is in a session that
+        is open: what its rights may depend on."""
+        token, sessions = session_token(request.scope), self.sessions
+        in_session = token is not None and sessions is not None and sessions.is_open(token)
+        return self.identification.changes, in_session
 
 
 def _route_of(request: Request) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain, islice
 from urllib.parse import urlsplit
 
 from gateway.delivery import Probations
@@ -46,13 +47,10 @@ class Destinations:
 
     def listed(self, most: int) -> Iterable[Destination]:
         """So many at most: those with the most failures first."""
-        failing = list(self.failures.most(most))
+        failing = self.failures.most(most)
         known = {one.destination for one in failing}
         waiting = (one for one in self._on_probation() if one.destination not in known)
-        for one in (*failing, *waiting):
-            if most <= 0:
-                return
-            most -= 1
+        for one in islice(chain(failing, waiting), most):
             scheme, host, port = _name_of(one.destination)
             yield Destination(
                 one,
@@ -73,7 +71,7 @@ class Destinations:
             return Agreement.AGREED
         if self.options.has_owner(host):
             return Agreement.OWNED
-        on = any(one[1] == host for one in self.probations.on_probation())
+        on = self.probations.is_on_probation(host)
         return Agreement.PROBATION if on else Agreement.UNKNOWN
 
 

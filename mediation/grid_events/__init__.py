@@ -30,6 +30,7 @@ from mediation.grid_events.serving import (
 )
 from mediation.grid_events.templates import Template
 from mediation.grid_events.type_schemas import (
+    MOST_BYTES,
     NO_TYPES,
     DeclaredTypes,
     TypeSchema,
@@ -49,6 +50,7 @@ __all__ = [
     "CHANNEL",
     "EVENT_TYPES",
     "EXAMPLE_FIELDS",
+    "MOST_BYTES",
     "NO_TYPES",
     "NUMBERS",
     "QUERY",

@@ -71,7 +71,7 @@ def write_description(address: str, own: DeclaredTypes = NO_TYPES) -> bytes:
 def _schemas(own: DeclaredTypes) -> Iterable[str]:
     for namespace in NAMESPACES:
         yield write_schema(namespace, elements=False)
-    yield from (schema.described() for schema in own.schemas)
+    yield own.described
     ports = "".join(_type(name, fields) for name, fields in _PORT.items())
     yield (
         f'<xsd:schema targetNamespace="{names.SOAPRMI_TYPES}" elementFormDefault="unqualified">'

@@ -24,6 +24,11 @@ from mediation.soap.envelopes import elements
 MOST_BYTES = 256 * 2**10
 """Bytes of one schema, which stands in every description."""
 MOST_FILES = 64
+_COMPONENTS = frozenset(
+    {"import", "include", "redefine", "annotation", "element", "complexType", "simpleType"}
+)
+"""What a schema may have: groups that refer to each other twice over make models of content of any
+size, which take libxml2 any time."""
 _FILE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _NAMESPACE = re.compile(r"\{[^}]*\}")
 _XS = f"{{{names.XSD}}}"
@@ -83,6 +88,11 @@ def read_type_schema(octets: bytes, file: str) -> TypeSchema:
         raise _wrong(root, f"targetNamespace {quoted(namespace)} is not a namespace of your own")
     if root.get("elementFormDefault") == "qualified":
         raise _wrong(root, "fields of events have no namespace: elementFormDefault is unqualified")
+    for child in elements(root):
+        if child.tag.removeprefix(_XS) not in _COMPONENTS:
+            raise _wrong(
+                child, f"{etree.QName(child).localname} has no place among types of events"
+            )
     types = tuple(_types(root, namespace))
     _compile(root, octets)  # Last: what was said before is said more plainly.
     return TypeSchema(file, namespace, types, octets)
@@ -143,6 +153,8 @@ def _fields(
         yield from _fields(declared[base.local], namespace, declared, above)
     for child in elements(extension):
         if child.tag == f"{_XS}sequence":
+            if child.get("maxOccurs", "1") != "1":
+                raise _wrong(child, "the sequence of fields is there once: events have no arrays")
             yield from map(_field, elements(child))
         elif child.tag != f"{_XS}annotation":
             raise _wrong(child, "an event has a sequence of fields, and nothing else")
@@ -193,6 +205,8 @@ class DeclaredTypes:
                     what = name if isinstance(name, str) else schema.namespace
                     raise _refused(f"{schema.file}.xsd declares {what}, as {seen[name]}.xsd does")
                 seen[name] = schema.file
+        self.described = "".join(schema.described() for schema in self.schemas)
+        """The schemas as they stand in a WSDL; written once, for anybody may ask for that."""
 
     @property
     def documents(self) -> Mapping[str, tuple[str, bytes]]:

@@ -148,9 +148,18 @@ class Probations:
         return len(self._hosts)
 
     def on_probation(self) -> Iterator[Name]:
-        """The destinations whose hosts are on probation, that with the latest attempt last."""
-        for probation in self._hosts.values():
-            yield from sorted({one.name for one in probation.destinations})
+        """The destinations whose hosts are on probation, each once, that with the latest attempt
+        last. One whose host is a name is at its address, too."""
+        for host, probation in self._hosts.items():
+            names = sorted({one.name for one in probation.destinations})
+            for name in names:
+                if name[1] == host or not self.is_on_probation(name[1]):
+                    yield name
+
+    def is_on_probation(self, host: str) -> bool:
+        """True if a destination at *host* is on probation."""
+        probation = self._hosts.get(host)
+        return probation is not None and bool(probation.destinations)
 
     def has_agreed(self, name: Name) -> bool:
         """True if the host at *name* accepted a message, or need not have."""

@@ -2,7 +2,8 @@
 
 Deficit round robin (Shreedhar and Varghese, "Efficient Fair Queuing using Deficit Round-Robin",
 1995): the tenant whose turn it is sends `QUANTUM`, then the next one; what it sent beyond that is
-taken from its next turn. So whoever floods lets nobody wait for more than one turn of each tenant.
+taken from its next turns. So whoever floods lets nobody wait for more than one turn of each tenant.
+What a tenant owes when it has nothing more to send is paid off by what the others send meanwhile.
 """
 
 from collections import deque
@@ -20,7 +21,7 @@ class TenantTurns(Generic[T]):
     """Destinations in line, those of one tenant in the order in which they came. Where one tenant
     alone has any, that order is all, and nothing is counted."""
 
-    __slots__ = ("_left", "_lines", "_number", "_tenants")
+    __slots__ = ("_left", "_lines", "_number", "_owed", "_sent", "_tenants")
 
     def __init__(self) -> None:
         self._number = 0
@@ -30,6 +31,10 @@ class TenantTurns(Generic[T]):
         sent to, and comes back."""
         self._left: dict[str, int] = {}
         """What tenants may still send in their turns; less than 0: they sent too much."""
+        self._owed: dict[str, tuple[int, int]] = {}
+        """What tenants without a line sent too much, less than 0, and `_sent` at that time."""
+        self._sent = 0
+        """What all tenants have sent."""
 
     def __bool__(self) -> bool:
         return self._number > 0
@@ -39,6 +44,8 @@ class TenantTurns(Generic[T]):
         line = self._lines.get(tenant)
         if line is None:
             line = self._lines[tenant] = deque()
+            if tenant in self._owed:
+                self._return(tenant)
             self._tenants.append(tenant)
         line.append(destination)
         self._number += 1
@@ -66,6 +73,7 @@ class TenantTurns(Generic[T]):
     def sent(self, tenant: str, octets: int) -> None:
         """Count a message of so many bytes that *tenant* sent, whose turn it was."""
         tenants = self._tenants
+        self._sent += EACH + octets
         if len(tenants) < 2:
             return
         self._left[tenant] = left = self._left.get(tenant, 0) - EACH - octets
@@ -76,5 +84,13 @@ class TenantTurns(Generic[T]):
         """Forget *tenant*, the first, which has nothing to send; but not what it sent too much."""
         self._tenants.popleft()
         del self._lines[tenant]
-        if self._left.get(tenant, 0) >= 0:
-            self._left.pop(tenant, None)
+        left = self._left.pop(tenant, 0)
+        if left < 0:
+            self._owed[tenant] = left, self._sent
+
+    def _return(self, tenant: str) -> None:
+        """Take from what *tenant* owed the part that each of the others has sent since then."""
+        left, then = self._owed.pop(tenant)
+        left += (self._sent - then) // max(1, len(self._tenants))
+        if left < 0:
+            self._left[tenant] = left

@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from fastapi import HTTPException, Request
-from starlette.types import Message, Scope
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from gateway.web.dependencies import IN_CONSOLE
 
@@ -72,6 +73,20 @@ async def ask(
     scope = _scope(request, method, path, query or {}, content)
     await request.app(scope, receive, send)
     return Answer(status, _json(b"".join(parts)))
+
+
+class PassedOn(Response):
+    """The administration's answer to a GET of *path* as the sender of *request*, with its query, as
+    it comes: of a stream that has no end."""
+
+    def __init__(self, request: Request, path: str) -> None:
+        super().__init__()
+        self._app = request.app
+        self._scope = _scope(request, "GET", path, {}, b"")
+        self._scope["query_string"] = request.scope["query_string"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(self._scope, receive, send)
 
 
 def _json(answered: bytes) -> Any:

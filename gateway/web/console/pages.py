@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from gateway.web.console.administration import ROOT, ask, segment
+from gateway.web.console.administration import ROOT, PassedOn, ask, segment
 from gateway.web.console.fields import fields_of
 from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import Console, Given, PageRoute, check_acts, refuse
@@ -51,14 +51,20 @@ async def search(
 
 @router.get("/tap")
 async def tap(request: Request, console: Given) -> Response:
-    """What passes, as it passes; the browser reads it from the administration."""
+    """What passes, as it passes; the browser reads it from `tap_events`."""
     given = {name: request.query_params.get(name, "") for name in ("topic", "xpath", "payload")}
     namespaces = request.query_params.get("ns", "").split()
     asked = {name: value for name, value in given.items() if value} | {"ns": namespaces}
-    source = f"{ROOT}/tap?{urlencode(asked, doseq=True)}"
+    source = f"/console/tap/events?{urlencode(asked, doseq=True)}"
     return await console.rendering.page(
         "tap.html", given={**given, "ns": " ".join(namespaces)}, source=source, here="tap"
     )
+
+
+@router.get("/tap/events")
+async def tap_events(request: Request) -> Response:
+    """The events of the administration's ``/tap``, for whoever is logged in to the console."""
+    return PassedOn(request, "/tap")
 
 
 @router.get("/topology")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import io
 import json
 import shutil
@@ -25,7 +26,11 @@ from gateway.backup.creation import Sources, write_backup
 from gateway.backup.errors import BackupError
 from gateway.backup.reading import Backup, verify
 from gateway.backup.restoration import restore
+from gateway.backup.sources import sources_of
+from gateway.security import audit, audit_records
+from gateway.security.identify import OPERATOR
 from gateway.server.data_folder import DataInUse, lock
+from gateway.settings.settings import Settings
 from gateway.store import migrations
 from tests.gateway.server.test_kill import more_acknowledged
 from tests.rigs.brokers import needs_rabbitmq, rabbitmq
@@ -108,6 +113,53 @@ def test_what_is_backed_up_is_restored(
         ):
             assert list(new.iterdump()) == list(old.iterdump())
     lock(folder).release()  # A gateway starts.
+
+
+def test_the_audit_log_is_whole_in_a_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the segments that are complete."""
+    monkeypatch.setattr(audit, "SEGMENT", 1)
+    path = tmp_path / "audit.jsonl"
+    log = audit.AuditLog(path)
+    log.open()
+    for number in range(3):
+        log.note(OPERATOR, "Subscribe", str(number))
+        log.write()
+    whole = audit_records.verify(path)
+    with path.open("ab") as file:
+        file.write(b'{"number":')  # A record that is being written.
+    settings = Settings(data=tmp_path)
+    write_backup(sources_of(settings), tmp_path / "backup.tar", tmp_path, None)
+    restored(tmp_path / "backup.tar", tmp_path / "new")
+    assert audit_records.verify(tmp_path / "new" / "audit.jsonl") == whole
+
+
+def test_two_do_not_write_into_one_file(sources: Sources, tmp_path: Path) -> None:
+    part = tmp_path / ".backup.tar.part"
+    part.write_bytes(b"of the other")
+    with part.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(BackupError, match="Another backup writes"):
+            write_backup(sources, tmp_path / "backup.tar", tmp_path, None)
+        assert part.read_bytes() == b"of the other"
+    write_backup(sources, tmp_path / "backup.tar", tmp_path, None)  # The other was killed.
+    with (tmp_path / "backup.tar").open("rb") as file:
+        verify(Backup(file, ask))
+
+
+@pytest.mark.slow  # It starts a process.
+def test_copies_are_gone_when_it_is_terminated(data: Path, tmp_path: Path) -> None:
+    command = [*DRAGOMAN, "backup", "-", "--data", str(data), "--temporary", str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)  # It writes, and cannot end: nobody reads.
+        assert list(tmp_path.glob("dragoman-backup-*"))
+        process.terminate()
+        process.communicate()
+    assert process.returncode and not list(tmp_path.iterdir())
 
 
 def test_there_is_a_file_when_it_is_whole_and_not_before(sources: Sources, tmp_path: Path) -> None:
@@ -200,6 +252,13 @@ def test_only_an_empty_folder_is_restored_into(backup: Path, data: Path, tmp_pat
     with pytest.raises(DataInUse):
         restored(backup, tmp_path / "used")
     held.release()
+
+
+def test_a_volume_of_its_own_is_restored_into(backup: Path, tmp_path: Path) -> None:
+    (tmp_path / "volume" / "lost+found").mkdir(parents=True)
+    (tmp_path / "volume" / "restoring").touch()  # By one that was killed.
+    restored(backup, tmp_path / "volume")
+    assert {"lost+found", "store.db"} <= {one.name for one in (tmp_path / "volume").iterdir()}
 
 
 @pytest.mark.parametrize("fed", [1.2, 2.5], ids=["at the beginning", "in the store"])

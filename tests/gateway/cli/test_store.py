@@ -25,9 +25,11 @@ def test_migrate_does_what_a_start_does(tmp_path: Path) -> None:
     assert schemas == [(migrations.newest(),)]
 
 
-def test_migrate_leaves_the_store_of_a_gateway_that_runs_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", [False, True], ids=["in the data folder", "elsewhere"])
+def test_migrate_leaves_the_store_of_a_gateway_that_runs_alone(tmp_path: Path, named: bool) -> None:
     folder = lock(tmp_path)
-    done = run("store", "migrate", "--data", str(tmp_path), cwd=tmp_path)
+    where = ["--store", f"sqlite:///{tmp_path}/other.db"] if named else []
+    done = run("store", "migrate", "--data", str(tmp_path), *where, cwd=tmp_path)
     folder.release()
     assert (done.returncode, done.stdout) == (75, "")
     assert done.stderr == f"dragoman: Another Dragoman uses the data folder {tmp_path}.\n"

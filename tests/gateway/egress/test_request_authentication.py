@@ -3,6 +3,7 @@ and what is said of it."""
 
 import asyncio
 import hmac
+import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from gateway.egress import (
@@ -27,7 +29,9 @@ from gateway.egress import (
     SendFailed,
     TransportByScheme,
 )
+from gateway.egress.consumer_credentials import ClientCredentials
 from gateway.egress.http_authentication import read_challenges
+from gateway.egress.request_authentication import RequestAuthentication
 from mediation.model.messages import Attachment, Packaging
 from mediation.model.versions import Soap, Wsa
 from mediation.soap.envelopes import write_envelope
@@ -230,7 +234,9 @@ class TestAccessTokens:
             assert "no token for bank" in one.detail and "401 (invalid_client)" in one.detail
             assert SECRET not in one.detail
 
-    @pytest.mark.parametrize(("lifetime", "asked"), [(600, 1), (0, 3)])
+    @pytest.mark.parametrize(
+        ("lifetime", "asked"), [(600, 1), (0, 3), pytest.param(10**400, 1, id="endless")]
+    )
     async def test_a_token_is_kept_while_it_counts(
         self, tmp_path: Path, lifetime: int, asked: int
     ) -> None:
@@ -245,6 +251,22 @@ class TestAccessTokens:
                 for _ in range(3):
                     await transport.send(owned(consumer.url()))
             assert len(provider.granted) == asked and len(seen) == 3
+
+    async def test_a_consumer_that_takes_no_token_does_not_have_them_asked_for_each_message(
+        self, tmp_path: Path
+    ) -> None:
+        with identity_provider() as provider:
+            provider.clients["gateway"] = SECRET
+            row = {
+                "kind": "client-credentials",
+                "token_url": f"{provider.issuer}/token",
+                "client_id": "gateway",
+            }
+            async with exchanging(tmp_path, row, lambda _: refusing()) as (consumer, transport, _):
+                for _ in range(5):
+                    with pytest.raises(SendFailed, match="it answered 401"):
+                        await transport.send(owned(consumer.url()))
+            assert len(provider.granted) == 2
 
 
 class TestWhereItIsNotShown:
@@ -283,6 +305,10 @@ class TestWhereItIsNotShown:
             ("127.0.0.1/hooks", "http://127.0.0.1:{}/hooks2"),
             ("127.0.0.1/hooks", "http://127.0.0.1:{}/hooks/../other"),
             ("127.0.0.1/hooks", "http://127.0.0.1:{}/hooks/%2e%2E/other"),
+            ("127.0.0.1/hooks", "http://127.0.0.1:{}/hooks/..;x=1/other"),
+            ("127.0.0.1/hooks", "http://127.0.0.1:{}/hooks/..%3Bx/other"),
+            ("127.0.0.1/hooks", "http://127.0.0.1:{}/hooks/a%2F..%2f..%2Fother"),
+            ("127.0.0.1/hooks", "http://127.0.0.1:{}/hooks/%5c..%5cother"),
             ("127.0.0.1:1", "http://127.0.0.1:{}/hooks"),
         ],
     )
@@ -339,6 +365,34 @@ class TestWhatIsSaid:
             answer = await transport.send(owned(consumer.url()))
         assert answer.status == 400 and b"Authorization: Basic ***" in answer.body
         assert header(seen[0], "Authorization").partition(" ")[2].encode() not in answer.body
+
+    async def test_an_answer_that_says_a_token_before_the_latest(self) -> None:
+        tokens, asked, go_on = iter(("an-early-token", "a-late-token")), [], asyncio.Event()
+
+        async def post(_: Request) -> Answer:
+            said = {"access_token": next(tokens), "token_type": "Bearer", "expires_in": 0}
+            return Answer(200, json.dumps(said).encode())
+
+        async def send(request: Request) -> Answer:
+            asked.append(dict(request.own_headers)["Authorization"])
+            if len(asked) == 1:
+                await go_on.wait()
+            return Answer(400, asked[0].encode())
+
+        row = ClientCredentials(
+            kind="client-credentials",
+            token_url="https://login.example/token",
+            client_id="gateway",
+            secret_variable="SECRET",
+        )
+        showing = RequestAuthentication(row, SecretStr(SECRET))
+        request = owned("https://bank.example/")
+        early = asyncio.create_task(showing.send(request, request.target, send, post))
+        await until(lambda: len(asked) == 1)
+        await showing.send(request, request.target, send, post)
+        go_on.set()
+        assert asked == ["Bearer an-early-token", "Bearer a-late-token"]
+        assert (await early).body == b"Bearer ***"
 
     @pytest.mark.parametrize(
         ("credential", "answer"),

@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from adapters.rabbitmq.messages import read, write
+from gateway.observing.spans import Spans
 from mediation.model.messages import Notification
 from mediation.packaging.records import decode, encode
 from mediation.soap.properties import properties_block, properties_in
@@ -147,6 +148,20 @@ async def test_a_context_that_is_none_begins_a_trace(
         await run.quiet()
     [receive] = spans(exporter)["receive"]
     assert receive.parent is None and f"{receive.context.trace_id:032x}" != TRACE
+
+
+def test_a_long_state_is_not_handed_on() -> None:
+    tracer, now = TracerProvider(shutdown_on_exit=False).get_tracer("test"), datetime.now(UTC)
+    for state, handed_on in (
+        (STATE, True),
+        (",".join(f"k{n}={'v' * 250}" for n in range(9)), False),
+    ):
+        said = {"traceparent": PARENT, "tracestate": state}
+        one = Notification("urn:1", "urn:s", b"<a/>", now, None, properties=said)
+        attempt = Spans(tracer).attempt([one], "subscription", "host")
+        headers = dict(attempt.headers)
+        assert TRACE in headers["traceparent"]
+        assert ("tracestate" in headers, b"tracestate" in attempt.block) == (handed_on, handed_on)
 
 
 async def test_attempts_that_fail_say_why(tmp_path: Path, exporter: InMemorySpanExporter) -> None:

@@ -143,6 +143,18 @@ async def test_what_may_not_be_published_is_not_redriven(tmp_path: Path) -> None
         assert len(await letters(run)) == 2
 
 
+async def test_a_topic_of_a_tenant_is_not_redriven(tmp_path: Path) -> None:
+    """Else an unreadable topic would be a way into a tenant that its publisher is not in."""
+    forged = notify(
+        notification_message("<e>1</e>", "t:acme/v:motion"), scope='xmlns:t="urn:dragoman:tenant"'
+    )
+    async with running(tmp_path, adapter="embedded:") as run:
+        assert (await send(run, forged)).status == 202
+    async with running(tmp_path, adapter="embedded:", prefixes=VENDOR) as run:
+        assert (await redrive(run, all=True))["number"] == 0
+        assert len(await letters(run)) == 1
+
+
 async def test_in_a_sequence(tmp_path: Path, sink: Consumer) -> None:
     """It is acknowledged, and set aside once however often it comes."""
     async with running(tmp_path, adapter="embedded:", wsrm="offered") as run:

@@ -9,6 +9,7 @@ from gateway.publishing.resources import Producer
 from gateway.publishing.topics import TopicsSeen
 from mediation.model.messages import Notification
 from mediation.model.versions import Version
+from mediation.tenants import topic_in
 
 
 def on(topic: str, payload: bytes = b"<a/>") -> Notification:
@@ -24,6 +25,19 @@ def test_names_are_bounded_by_their_bytes() -> None:
     assert known[-1].endswith("t99"), "the newest went first"
     topics.see([on(f"{{urn:{'n' * 20_000}}}t")])
     assert len(topics.known()) == 1, "one topic is always known"
+
+
+def test_nobody_names_a_topic_as_the_messaging_system_knows_it() -> None:
+    """In the default tenant, neither: whoever may read there would have what is of all tenants."""
+    topics, storms = TopicsSeen(), parse_clark("storms")
+    theirs = topic_in("acme", storms)
+    assert theirs is not None
+    topics.see([on(str(theirs))])
+    found = topics.current(storms, "acme")
+    assert found is not None
+    assert found.topic == storms
+    for tenant in ("", "acme", "umbrella"):
+        assert topics.current(theirs, tenant) is None
 
 
 async def test_the_document_is_made_once_for_all() -> None:

@@ -59,3 +59,13 @@ def test_killed_while_the_first_identities_are_written(tmp_path: Path, step: str
     assert not path.exists()  # So the next start makes it.
     assert create_identities(path).startswith("drg_")
     assert len(load_identities(path).keys) == 1
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    path, link = tmp_path / "elsewhere" / "file", tmp_path / "link"
+    path.write_bytes(b"old")
+    link.symlink_to(path)
+    replace_file(link, b"new")
+    assert link.is_symlink() and path.read_bytes() == b"new"
+    assert {one.name for one in path.parent.iterdir()} == {"file"}

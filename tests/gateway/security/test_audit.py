@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Callable
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -260,3 +261,98 @@ def test_what_cannot_be_written_removes_nothing(
     log.write()
     assert [one.name for one in segments(path)] == ["audit.000000000009.jsonl"]
     verify(path)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("removed", [0, 1, 2])
+def test_a_kill_between_removals_breaks_no_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: int
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    days_of(path, monkeypatch, 5, days=90)
+    log = AuditLog(path, days=1)
+    log.open()
+    clock(monkeypatch, "2026-02-01")
+    log.note(MOLE, "Subscribe")
+    unlink, left = Path.unlink, [removed]
+
+    def killed(one: Path, missing_ok: bool = False) -> None:
+        if not left[0]:
+            raise Killed
+        left[0] -= 1
+        unlink(one, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Path, "unlink", killed)
+        log.write()
+    assert len(segments(path)) == 5 - removed
+    verify(path)
+    days_of(path, monkeypatch, 1)
+    verify(path)
+
+
+def test_a_removal_is_recorded_also_where_nothing_more_can_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    days_of(path, monkeypatch, 3, days=90)
+    monkeypatch.setattr(audit, "WAITING", 1)
+    log = AuditLog(path, days=1)
+    log.open()
+    clock(monkeypatch, "2026-02-01")
+    log.note(MOLE, "Subscribe")
+    log.write()
+    assert len(segments(path)) == 1
+    verify(path)
+
+
+def test_a_segment_that_cannot_be_read_hides_no_removal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    days_of(path, monkeypatch, 4, days=90)
+    whole = segments(path)[1].read_bytes()
+    segments(path)[1].write_bytes(b"something else\n")
+    log = AuditLog(path, days=1)
+    log.open()
+    clock(monkeypatch, "2026-02-01")
+    for _ in range(2):
+        log.note(MOLE, "Subscribe")
+        log.write()
+    assert log.failures == 1
+    second = min(tmp_path.glob("audit.0*"))
+    assert second.read_bytes() == b"something else\n"
+    second.write_bytes(whole)
+    verify(path)
+
+
+def test_a_write_that_nobody_waits_for_is_not_overtaken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at a stop, which gives up waiting for the last write, and writes itself."""
+    path = tmp_path / "audit.jsonl"
+    log = opened(path)
+    log.note(MOLE, "Subscribe")
+    flush, slow, go_on = os.fsync, threading.Event(), threading.Event()
+
+    def flushing(descriptor: int) -> None:
+        if not slow.is_set():
+            slow.set()
+            go_on.wait(10)
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", flushing)
+    first = threading.Thread(target=log.write)
+    first.start()
+    assert slow.wait(10)
+    log.note(MOLE, "Unsubscribe")
+    last = threading.Thread(target=log.write)
+    last.start()
+    last.join(0.05)  # It would be through by then.
+    go_on.set()
+    first.join(10)
+    last.join(10)
+    assert verify(path)[0] == 2

@@ -301,12 +301,13 @@ async def test_what_was_done_and_refused_is_in_the_audit_log(guarded: Guarded) -
             for one in read_records(log)
         )
 
-    short = SPEAKER.envelope(
-        SPEAKER.wse_subscribe("http://127.0.0.1:1024/", expires="PT1S"), message_id=fresh_id()
-    )
-    answer = await guarded.run.post(short, authorization=f"Bearer {guarded.administrator}")
+    subscribe = SPEAKER.wse_subscribe("http://127.0.0.1:1024/", expires="PT1S")
+    for key, status in ((guarded.mole, 200), (guarded.reader, 403)):
+        envelope = SPEAKER.envelope(subscribe, message_id=fresh_id())
+        answer = await guarded.run.post(envelope, authorization=f"Bearer {key}")
+        assert answer.status == status, answer.body
+    assert await status_of(guarded.run, "GET", "/api/v1/subscriptions", None) == 401
     await until(lambda: noted("user:mole", "Subscribe", "done"))
-    assert answer.status == 200, answer.body
     await until(lambda: noted("gateway", "ended the subscription", "done: its lease expired"))
     await until(lambda: noted("user:reader", "Subscribe", "refused: You have no right"))
     await until(lambda: noted("anonymous:127.0.0.1", "GET /api/v1/subscriptions", "refused: Say"))

@@ -87,6 +87,9 @@ OPERATIONS = (
 )
 """What is asked of a resource by its address."""
 
+RELAY = "desk-5-0123456789"
+"""The token of a relay, which is the default tenant's."""
+
 
 @dataclass
 class Tenants:
@@ -134,7 +137,8 @@ async def tenants(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ten
     file, keys = make_file(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operations, "LOOKS_AT_ONCE", 1000.0)
-        async with running(folder / "data", identities=file) as run:
+        relay = {"token": RELAY, "location": "http://127.0.0.1:1025/"}
+        async with running(folder / "data", identities=file, relays=(relay,)) as run:
             given = Tenants(run, keys)
             await make_all(given)
             yield given
@@ -340,6 +344,17 @@ async def test_a_topic_of_the_messaging_system_is_refused(tenants: Tenants) -> N
             content_type=STRUCTURED, **tenants.as_(who),
         )  # fmt: skip
         assert answer.status == 400, answer.body
+
+
+@at_the_gateway
+async def test_a_relay_is_the_default_tenant_s(tenants: Tenants) -> None:
+    """Another finds none, though it knows the token, and though the relay is broken, as here."""
+    wanted = {"ada": (404, 404), "dora": (502, 404)}
+    for who, statuses in wanted.items():
+        answers = [await tenants.post(who, "<a/>", f"/relay/{one}") for one in (RELAY, "other")]
+        assert tuple(status for status, _ in answers) == statuses, answers
+        if who == "ada":
+            assert answers[0] == answers[1]
 
 
 @at_the_gateway

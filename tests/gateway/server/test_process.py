@@ -5,9 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from gateway.server.process import AdministrationOpen, check_administration
+from gateway.server import process
+from gateway.server.composition import build
+from gateway.server.process import AdministrationOpen, check_administration, listen, serve
 from gateway.settings.settings import Settings
+from tests.rigs.certificates import Authority
 from tests.rigs.envelopes import Speaker, fresh_id
 from tests.rigs.gateways import http_request, read_http, running
 from tests.rigs.waiting import DEADLINE, until
@@ -75,3 +79,34 @@ def test_the_administration_leaves_this_machine_with_identities_alone(
         return
     with pytest.raises(AdministrationOpen, match="set identities, or admin_host"):
         check_administration(Settings(**settings))
+
+
+async def test_a_certificate_that_is_renewed_during_the_start_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And shown to consumers."""
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("127.0.0.1")
+
+    async def slowly(*given: Any) -> Any:
+        gateway = await build(*given)
+        authority.issue("127.0.0.1")
+        return gateway
+
+    monkeypatch.setattr(process, "build", slowly)
+    stop, listener = asyncio.Event(), listen("127.0.0.1", 0)
+    settings = Settings(
+        adapter="memory:", data=tmp_path / "data", port=0,
+        tls_certificate=certificate, tls_key=key,
+        egress_certificate=certificate, egress_key=key,
+    )  # fmt: skip
+    with capture_logs() as logs:
+        serving = asyncio.create_task(serve(settings, listener, stop=stop))
+        await until(lambda: [one["event"] for one in logs].count("tls.renewed") == 2)
+        stop.set()
+        assert await asyncio.wait_for(serving, DEADLINE) == 0
+    listener.close()
+    assert {one.get("consumers", False) for one in logs if one["event"] == "tls.renewed"} == {
+        False,
+        True,
+    }

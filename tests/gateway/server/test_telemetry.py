@@ -1,14 +1,17 @@
 """Spans reach a collector over OTLP; without the extra the start says what is missing."""
 
+import asyncio
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 from filters import Refused
-from gateway.server.telemetry import _provider
+from gateway.server import telemetry
+from gateway.server.telemetry import TelemetryRoom, _provider
 from tests.rigs.gateways import running
 
 
@@ -50,6 +53,39 @@ def test_spans_are_exported_by_otlp(monkeypatch: pytest.MonkeyPatch) -> None:
     [(path, body)] = collector.got
     assert path == "/v1/traces"
     assert b"receive" in body and b"north-gate" in body and b"service.version" in body
+
+
+class Stuck(SpanProcessor):  # type: ignore[misc]  # The SDK is Any to mypy.
+    """Exports to a collector that does not answer before it is told to."""
+
+    def __init__(self) -> None:
+        self.answered = threading.Event()
+
+    def shutdown(self) -> None:
+        self.answered.wait(30)
+
+
+def test_a_stop_does_not_wait_for_a_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "CLOSING", 0.01)
+    stuck, ended = Stuck(), threading.Event()
+
+    async def stop() -> None:
+        room = TelemetryRoom()
+        room._own = TracerProvider(shutdown_on_exit=False)
+        room._own.add_span_processor(stuck)
+        await room.close()
+
+    def run() -> None:
+        asyncio.run(stop())  # Its end waits for the threads of the loop.
+        ended.set()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        assert ended.wait(10)
+    finally:
+        stuck.answered.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("missing", ["opentelemetry.sdk.trace", "gateway.observing.spans"])

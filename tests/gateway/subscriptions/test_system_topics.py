@@ -136,10 +136,32 @@ async def test_events_are_lost_rather_than_waited_for() -> None:
     assert sample.values == {("told",): 0, ("lost",): 3}
 
 
+async def test_one_that_cannot_be_delivered_does_not_stop_the_others() -> None:
+    events = SystemEvents("urn:gateway")
+    events.wanted = True
+    events.tell(AWAY)
+    events.tell(BACK)
+    taken: asyncio.Queue[Notification] = asyncio.Queue()
+
+    async def take(notification: Notification, _: str) -> None:
+        if notification.topic == AWAY:
+            raise ValueError("refused")
+        taken.put_nowait(notification)
+
+    work = asyncio.create_task(events.run(take))
+    came = asyncio.create_task(taken.get())
+    await asyncio.wait([work, came], return_when=asyncio.FIRST_COMPLETED)
+    assert came.done() and not work.done()
+    work.cancel()
+    await asyncio.wait([work])
+    [sample] = events.metrics()
+    assert sample.values == {("told",): 1, ("lost",): 1}
+
+
 @pytest.mark.parametrize("topic", TOPICS, ids=str)
 def test_payloads_are_xml_whatever_is_in_them(topic: object) -> None:
     assert str(topic).startswith(f"{{{DRAGOMAN_SYSTEM}}}")
-    wild = "\x00\x1b]&<a b='\"'>\ufffe" + "x" * 10_000
+    wild = "\x00\x1b]&<a b='\"'>\ufffe\udc80" + "x" * 10_000
     fields = {"error": wild, "nothing": None, "number": 3}
     written = write_event(parse_clark(str(topic)), datetime.now(UTC), fields)
     found = etree.fromstring(written)

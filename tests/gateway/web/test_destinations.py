@@ -1,11 +1,13 @@
 """What operators are told of destinations: why each is sent to, and what it is shown."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gateway.delivery import ProbationLimits, Probations
 from gateway.delivery.destinations.failures import FailureCounts
+from gateway.delivery.destinations.probation import Name
 from gateway.delivery.outbox import OutboxDestination
 from gateway.egress import AddressPolicy, AddressRefused, Consumer, ConsumerOptions, parse_target
 from gateway.web.destinations import Destinations
@@ -64,3 +66,35 @@ def test_a_host_that_is_forbidden(tmp_path: Path, address: str, forbidden: bool)
         assert refused.value.allowed_by == "egress_forbidden"
     else:
         policy.check_named(parse_target(address))
+
+
+class Counted(Probations):
+    """Counts the destinations that it was asked for."""
+
+    looked_at = 0
+
+    def on_probation(self) -> Iterator[Name]:
+        for name in super().on_probation():
+            self.looked_at += 1
+            yield name
+
+
+def test_of_many_on_probation_no_more_are_looked_at_than_are_listed() -> None:
+    """Strangers make them, and one request of an operator must not hold the gateway up."""
+    probations, failures = Counted(limits=ProbationLimits()), FailureCounts()
+    for number in range(500):
+        name = ("https", f"host-{number}.example", 443)
+        probations.admit(OutboxDestination(name), "anonymous:192.0.2.1", 0.0)
+        failures.note(f"https://never-{number}.example:443", "answered 500", 1.0)
+    found = Destinations(failures, probations, ConsumerOptions(), AddressPolicy())
+    assert len(list(found.listed(520))) == 520
+    assert probations.looked_at == 20
+
+
+def test_a_name_that_is_counted_by_its_address_too_is_listed_once() -> None:
+    probations, name = Probations(limits=ProbationLimits()), ("https", "new.example", 443)
+    destination = OutboxDestination(name)
+    probations.admit(destination, "anonymous:192.0.2.1", 0.0)
+    assert probations.gate(name, lambda: 0.0, destination)("10.0.0.1")
+    found = Destinations(FailureCounts(), probations, ConsumerOptions(), AddressPolicy())
+    assert [one.failures.destination for one in found.listed(10)] == ["https://new.example:443"]

@@ -1,6 +1,7 @@
 """The types of Grid SOAP Events as the gateway serves them."""
 
 import asyncio
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +99,12 @@ async def test_own_types_are_served_and_known(tmp_path: Path) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrangerEvent(GridEvent):
     """Of a type that the gateway has no schema of."""
+
+
+async def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.xsd")
+    with pytest.raises(Refused, match=r"pipe\.xsd: this is no file"):
+        read_event_types(tmp_path)
 
 
 async def test_a_bad_schema_is_refused_by_name(tmp_path: Path) -> None:

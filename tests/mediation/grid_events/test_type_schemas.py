@@ -49,6 +49,11 @@ def test_the_description_has_it() -> None:
     assert declared[0].get("schemaLocation") is None
 
 
+def test_a_description_is_not_written_for_each_who_asks() -> None:
+    types = DeclaredTypes([read_type_schema(LAB.encode(), "lab")])
+    assert types.described is types.described and types.described.count("complexType ") == 2
+
+
 @pytest.mark.parametrize(
     ("octets", "file", "said"),
     [
@@ -69,6 +74,8 @@ def test_the_description_has_it() -> None:
         (changed('base="ev:Event"', 'base="lab:FailedRun"'), "lab", "extends {urn:lab}RunEvent, not"),
         (changed('<xs:sequence><xs:element name="iter', '<xs:attribute name="a"/><xs:sequence><xs:element name="iter'), "lab", "a sequence of fields, and"),
         (changed('"RunEvent" type', '"RunEvent" typ'), "lab", "line 4|not a valid schema"),
+        (changed("<xs:element name=\"Run", "<xs:group name='g'><xs:sequence/></xs:group><xs:element name=\"Run"), "lab", "line 4: group has no place"),
+        (changed("<xs:sequence><xs:element name=\"iter", "<xs:sequence maxOccurs='9'><xs:element name=\"iter"), "lab", "line 6: the sequence of fields is there once"),
         (LAB.encode(), "event", '"event" is not a name for it'),
         (LAB.encode(), "../lab", '"../lab" is not a name for it'),
         (LAB.encode() + b" " * 2**18, "lab", "larger than 256 KiB"),

@@ -1,6 +1,6 @@
 "use strict";
 
-// Shows the events of /api/v1/tap, the latest first: all as text, nothing as markup.
+// Shows the events of /console/tap/events, the latest first: all as text, nothing as markup.
 const MOST = 200;
 const rows = document.getElementById("tap");
 const said = document.getElementById("said");

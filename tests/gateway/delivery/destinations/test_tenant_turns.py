@@ -65,3 +65,34 @@ def test_one_alone_has_its_order_and_no_debts() -> None:
     assert found == ["c", "x", "d", "e"]
     with pytest.raises(IndexError):
         turns.popleft()
+
+
+@pytest.mark.parametrize("others", [1, 3])
+def test_what_is_owed_is_paid_off_while_one_is_away(others: int) -> None:
+    """Who comes back at once waits for what it had too much; later, for no more than a turn."""
+    debt = 64 * QUANTUM
+    turns: TenantTurns[str] = TenantTurns()
+    for name in ("acme", *map(str, range(others))):
+        turns.append(name, name)
+    assert turns.popleft() == "acme"
+    turns.sent("acme", debt)
+
+    def passed(most: int) -> int:
+        """How many are sent until it is the turn of acme, at most."""
+        for number in range(most):
+            found = turns.popleft()
+            if found == "acme":
+                return number
+            turns.sent(found, 0)
+            turns.append(found, found)
+        return most
+
+    enough = others * (debt // EACH + AT_ONCE)
+    assert passed(AT_ONCE) == AT_ONCE
+    turns.append("acme", "acme")
+    waited = passed(enough)
+    assert others * (debt // EACH - 2 * AT_ONCE) <= waited < enough
+    turns.sent("acme", debt)
+    assert passed(enough) == enough
+    turns.append("acme", "acme")
+    assert passed(enough) <= others * AT_ONCE

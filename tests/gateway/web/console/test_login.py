@@ -1,5 +1,6 @@
 """Who may use the console logs in, where a file of identities says who there is."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -11,8 +12,8 @@ from gateway.security.api_keys import api_key_id, hash_api_key
 from gateway.security.identities_editing import add_key, add_user, create_identities, remove_key
 from tests.rigs.chromium import Page
 from tests.rigs.envelopes import Answer
-from tests.rigs.gateways import Running, running
-from tests.rigs.waiting import until
+from tests.rigs.gateways import Running, http_request, running
+from tests.rigs.waiting import DEADLINE, until
 
 FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
 
@@ -100,12 +101,25 @@ async def test_a_session_ends_with_what_proved_it(
     assert await leads_to_login(run, other)
 
 
+async def test_what_passes_is_streamed_until_the_session_ends(run: Running) -> None:
+    cookie = cookie_of(await log_in(run, "secret", "reader"))
+    reader, writer = await asyncio.open_connection("127.0.0.1", run.port)
+    writer.write(
+        http_request(run.port, "GET", "/console/tap/events?topic=a", b"", {"cookie": cookie})
+    )
+    assert b" 200 " in await asyncio.wait_for(reader.readline(), DEADLINE)
+    assert await leads_to_login(run, "", "/console/tap/events")
+    await run.request("POST", "/console/logout", b"", cookie=cookie, **FORM)
+    await asyncio.wait_for(reader.read(), DEADLINE)
+    writer.close()
+
+
 async def accepts(run: Running, key: str) -> bool:
     return (await log_in(run, key)).status == 303
 
 
-async def leads_to_login(run: Running, cookie: str) -> bool:
-    return (await run.request("GET", "/console", cookie=cookie)).status == 303
+async def leads_to_login(run: Running, cookie: str, path: str = "/console") -> bool:
+    return (await run.request("GET", path, cookie=cookie)).status == 303
 
 
 @pytest.mark.slow
@@ -120,5 +134,7 @@ async def test_in_a_browser(page: Page, run: Running) -> None:
             document.querySelector('main form button').click();
         """)
         await page.until(f"document.body.innerText.includes({said!r})")
+    await page.go(f"{run.url}/console/tap")
+    await page.until("document.body.innerText.includes('Watching.')")
     await page.do("document.querySelector('header form[action$=logout] button').click()")
     await page.until("document.title.startsWith('Log in')")

@@ -190,9 +190,9 @@ async def test_the_tap_reads_what_its_form_says(tmp_path: Path) -> None:
             run, "/tap?topic=storms//.&ns=w%3Durn:w+x%3Durn:x&xpath=//w:a&payload=true"
         )
         [source] = found(page, "//*[@id='tap']/@data-source")
-        assert source.startswith("/api/v1/tap?") and source.count("ns=") == 2
+        assert source.startswith("/console/tap/events?") and source.count("ns=") == 2
         plain = await get(run, "/tap")
-        assert found(plain, "//*[@id='tap']/@data-source") == ["/api/v1/tap?"]
+        assert found(plain, "//*[@id='tap']/@data-source") == ["/console/tap/events?"]
 
 
 async def test_dead_letters_are_redriven(tmp_path: Path) -> None:
