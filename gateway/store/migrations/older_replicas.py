@@ -53,6 +53,8 @@ def older_replicas(
 
 def oldest_schema(connection: Connection) -> str | None:
     """The oldest schema whose programs can use the store; None where it does not say."""
+    if not connection.dialect.has_table(connection, "versions"):
+        return None
     statement = text("SELECT version FROM versions WHERE name = :name")
     found = connection.execute(statement, {"name": OLDEST}).scalar()
     return None if found is None else f"{found:04d}"

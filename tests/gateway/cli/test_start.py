@@ -155,11 +155,13 @@ def test_a_gateway_needs_no_extra(tmp_path: Path) -> None:
 
 def completions(*words: str, folder: Path) -> list[str]:
     """What bash offers for the last of *words*, by the script that we give it."""
+    # Typer looks for a shell among the ancestors, where a run in the background has none.
+    named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     script = subprocess.run(
         [*DRAGOMAN, "--show-completion", "bash"],
         capture_output=True,
         text=True,
-        env=environment(),
+        env={**environment(), **named},
         check=True,
     ).stdout
     bin_ = folder / "bin"
