@@ -178,6 +178,7 @@ async def test_from_the_alarm_to_the_redrive(page: Page, tmp_path: Path) -> None
         assert url in row and "Not now." not in row and "400" in row
         await page.evaluate("document.querySelector('#rows a').click()")
         await page.until("location.pathname.startsWith('/console/deadletters/')")
+        await page.until("document.querySelector('a[href=\"?payload\"]') !== null")
         assert await page.evaluate("document.querySelector('pre')") is None
         await page.evaluate("document.querySelector('a[href=\"?payload\"]').click()")
         await page.until("document.querySelector('pre')?.textContent.includes('<region>')")
