@@ -98,11 +98,11 @@ def _read_package(name: str, locked: dict[str, tuple[str, ...]]) -> Package | No
 
 def _licence(name: str, found: metadata.PackageMetadata) -> tuple[str, bool]:
     """What the metadata say: an expression of SPDX, and that it is one; or else a name."""
-    if expression := found["License-Expression"]:
+    if "License-Expression" in found and (expression := found["License-Expression"]):
         return expression, True
     if name in LICENCES:
         return LICENCES[name], True
-    text = (found["License"] or "").strip()
+    text = (found["License"] if "License" in found else "").strip()
     if text and "\n" not in text:
         return text, False
     for classifier in found.get_all("Classifier", []):

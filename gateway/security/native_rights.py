@@ -9,8 +9,8 @@ import re
 
 from filters import Reason, Refused
 from gateway.security.audit import Audit, note_refusal
-from gateway.security.identify import Identification
-from gateway.security.principals import BROKER, OF_TRUSTED, Principal
+from gateway.security.identify import Identification, producer_of
+from gateway.security.principals import BROKER
 from gateway.security.rights import Right
 from mediation.model.messages import Notification
 from mediation.names import BROKER_USER, PUBLISHER
@@ -37,8 +37,8 @@ class NativeRights:
             return True
         what = str(topic) if topic is not None else "no topic"
         refused = Refused(Reason.NOT_ALLOWED, f"{owner} may not publish on it.")
-        principal = Principal("", owner, notification.source, OF_TRUSTED)
-        note_refusal(self._audit, principal, "published at the broker", what[:256], refused)
+        user = producer_of("", owner)
+        note_refusal(self._audit, user, "published at the broker", what[:256], refused)
         return False
 
 

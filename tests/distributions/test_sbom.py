@@ -28,8 +28,8 @@ def test_what_is_locked_is_in_both_with_its_licence(tmp_path: Path) -> None:
     locked = (ROOT / "requirements" / "base.txt").read_text()
     for name in components.keys() - {"saxonche"}:
         assert f"{name}=={components[name]['version']} " in locked
-    # Of the others Windows alone has need.
-    assert set(re.findall(r"^([\w-]+)==", locked, re.MULTILINE)) - components.keys() == {"colorama"}
+    # Windows alone has need of it; here it is installed where something else wants it.
+    assert set(re.findall(r"^([\w-]+)==", locked, re.MULTILINE)) - components.keys() <= {"colorama"}
     assert components["saxonche"]["licenses"] == [{"expression": "MPL-2.0"}]
     [files] = components["lxml"]["externalReferences"]
     assert files["hashes"][0]["content"] in locked

@@ -304,7 +304,6 @@ SOURCES = Table(
         Column("Topic", "topic", Kind.CODE),
         Column("Events", "events", Kind.NUMBER),
         Column("Last event", "last_event", Kind.TIME),
-        Column("Agreement", "agreement"),
         Column("Failures", "failures", Kind.NUMBER),
         Column("Last error", "last_error"),
         Column("Next exchange", "next", Kind.TIME),
@@ -432,6 +431,7 @@ DESTINATIONS = Table(
     "destinations",
     (
         Column("Destination", "destination", Kind.CODE),
+        Column("Agreement", "agreement"),
         Column("Failures", "failures", Kind.NUMBER),
         Column("Last error", "last_error"),
         Column("Last failure", "last_failure", Kind.TIME),

@@ -10,8 +10,11 @@ from dragoman.client import Client, GatewayError, UnsupportedOperation, WseClien
 from dragoman.source import Source
 from dragoman.source import delivery as delivering
 from gateway.client import Consumer
-from tests.dragoman.client.test_clients import EACH, PAUSING, soon
+from tests.dragoman.client.test_clients import MAKERS, PAUSING, soon
 
+_PUSHED = {name: make for name, make in MAKERS.items() if name != "ws-management acknowledged"}
+PUSHED = pytest.mark.parametrize("make", list(_PUSHED.values()), ids=list(_PUSHED))
+"""The clients whose subscriptions a source takes: it waits for no acknowledgements."""
 NOWHERE = "http://127.0.0.1:59999/"
 
 
@@ -21,7 +24,7 @@ async def source() -> AsyncIterator[Source]:
         yield one
 
 
-@EACH
+@PUSHED
 async def test_who_subscribed_gets_what_is_published(
     source: Source, make: Callable[..., Client]
 ) -> None:
@@ -35,7 +38,7 @@ async def test_who_subscribed_gets_what_is_published(
         await source.delivered()
 
 
-@EACH
+@PUSHED
 async def test_a_subscription_is_managed(
     source: Source, make: Callable[..., Client], request: pytest.FixtureRequest
 ) -> None:
