@@ -102,7 +102,7 @@ def _licence(name: str, found: metadata.PackageMetadata) -> tuple[str, bool]:
         return expression, True
     if name in LICENCES:
         return LICENCES[name], True
-    text = (found["License"] if "License" in found else "").strip()
+    text = next(iter(found.get_all("License", [])), "").strip()
     if text and "\n" not in text:
         return text, False
     for classifier in found.get_all("Classifier", []):
