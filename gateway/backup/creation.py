@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, cast
 
+from gateway.atomic_files import sync_folder
 from gateway.backup.encryption import EncryptingWriter, Writable
 from gateway.backup.errors import BackupError
 from gateway.backup.manifest import NAME, File, Manifest
 from gateway.backup.snapshots import copy, snapshots
 from gateway.security.audit_records import open_files, segments
-from gateway.store.sqlite_copy import sync_folder
 
 BUFFER = 2**20
 SPARE = 32 * 2**20

@@ -10,10 +10,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from gateway.atomic_files import sync_folder
 from gateway.backup.errors import BackupError
 from gateway.backup.reading import Backup
 from gateway.server.data_folder import RESTORING, lock
-from gateway.store.sqlite_copy import sync_folder
 
 SETTINGS = "restored-settings"
 """The folder within the data folder for files from elsewhere: settings, identities."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken
 
 from filters import Reason, Refused
-from gateway.security.atomic_files import create_file
+from gateway.atomic_files import create_file
 
 
 class PasswordCipher:

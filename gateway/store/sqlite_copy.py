@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from filters import Reason, Refused
+from gateway.atomic_files import sync_folder
 
 
 def copy_beside(path: Path, revision: str) -> Path:
@@ -79,12 +80,3 @@ def _copy(path: Path, part: Path) -> None:
     ):
         target.execute("PRAGMA synchronous=OFF")  # It is synchronised as a whole.
         source.backup(target)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names of files in *folder* on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

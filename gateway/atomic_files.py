@@ -18,7 +18,7 @@ def create_file(path: Path, octets: bytes) -> None:
         raise FileExistsError(path)
     with _beside(path, octets) as fresh:
         os.link(fresh, path)  # Unlike a rename it replaces nothing.
-    _flush_folder(path)
+    sync_folder(path.parent)
 
 
 def replace_file(path: Path, octets: bytes) -> None:
@@ -32,7 +32,20 @@ def replace_file(path: Path, octets: bytes) -> None:
     found = path.stat()
     with _beside(path, octets, found) as fresh:
         fresh.replace(path)
-    _flush_folder(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names of files in *folder* on the disk.
+
+    Raises:
+        OSError: They cannot be written.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -56,11 +69,3 @@ def _beside(path: Path, octets: bytes, like: os.stat_result | None = None) -> It
 
 def _for_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-def _flush_folder(path: Path) -> None:
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
