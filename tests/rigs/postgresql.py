@@ -312,14 +312,18 @@ def _own_postgresql() -> PostgreSQL:
 
 @contextlib.contextmanager
 def database_on(folder: Path) -> Iterator[str]:
-    """The URL of an empty database whose tables are in *folder*, which is dropped afterwards."""
-    cluster = postgresql()
-    name = cluster.make_database_on(folder)
-    try:
-        yield cluster.url(name)
-    finally:
-        cluster.drop_database(name)
-        cluster.drop_tablespace(name)
+    """The URL of an empty database whose tables are in *folder*, which is dropped afterwards.
+
+    Its cluster is its own: where that disk is full, each checkpoint fails, and with it every CREATE
+    DATABASE of the cluster.
+    """
+    with postgresql_cluster() as cluster:
+        name = cluster.make_database_on(folder)
+        try:
+            yield cluster.url(name)
+        finally:
+            cluster.drop_database(name)
+            cluster.drop_tablespace(name)
 
 
 @contextlib.contextmanager
