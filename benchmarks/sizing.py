@@ -38,15 +38,15 @@ _SETTLING = 3.0
 
 
 @dataclass(frozen=True)
-class Room:
+class Footprint:
     """Bytes of resident memory, and on the disk."""
 
     memory: float
     disk: float
 
-    def each(self, before: "Room", number: int) -> "Room":
+    def each(self, before: "Footprint", number: int) -> "Footprint":
         """What each of *number* has added since *before*."""
-        return Room((self.memory - before.memory) / number, (self.disk - before.disk) / number)
+        return Footprint((self.memory - before.memory) / number, (self.disk - before.disk) / number)
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class Measured:
     running: Running
     folder: Path
 
-    async def room(self) -> Room:
+    async def footprint(self) -> Footprint:
         """What it takes now, once it is at rest."""
         await asyncio.sleep(_SETTLING)
         blocks = sum(path.stat().st_blocks for path in self.folder.rglob("*") if path.is_file())
-        return Room(self.running.rss(), blocks * 512)
+        return Footprint(self.running.rss(), blocks * 512)
 
 
 @contextmanager
@@ -72,30 +72,26 @@ def measured() -> Iterator[Measured]:
             yield Measured(running, Path(folder))
 
 
-async def subscriptions(number: int, request: Callable[[int], bytes]) -> Room:
+async def subscriptions(number: int, request: Callable[[int], bytes]) -> Footprint:
     """What each of *number* subscriptions takes; *request* makes the Subscribe of each."""
     with measured() as gateway:
         poster = await connect(gateway.running)
         await _subscribe(poster, range(1000), _to("first"))
-        before = await gateway.room()
+        before = await gateway.footprint()
         await _subscribe(poster, range(1000, 1000 + number), request)
         poster.close()
-        return (await gateway.room()).each(before, number)
+        return (await gateway.footprint()).each(before, number)
 
 
-async def waiting(number: int, consumers: int) -> Room:
+async def waiting(number: int, consumers: int) -> Footprint:
     """What each of *number* messages takes that wait for *consumers* that are away."""
     with measured() as gateway:
         poster = await connect(gateway.running)
         await _subscribe(poster, range(consumers), _to("storms"))
-        await _publish(poster, 200)
-        before = await gateway.room()
-        await _publish(poster, number)
-        poster.close()
-        return (await gateway.room()).each(before, number)
+        return await _of_each_message(gateway, poster, number)
 
 
-async def kept(number: int) -> Room:
+async def kept(number: int) -> Footprint:
     """What each of *number* messages takes in a mailbox that nobody reads."""
     with measured() as gateway:
         asked = urllib.request.Request(
@@ -105,18 +101,21 @@ async def kept(number: int) -> Room:
         )
         with await asyncio.to_thread(urllib.request.urlopen, asked, timeout=30):
             pass
-        poster = await connect(gateway.running)
-        await _publish(poster, 200)
-        before = await gateway.room()
-        await _publish(poster, number)
-        poster.close()
-        return (await gateway.room()).each(before, number)
+        return await _of_each_message(gateway, await connect(gateway.running), number)
 
 
-async def idle() -> Room:
+async def _of_each_message(gateway: Measured, poster: Poster, number: int) -> Footprint:
+    await _publish(poster, 200)  # What the first of them take, others do not.
+    before = await gateway.footprint()
+    await _publish(poster, number)
+    poster.close()
+    return (await gateway.footprint()).each(before, number)
+
+
+async def idle() -> Footprint:
     """What a gateway takes that has just started."""
     with measured() as gateway:
-        return await gateway.room()
+        return await gateway.footprint()
 
 
 def _consumer(number: int) -> str:

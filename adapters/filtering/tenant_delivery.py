@@ -1,4 +1,4 @@
-"""Deliveries of events of tenants: in the messaging system alone their topics name the tenants."""
+"""Deliveries of events of tenants, with topics as each tenant knows them: without its name."""
 
 from adapters.protocol import Delivery
 from mediation.model.messages import Notification

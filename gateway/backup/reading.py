@@ -1,4 +1,4 @@
-"""Reading a backup from its beginning to its end, whatever somebody made of it."""
+"""Reading a backup from its beginning to its end: each part is checked, for it may be damaged."""
 
 import hashlib
 import tarfile

@@ -1,4 +1,4 @@
-"""What a start would migrate, and what no older Dragoman could use afterwards."""
+"""Checks the schema of the store: what a start would migrate, and whether there is a way back."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ from gateway.store.sqlite_copy import copy_of
 def check_migration(connection: Connection) -> Iterator[Finding]:
     """The migration that a start would make in the database of a server."""
     current = current_schema(connection)
-    if current is None or not steps(current, newest()) or current not in revisions():
+    if current is None or not _ahead(current):
         return
-    oldest = last_incompatible(steps(current, newest()))
+    oldest = last_incompatible(_ahead(current))
     back = "a copy of the database: make one before"
     yield warn("schema", _described(current, oldest, back))
     older = older_replicas(connection, current, oldest)
@@ -41,10 +41,15 @@ def check_migration_of_file(path: Path) -> Iterator[Finding]:
         return
     finally:
         engine.dispose()
-    if current is None or current not in revisions() or not steps(current, newest()):
+    if current is None or not _ahead(current):
         return
     back = f"the copy that it puts beside it, {copy_of(path, current).name}"
-    yield warn("schema", _described(current, last_incompatible(steps(current, newest())), back))
+    yield warn("schema", _described(current, last_incompatible(_ahead(current)), back))
+
+
+def _ahead(current: str) -> tuple[str, ...]:
+    """The revisions that a start would make; none where *current* is unknown to this program."""
+    return steps(current, newest()) if current in revisions() else ()
 
 
 def _described(current: str, oldest: str | None, back: str) -> str:

@@ -12,7 +12,9 @@ from gateway.cli.errors import CommandFailed
 LONGEST = 4096
 PassphraseFileOption = Annotated[
     Path | None,
-    typer.Option("--passphrase-file", metavar="FILE", help="A file whose first line is it."),
+    typer.Option(
+        "--passphrase-file", metavar="FILE", help="A file whose first line is the passphrase."
+    ),
 ]
 PassphraseOption = Annotated[
     str | None,

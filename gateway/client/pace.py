@@ -1,4 +1,4 @@
-"""A rate that work in steps keeps to."""
+"""Keeps work that is done in steps to a rate."""
 
 import asyncio
 import math

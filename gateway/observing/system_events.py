@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from uuid import uuid4
-from xml.sax.saxutils import escape, quoteattr
 
 import structlog
 
@@ -24,6 +23,7 @@ from filters import Filter, Topic, parse_clark
 from gateway.observing.samples import Sample, counters
 from mediation.model.messages import Notification, Subscription
 from mediation.names import DRAGOMAN_SYSTEM
+from mediation.soap.envelopes import xml_attribute, xml_text
 
 MOST = 512
 """Events that wait at most."""
@@ -126,13 +126,13 @@ def write_event(topic: Topic, now: datetime, fields: Mapping[str, object]) -> by
     """The payload: an element ``Event``, with an element for each of *fields* that is there."""
     name = "/".join(step.name for step in topic.steps)
     inner = "".join(
-        f"<{key}>{escape(_shortened(value))}</{key}>"
+        f"<{key}>{xml_text(_shortened(value))}</{key}>"
         for key, value in fields.items()
         if value is not None
     )
     time = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return (
-        f"<Event xmlns={quoteattr(DRAGOMAN_SYSTEM)} kind={quoteattr(name)} "
+        f"<Event xmlns={xml_attribute(DRAGOMAN_SYSTEM)} kind={xml_attribute(name)} "
         f'time="{time}">{inner}</Event>'
     ).encode()
 

@@ -1,4 +1,5 @@
-"""Destinations of deliveries: what operators are told of each, and why it is sent to."""
+"""Destinations of deliveries, as operators see them: failures, agreement of the host, and the names
+of credentials that it is shown."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The line of destinations that have something to send, in which tenants have turns.
+"""Fair turns of tenants among the destinations that have something to send.
 
 Deficit round robin (Shreedhar and Varghese, "Efficient Fair Queuing using Deficit Round-Robin",
 1995): the tenant whose turn it is sends `QUANTUM`, then the next one; what it sent beyond that is
