@@ -212,7 +212,9 @@ class AdministrationRoom(Room):
             ),
             **dead_letter_routes.LETTERS.of(dead_letters.letters),
             **spool.SPOOL.of(publishing.spool),
-            **destinations.DESTINATIONS.of(hosts),
+            **destinations.PARTS.of(
+                destinations.DestinationParts(asking, hosts, delivery.decisions)
+            ),
             **tap.PARTS.of(
                 tap.TapParts(
                     asking,
