@@ -54,10 +54,11 @@ async def test_trouble_is_told_until_it_is_over(
         Client(gateway.url, Version.WSN_1_3) as client,
         subscribed(client, mailbox.address, topic="storms"),
     ):
-        taken = []
+        taken: list[bytes | None] = []
         for payload in (b"<n>1</n>", b"<n>2</n>"):
             await client.publish(payload, topic="storms")
-            [message] = await mailbox.receive(1, 5.0)
-            taken += [notification.payload for notification in message.notifications]
+            while payload not in taken:  # What was lost comes again when its lease ends.
+                for message in await mailbox.receive(1, 0.2):
+                    taken += [notification.payload for notification in message.notifications]
         assert taken == [b"<n>1</n>", b"<n>2</n>"]
     assert told == ["the answer was lost", "is back"]
