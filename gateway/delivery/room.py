@@ -11,7 +11,7 @@ from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.entry import Entry
 from gateway.delivery.outbox import WINDOW
 from gateway.delivery.partition_share import PartitionShare
-from gateway.delivery.retry_schedule import BlackList, Schedule
+from gateway.delivery.retry_schedule import DELAYS, BlackList, Schedule
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.send_again import SendAgain
 from gateway.delivery.sequence_attempt import SequenceSending
@@ -155,6 +155,6 @@ def _schedule(settings: Settings) -> Schedule:
     black_list = None
     if settings.black_list_after:
         black_list = BlackList(settings.black_list_after, settings.black_list_for)
-    if settings.retry_delays is None:
-        return Schedule(black_list=black_list)
-    return Schedule(settings.retry_delays, black_list=black_list)
+    return Schedule.of(
+        DELAYS if settings.retry_delays is None else settings.retry_delays, black_list
+    )
