@@ -225,7 +225,9 @@ class AdministrationRoom(Room):
                 messages.MessageParts(subscriptions.tracing, kept, recipients.mask)
             ),
             **recipient_routes.PARTS.of(recipient_routes.RecipientParts(kept, recipients)),
-            **topic_routes.PARTS.of(topic_routes.TopicParts(base, topics)),
+            **topic_routes.PARTS.of(
+                topic_routes.TopicParts(base, topics, delivery.dispatchers.scheduler.traces)
+            ),
         }
 
     def works(self) -> Iterable[Work]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from fastapi import HTTPException
+
 from gateway.model.dead_letter_reasons import DeathReason
 
 
@@ -66,6 +68,9 @@ class Action:
         path: Behind the table's; ``{id}`` is a row's, and it is asked for each.
         body: Makes the JSON of a request for all rows at once, of their ids.
         each: The JSON of a request for one row.
+        selected: Makes the JSON of a request for all that a list shows, of what narrows it; None
+            where there is no such request.
+        counted: Whether that request, with ``dry_run``, says how many there are.
         harmful: Something is lost by it.
         offered: Whether the page of a row offers it.
     """
@@ -77,8 +82,26 @@ class Action:
     path: str = "/{id}"
     body: Callable[[Sequence[str]], object] | None = None
     each: Mapping[str, object] | None = None
+    selected: Callable[[Mapping[str, str]], Mapping[str, object] | None] = lambda _: None
+    counted: bool = False
     harmful: bool = True
     offered: Callable[[Mapping[str, Any]], bool] = lambda _: True
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """What the page of one row shows of another list.
+
+    Attributes:
+        table: That list's name.
+        narrowing: The parameter by which it is narrowed to what concerns the row.
+        field: The row's field which that has to be.
+    """
+
+    title: str
+    table: str
+    narrowing: str
+    field: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +116,7 @@ class Table:
         empty: What to do to have a first one.
         shown: Whether one row has a page of its own.
         has_payloads: Whether that page can show a message, which it does when it is asked to.
+        related: What it shows of other lists.
     """
 
     name: str
@@ -106,6 +130,7 @@ class Table:
     actions: Sequence[Action] = ()
     shown: bool = True
     has_payloads: bool = False
+    related: Sequence[Related] = ()
 
     def action(self, name: str) -> Action | None:
         return next((one for one in self.actions if one.name == name), None)
@@ -121,6 +146,14 @@ def value_of(row: Mapping[str, Any], field: str) -> Any:
 
 def _numbers(ids: Sequence[str]) -> object:
     return {"numbers": [int(one) for one in ids]}
+
+
+def _all_so(narrowed: Mapping[str, str]) -> Mapping[str, object]:
+    return narrowed or {"all": True}
+
+
+def _all_refused(narrowed: Mapping[str, str]) -> Mapping[str, object] | None:
+    return {"all": True} if narrowed == {"state": "refused"} else None
 
 
 def _is_paused(row: Mapping[str, Any]) -> bool:
@@ -239,6 +272,8 @@ DEAD_LETTERS = Table(
             method="POST",
             path="/redrive",
             body=_numbers,
+            selected=_all_so,
+            counted=True,
             harmful=False,
         ),
         Action(
@@ -248,6 +283,8 @@ DEAD_LETTERS = Table(
             method="POST",
             path="/purge",
             body=_numbers,
+            selected=_all_so,
+            counted=True,
         ),
     ),
     has_payloads=True,
@@ -278,6 +315,7 @@ SPOOL = Table(
             method="POST",
             path="/retry",
             body=_numbers,
+            selected=_all_refused,
             harmful=False,
         ),
         Action(
@@ -287,6 +325,7 @@ SPOOL = Table(
             method="POST",
             path="/discard",
             body=_numbers,
+            selected=_all_refused,
         ),
     ),
     has_payloads=True,
@@ -416,12 +455,17 @@ TOPICS = Table(
     (
         Column("Topic", "topic", Kind.CODE),
         Column("Origin", "origin"),
+        Column("Last message", "last_message.accepted", Kind.TIME),
         Column("Owner", "owner.id", Kind.CODE),
         Column("Synopsis", "synopsis"),
         Column("Created", "created", Kind.TIME),
         Column("Expires", "expires", Kind.TIME),
     ),
     "No topic is known. Publish something: `dragoman publish --topic storms storm.xml`.",
+    related=(
+        Related("Who subscribes", "subscriptions", "topic", "topic"),
+        Related("Dead letters", "deadletters", "topic", "topic"),
+    ),
 )
 
 DESTINATIONS = Table(
@@ -449,3 +493,15 @@ TABLES: Mapping[str, Table] = {
     )
 }  # fmt: skip
 """In the order of the navigation."""
+
+
+def table_of(name: str) -> Table:
+    """The table of a *name* in addresses.
+
+    Raises:
+        HTTPException: 404: there is none.
+    """
+    table = TABLES.get(name)
+    if table is None:
+        raise HTTPException(404, "The console has no such page.")
+    return table
