@@ -159,6 +159,7 @@ class Endpoints:
                 sending.delivery.probations,
                 sending.transports.options,
                 base.peers.policy,
+                base.peers.decisions,
             ),
             base=base.peers.base,
         )
