@@ -461,3 +461,13 @@ replays = Table(
 """The last replay of an archive into each subscription that had one. ``since``, ``until`` and
 ``reached`` are microseconds of POSIX time, which a row of an archive has; with ``reached_id`` that
 is the position behind the last row that was looked at."""
+
+host_decisions = Table(
+    "host_decisions",
+    metadata,
+    Column("host", Key, primary_key=True),
+    Column("decision", Text, nullable=False),
+    Column("decided_by", Text, nullable=False),
+    Column("decided", Float, nullable=False),
+)
+"""What operators have decided about hosts that messages are sent to."""
