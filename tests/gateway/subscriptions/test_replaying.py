@@ -187,7 +187,7 @@ async def test_each_tenant_gets_its_own(tmp_path: Path) -> None:
         assert (await tenants.ask("eve", "GET", path))[0] == 404
 
         async def done() -> bool:
-            return json.loads((await tenants.ask("bob", "GET", path))[1])["state"] == "done"
+            return b'"done"' in (await tenants.ask("bob", "GET", path))[1]
 
         await until(done)
 
@@ -216,7 +216,7 @@ async def test_what_is_not_replayed(tmp_path: Path) -> None:
         assert await numbers(consumer, url, 4) == ["0", "1", "2", "3"]
 
 
-WRONG = [
+WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "from"),
     ({"from": "yesterday"}, "time"),
     ({"from": "2026-03-01T00:00:00"}, "zone"),
