@@ -374,10 +374,23 @@ class Administration(Speaker):
         return await self._change("deadletters/purge", letters, dry_run, progress)
 
     async def destinations(self) -> AsyncIterator[Record]:
-        """Destinations to which attempts failed, and those whose hosts are on probation."""
+        """Destinations to which attempts failed, whose hosts are on probation or did not agree, or
+        about which an operator has decided."""
         answer = await self._ask("GET", "destinations?limit=1000")
         for record in answer["destinations"]:
             yield record
+
+    async def approve_destination(self, host: str) -> Record:
+        """Let *host* be sent to without its agreement: a host, or a destination as it is listed."""
+        return await self._ask("POST", f"destinations/{quote(host, safe='')}/approve")
+
+    async def forbid_destination(self, host: str) -> Record:
+        """Let nothing be sent to *host* any more."""
+        return await self._ask("POST", f"destinations/{quote(host, safe='')}/forbid")
+
+    async def reset_destination(self, host: str) -> Record:
+        """Forget what was decided about *host*."""
+        return await self._ask("POST", f"destinations/{quote(host, safe='')}/reset")
 
     async def spool(self, state: str | None = None) -> AsyncIterator[Record]:
         """Messages of the spool in the order in which they came: ``waiting``, ``refused``, or

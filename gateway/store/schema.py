@@ -437,3 +437,13 @@ seal_blocks = Table(
     Column("delivered", LargeBinary, nullable=False),
 )
 """Blocks of numbers of seals that are not done with, and a bit for each that was delivered."""
+
+host_decisions = Table(
+    "host_decisions",
+    metadata,
+    Column("host", Key, primary_key=True),
+    Column("decision", Text, nullable=False),
+    Column("decided_by", Text, nullable=False),
+    Column("decided", Float, nullable=False),
+)
+"""What operators have decided about hosts that messages are sent to."""

@@ -212,7 +212,9 @@ class AdministrationRoom(Room):
             ),
             **dead_letter_routes.LETTERS.of(dead_letters.letters),
             **spool.SPOOL.of(publishing.spool),
-            **destinations.DESTINATIONS.of(hosts),
+            **destinations.PARTS.of(
+                destinations.DestinationParts(asking, hosts, delivery.decisions)
+            ),
             **tap.PARTS.of(
                 tap.TapParts(
                     asking,
@@ -225,7 +227,9 @@ class AdministrationRoom(Room):
                 messages.MessageParts(subscriptions.tracing, kept, recipients.mask)
             ),
             **recipient_routes.PARTS.of(recipient_routes.RecipientParts(kept, recipients)),
-            **topic_routes.PARTS.of(topic_routes.TopicParts(base, topics)),
+            **topic_routes.PARTS.of(
+                topic_routes.TopicParts(base, topics, delivery.dispatchers.scheduler.traces)
+            ),
         }
 
     def works(self) -> Iterable[Work]:
