@@ -131,6 +131,7 @@ class Endpoints:
             requests.relays,
             requests.sequences,
             subscribing.dead_letters,
+            subscribing.replays,
             sending.publishing,
             sending.delivery,
             TopicCatalogue(base.store, base.producer.topics, protected),
