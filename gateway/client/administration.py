@@ -200,6 +200,22 @@ class Administration(Speaker):
         asked: Record = {"message": message, **({"force": True} if force else {})}
         return await self._change_subscription(id_, "send-again", asked)
 
+    async def begin_replay(self, id_: str, wanted: Record) -> Record:
+        """Replay a range of the archive into a subscription; *wanted* is what
+        ``POST /api/v1/subscriptions/{id}/replay`` takes. Returns how it stands with it."""
+        return await self._change_subscription(id_, "replay", wanted)
+
+    async def replay(self, id_: str) -> Record:
+        """How it stands with the last replay into a subscription."""
+        return await self._ask("GET", self._replay_path(id_), of=id_)
+
+    async def cancel_replay(self, id_: str) -> Record:
+        """Cancel the replay into a subscription; how it stands with it then."""
+        return await self._ask("DELETE", self._replay_path(id_), of=id_)
+
+    def _replay_path(self, id_: str) -> str:
+        return f"subscriptions/{_checked(id_, 'subscription')}/replay"
+
     async def delete_subscription(self, id_: str) -> None:
         """End a subscription; its subscriber is told, where it asked for that."""
         await self._call("DELETE", f"subscriptions/{_checked(id_, 'subscription')}", of=id_)
