@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, Unpack
@@ -66,7 +66,7 @@ class Client:
         self._signers = calling.get("signers")
         self._client = self._speaking()
         self._listenings: set[Listening] = set()
-        self._mailboxes: set[PulledMailbox] = set()
+        self._mailboxes: dict[str, PulledMailbox] = {}
 
     def _speaking(self) -> "AnyClient":
         """What speaks for this client."""
@@ -82,7 +82,7 @@ class Client:
     async def __aexit__(self, *error: object) -> None:
         async with AsyncExitStack() as stack:
             stack.push_async_exit(self._client)
-            for mailbox in self._mailboxes:
+            for mailbox in self._mailboxes.values():
                 stack.push_async_callback(mailbox.close)
             for listening in self._listenings:
                 stack.push_async_callback(listening.close)
@@ -204,8 +204,9 @@ class Client:
         """
         if not subscription.pull_point:
             raise unsupported("events of a subscription with a consumer are sent to it, not pulled")
-        if subscription._mailbox is not None:
-            taken = await subscription._mailbox.receive(most, wait.total_seconds())
+        mailbox = self._mailboxes.get(subscription.pull_point)
+        if mailbox is not None:
+            taken = await mailbox.receive(most, wait.total_seconds())
             received = [one for message in taken for one in message.notifications]
             return [event_of(one, self._signers) for one in received]
         return await self._pull(subscription, most, wait)
@@ -250,15 +251,30 @@ class Client:
         calling: dict[str, Any] = {**self._calling}
         calling.pop("timeout", None)
         mailbox = await PulledMailbox(self._url, **calling).__aenter__()
-        self._mailboxes.add(mailbox)
-        granted = await self._client.subscribe(mailbox.address, **wanted)
-        return Subscription(granted, mailbox.address, mailbox)
+        self._mailboxes[mailbox.address] = mailbox
+        return await self._subscribe_kept_at(mailbox.address, wanted)
+
+    async def _subscribe_kept_at(self, pull_point: str, wanted: dict[str, Any]) -> Subscription:
+        """Subscribe *pull_point*, which was made for this; it goes where that is refused."""
+        from gateway.client.errors import GatewayError
+
+        try:
+            return Subscription(await self._client.subscribe(pull_point, **wanted), pull_point)
+        except GatewayError:
+            with suppress(GatewayError):
+                await self._remove(pull_point)
+            raise
 
     async def _forget(self, subscription: Subscription) -> None:
         """Remove what is kept for a subscription that was ended."""
-        mailbox, subscription._mailbox = subscription._mailbox, None
+        if subscription.pull_point:
+            await self._remove(subscription.pull_point)
+
+    async def _remove(self, pull_point: str) -> None:
+        """Remove a pull point that was made for a subscription. One that the subscription itself
+        made ends with it."""
+        mailbox = self._mailboxes.pop(pull_point, None)
         if mailbox is not None:
-            self._mailboxes.discard(mailbox)
             await mailbox.close()
 
     async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:

@@ -388,6 +388,14 @@ class Client(Speaker):
         made = await self._fetch(Operation.CREATE_PULL_POINT, self._address)
         return read_made(made.body)
 
+    async def destroy_pull_point(self, address: str) -> None:
+        """Remove a pull point that `create_pull_point` made, with all that is in it.
+
+        Raises:
+            UnsupportedOperation: As `create_pull_point`.
+        """
+        await self._fetch(Operation.DESTROY_PULL_POINT, address)
+
     async def subscribe_to_pull(
         self, *, topic: str | None = None, lease: timedelta = LEASE
     ) -> Subscription:
