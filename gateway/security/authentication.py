@@ -248,6 +248,10 @@ class Authentication:
         user = self.identities.user_of_name[name]
         return Identity(f"user:{name}", frozenset(user.roles), tenant=user.tenant)
 
+    def count_refused(self, kind: str) -> None:
+        """Count a proof of another kind, verified elsewhere, that proved nothing."""
+        self._count(kind)
+
     def _count(self, kind: str) -> None:
         self.failed[kind] = self.failed.get(kind, 0) + 1
 

@@ -51,6 +51,7 @@ from gateway.settings.tables import (
     PrefixRow,
     Relay,
     WindowsEvents,
+    WsSecurity,
 )
 from gateway.settings.validation_texts import wanted
 from gateway.settings.values import (
@@ -288,6 +289,8 @@ class Settings(BaseSettings):
     mail: MailSettings | None = None
     """The smart host for consumers with addresses of mail; without it there is no mail."""
 
+    ws_security: WsSecurity = WsSecurity()
+    """Signatures of messages."""
     grid_events: GridEvents = GridEvents()
     """Grid SOAP Events."""
     directory: Directory | None = None
@@ -409,6 +412,8 @@ class Settings(BaseSettings):
         for name in ("tls_key", "tls_client_ca", "tls_names"):
             if getattr(self, name) and self.tls_certificate is None:
                 yield f"{name}: needs tls_certificate, too"
+        if self.ws_security.signers is not None and self.identities is None:
+            yield "ws_security.signers: needs identities, too"
         if self.client_certificate_header and not self.trusted_proxies:
             yield "client_certificate_header: needs trusted_proxies, too"
         tokens = [one.token for one in self.relays]

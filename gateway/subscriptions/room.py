@@ -14,6 +14,7 @@ from gateway.exchange import Handlers
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.observing.samples import Sample
 from gateway.observing.subscribe_requests import SubscribeRequests
+from gateway.publishing.archive import Archive
 from gateway.publishing.room import ProducerRoom
 from gateway.rooms import Room, Work
 from gateway.security.audit import Audit
@@ -39,6 +40,7 @@ from gateway.subscriptions.matching import InternalSubscriber, Matching, MayPubl
 from gateway.subscriptions.message_tracing import MessageTracing
 from gateway.subscriptions.named_subscriptions import NamedSubscriptions
 from gateway.subscriptions.operations import SubscriptionOperations
+from gateway.subscriptions.replaying import Replays, Rules
 from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.resources import SubscriptionResources
 from gateway.subscriptions.sequences.acknowledgements import AcknowledgementOperations
@@ -392,6 +394,40 @@ class DeadLetterRoom(Room):
             most_of_owner=self._most_of_owner,
             keeps_house=lambda: self._sharing.keeps_house,
         )
+
+
+class ReplayRoom(Room):
+    """Replays of the archive into subscriptions.
+
+    Args:
+        rules: Say who may get what is replayed.
+    """
+
+    def __init__(
+        self,
+        archive: Archive | None,
+        store: Store,
+        subscriptions: SubscriptionRoom,
+        adapter: XPathFilterAdapter,
+        producer: ProducerRoom,
+        sharing: WorkSharing,
+        rules: Rules,
+    ) -> None:
+        self.replays = Replays(
+            archive,
+            store,
+            subscriptions.table,
+            sharing,
+            adapter.evaluate,
+            producer.documents.of,
+            rules,
+        )
+
+    def works(self) -> Iterable[Work]:
+        return (self.replays.run,)
+
+    def metrics(self) -> Iterable[Sample]:
+        return self.replays.metrics()
 
 
 def lease_terms(settings: Settings) -> LeaseTerms:

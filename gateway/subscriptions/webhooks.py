@@ -75,10 +75,13 @@ class WebHooks:
         if self._handshake is Handshake.NEVER:
             return 0
         required = principal.limits.reply_addresses or self._handshake is Handshake.ALWAYS
+        if self._probations.is_approved(target.host):
+            required = False
         try:
             return await self._ask(target, principal, required)
         except Refused as refused:
             if required:
+                self._probations.note_refusal(target.host, refused.text)
                 raise
             _log.info("webhook.unasked", consumer=shown(target.url), why=refused.text)
             return 0

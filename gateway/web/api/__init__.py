@@ -1,6 +1,6 @@
-"""The JSON administration, ``/api/v1``: the overview, subscriptions, mailboxes, sources, channels,
-links, relays, sequences, dead letters, the spool, destinations, messages, the tap, tenants, topics
-and the topology."""
+"""The JSON administration, ``/api/v1``: the overview, subscriptions, replays, mailboxes, sources,
+channels, links, relays, sequences, dead letters, the spool, destinations, messages, the tap,
+tenants, topics and the topology."""
 
 from fastapi import APIRouter
 
@@ -14,6 +14,7 @@ from gateway.web.api import (
     overview,
     recipients,
     relays,
+    replays,
     sequences,
     sources,
     spool,
@@ -31,6 +32,7 @@ router = APIRouter(prefix="/api/v1", responses=dict(REFUSALS))
 for _part in (
     overview,
     subscriptions,
+    replays,
     mailboxes,
     sources,
     channels,

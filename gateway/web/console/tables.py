@@ -164,6 +164,14 @@ def _goes_on(row: Mapping[str, Any]) -> bool:
     return not row["paused"]
 
 
+def _may_be_approved(row: Mapping[str, Any]) -> bool:
+    return bool(row["agreement"] != "agreed")
+
+
+def _may_be_forbidden(row: Mapping[str, Any]) -> bool:
+    return bool(row["agreement"] != "forbidden")
+
+
 SUBSCRIPTIONS = Table(
     "subscriptions",
     "Subscriptions",
@@ -476,12 +484,42 @@ DESTINATIONS = Table(
     (
         Column("Destination", "destination", Kind.CODE),
         Column("Agreement", "agreement"),
+        Column("Why", "why"),
         Column("Failures", "failures", Kind.NUMBER),
         Column("Last error", "last_error"),
         Column("Last failure", "last_failure", Kind.TIME),
     ),
     "No delivery has failed since the start, and no host is on probation.",
     id="destination",
+    actions=(
+        Action(
+            "approve",
+            "Approve",
+            "The host counts as one that agreed: what strangers subscribe there is sent, without "
+            "probation.",
+            method="POST",
+            path="/{id}/approve",
+            harmful=False,
+            offered=_may_be_approved,
+        ),
+        Action(
+            "forbid",
+            "Forbid",
+            "Nothing is sent to the host any more, and nobody can subscribe it. What waits for it "
+            "is kept, and becomes a dead letter when it has waited for too long.",
+            method="POST",
+            path="/{id}/forbid",
+            offered=_may_be_forbidden,
+        ),
+        Action(
+            "reset",
+            "Reset",
+            "What an operator has decided about the host is forgotten.",
+            method="POST",
+            path="/{id}/reset",
+            harmful=False,
+        ),
+    ),
     shown=False,
 )
 

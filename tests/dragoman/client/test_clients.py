@@ -1,6 +1,7 @@
 """Every client against a gateway in this process: the class decides what is spoken."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -67,6 +68,11 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Running]:
         yield run
 
 
+async def mailboxes(gateway: Running) -> list[Any]:
+    answer = await gateway.admin("GET", "/api/v1/mailboxes")
+    return list(json.loads(answer.body)["mailboxes"])
+
+
 async def soon(awaitable: Any) -> Any:
     return await asyncio.wait_for(awaitable, DEADLINE)
 
@@ -103,6 +109,17 @@ async def test_what_is_kept_is_pulled(gateway: Running, make: Callable[..., Clie
             taken += await soon(client.pull(subscription, most=2))
         assert [event.element.text for event in taken] == ["0", "1", "2"]
         await client.unsubscribe(subscription)
+        assert await mailboxes(gateway) == []
+
+
+@EACH
+async def test_what_is_refused_leaves_no_mailbox(
+    gateway: Running, make: Callable[..., Client]
+) -> None:
+    async with make(gateway.url) as client:
+        with pytest.raises((GatewayError, UnsupportedOperation)):
+            await client.subscribe(xpath="/a[")
+        assert await mailboxes(gateway) == []
 
 
 @EACH
