@@ -49,6 +49,7 @@ _WRAPPING = {
 }
 
 
+_ENDING_NAMES = frozenset(element.rpartition("}")[2].encode() for element in _ENDINGS)
 _END_ACTIONS = frozenset(element[1:].replace("}", "/") for element in _ENDINGS)
 _TERMINATIONS = frozenset(
     f"{namespace}/TerminationNotification" for namespace in names.RESOURCE_LIFETIMES
@@ -210,6 +211,13 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
         return (Received(*carried_by(first, event), None, None, properties=properties),)
     payload = body_content(envelope, in_ours=ours)
     return (Received(topic, payload, action, message_id, properties=properties),)
+
+
+def may_end(octets: bytes) -> bool:
+    """Whether `read_received` may find that a subscription has ended, by a look at the octets
+    alone: what is not XML in a charset with the letters of ASCII has to be read to be known."""
+    is_plain = octets[:64].lstrip().startswith(b"<") and b"\0" not in octets[:64]
+    return not is_plain or any(name in octets for name in _ENDING_NAMES)
 
 
 def read_properties(
