@@ -109,7 +109,7 @@ class WsnClient(_SoapClient):
 
     async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
         take = partial(self._in_soap.pull, subscription.pull_point, most=most)
-        return await polled(take, wait)
+        return await polled(take, wait, self._signers)
 
 
 class DsubClient(WsnClient):
@@ -217,7 +217,7 @@ class OnvifClient(_SoapClient):
     async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
         address = subscription.pull_point
         taken = await self._in_soap.pull(address, most=most, wait=wait)
-        return [event_of(one) for one in taken]
+        return [event_of(one, self._signers) for one in taken]
 
 
 class CloudEventsClient(Client):
