@@ -210,6 +210,11 @@ never told to consumers."""
 BROKER_USER = PUBLISHER + "broker:"
 """In front of the name of a broker's user, who published a native message: the broker has said so.
 """
+DRAGOMAN_AGREEMENT = "urn:dragoman:agreement:1"
+"""The question whether a consumer agrees to get notifications."""
+EVENT_SIGNATURE = "eventsignature"
+"""The property of an event with its publisher's signature, at brokers and in the header block of
+properties; the extension attribute of a CloudEvent."""
 DRAGOMAN_POLICY = "urn:dragoman:policy:1"
 """The identifier of the policy of the endpoint, and the namespace of ``Assurance``, by which a
 subscriber says how often it wants to get an event, and of the header block ``Expires``, by which a

@@ -267,6 +267,8 @@ class Settings(BaseSettings):
     """Attempts that a host gets for strangers until it accepts a message: a minute, and in all."""
     webhook_handshake: str = Field("strangers", pattern="^(always|strangers|never)$")
     """Whose consumers of CloudEvents must agree before a subscription is made."""
+    consumer_challenge: str = Field("never", pattern="^(always|strangers|never)$")
+    """Whose consumers that speak SOAP must agree before a subscription is made."""
     deliver_to_self: bool = False
     egress_ca: Path | None = None
     """The only authorities trusted when something is sent, instead of those of the system."""
