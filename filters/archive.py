@@ -39,14 +39,17 @@ SCHEMA: Mapping[str, str] = MappingProxyType(
         "producer": "string",
         "properties": "map<string,string>",
         "payload": "string",
+        "source": "string",
     }
 )
 """The columns and their types, as Spark's DDL writes them; a timestamp is microseconds in UTC.
 
 ``topic`` is in Clark notation, null for the default topic; ``producer`` is an address; ``payload``
-is the text of one XML element.
+is the text of one XML element; ``source`` names who published, and scopes ``id``.
 """
 
+LATER = frozenset(("source",))
+"""Columns that archives of earlier versions do not have: there they are null."""
 NEVER_NULL = ("id", "time", "properties", "payload")
 
 PARQUET = ".parquet"
@@ -87,6 +90,7 @@ class Row:
     action: str | None = None
     producer: str | None = None
     properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    source: str | None = None
 
     def octets(self) -> int:
         """Return its size in memory, about.
@@ -94,7 +98,7 @@ class Row:
         Raises:
             ValueError: A text holds what UTF-8 cannot.
         """
-        texts = (self.id, self.payload, self.topic, self.action, self.producer)
+        texts = (self.id, self.payload, self.topic, self.action, self.producer, self.source)
         return (
             ROW_OVERHEAD
             + sum(len(text.encode()) for text in texts if text)
@@ -303,6 +307,7 @@ def _row(values: dict[str, Any]) -> Row:
     time = datetime.fromisoformat(values["time"])
     if time.tzinfo is None:
         raise ValueError("a time without Z")
+    values = {**dict.fromkeys(LATER), **values}
     texts = {name: values[name] for name, type in SCHEMA.items() if type == "string"}
     properties = dict(values["properties"])
     if not isinstance(texts["id"], str) or not isinstance(texts["payload"], str):
@@ -322,8 +327,8 @@ def _read_parquet(path: PurePath, opened: BinaryIO) -> Iterator[Row]:
     with opened as raw:
         try:
             file = parquet.ParquetFile(raw)
-            _check_columns(file.schema_arrow)
-            for batch in file.iter_batches(batch_size=1024, columns=list(SCHEMA)):
+            columns = _columns(file.schema_arrow)
+            for batch in file.iter_batches(batch_size=1024, columns=columns):
                 for values in batch.to_pylist():
                     if any(values[name] is None for name in NEVER_NULL):
                         raise ValueError(f"a row without {' or '.join(NEVER_NULL)}")
@@ -334,8 +339,8 @@ def _read_parquet(path: PurePath, opened: BinaryIO) -> Iterator[Row]:
             raise _damaged(path, error) from error
 
 
-def _check_columns(schema: Any) -> None:
-    """Check that an Arrow schema has the columns of `SCHEMA`; other tools may have written it.
+def _columns(schema: Any) -> list[str]:
+    """The columns of `SCHEMA` that an Arrow schema has; other tools may have written it.
 
     Raises:
         KeyError: One is not there.
@@ -346,7 +351,9 @@ def _check_columns(schema: Any) -> None:
     def is_text(type: Any) -> bool:
         return bool(types.is_string(type) or types.is_large_string(type))
 
-    for name, wanted in SCHEMA.items():
+    columns = [name for name in SCHEMA if name in schema.names or name not in LATER]
+    for name in columns:
+        wanted = SCHEMA[name]
         if name not in schema.names:
             raise KeyError(name)
         type = schema.field(name).type
@@ -359,6 +366,7 @@ def _check_columns(schema: Any) -> None:
         if not fits:
             zone = " with a time zone" if wanted == "timestamp" else ""
             raise ValueError(f"the column {name} has the type {type}, not {wanted}{zone}")
+    return columns
 
 
 def _damaged(path: PurePath, error: Exception) -> DamagedFile:

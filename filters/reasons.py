@@ -73,6 +73,14 @@ class Reason(Enum):
     TOKEN_UNSUPPORTED = "token-unsupported"
     """Of WS-Security: what it proves is nothing, it is not what its profile says, or of no kind
     that is taken."""
+    TOKEN_UNAVAILABLE = "token-unavailable"
+    """A signature names a certificate that neither the message nor we have."""
+    CERTIFICATE_REFUSED = "certificate-refused"
+    SIGNATURE_REFUSED = "signature-refused"
+    """A signature is wrong, of a stranger, or does not cover what it must; or nothing can be
+    decrypted."""
+    ALGORITHM_UNSUPPORTED = "algorithm-unsupported"
+    MESSAGE_EXPIRED = "message-expired"
     NOT_ALLOWED = "not-allowed"
     """The topic is somebody's, and the request proves no right to it."""
     SUBSCRIPTION_UNKNOWN = "subscription-unknown"

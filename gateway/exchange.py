@@ -49,6 +49,7 @@ class Inbound:
         certificate: Of the client, in TLS: DER; None where it showed none.
         proof: Of a right to a topic, where the envelope cannot bring it.
         headers: The fields of the request; none where the transport has none.
+        signed: Its sender was proved by a signature of the message.
         asked: We asked for it, and nobody waits for an answer: what is refused is kept.
         gone: Returns when the peer has gone, so that nobody waits on its behalf.
     """
@@ -68,6 +69,7 @@ class Inbound:
     certificate: bytes | None = None
     proof: Proof | None = None
     headers: Sequence[tuple[bytes, bytes]] = ()
+    signed: bool = False
     asked: bool = False
     gone: Callable[[], Awaitable[None]] | None = None
 

@@ -63,6 +63,11 @@ FAULTS: Mapping[Reason, Fault] = {
     Reason.TOKEN_REFUSED: _security_fault("FailedAuthentication"),
     Reason.TOKEN_INVALID: _security_fault("InvalidSecurity"),
     Reason.TOKEN_UNSUPPORTED: _security_fault("UnsupportedSecurityToken"),
+    Reason.TOKEN_UNAVAILABLE: _security_fault("SecurityTokenUnavailable"),
+    Reason.CERTIFICATE_REFUSED: _security_fault("InvalidSecurityToken"),
+    Reason.SIGNATURE_REFUSED: _security_fault("FailedCheck"),
+    Reason.ALGORITHM_UNSUPPORTED: _security_fault("UnsupportedAlgorithm"),
+    Reason.MESSAGE_EXPIRED: Fault(subcode=f"{{{names.WSU}}}MessageExpired", prefix="wsu"),
     **management.FAULTS,
 }
 """Faults of messages in any specification, and in none."""

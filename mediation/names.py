@@ -9,6 +9,12 @@ XSI = "http://www.w3.org/2001/XMLSchema-instance"
 XSD = "http://www.w3.org/2001/XMLSchema"
 WSSE = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd"
 WSU = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-utility-1.0.xsd"
+WSS_X509 = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-x509-token-profile-1.0#"
+"""In front of the types of tokens and of key identifiers (X.509 Certificate Token Profile)."""
+WSS_BASE_64 = (
+    "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-soap-message-security-1.0#Base64Binary"
+)
+WSS_THUMBPRINT = "http://docs.oasis-open.org/wss/oasis-wss-soap-message-security-1.1#ThumbprintSHA1"
 
 XOP = "http://www.w3.org/2004/08/xop/include"
 
@@ -176,6 +182,7 @@ DSIG = "http://www.w3.org/2000/09/xmldsig#"
 DSIG_ENVELOPED = DSIG + "enveloped-signature"
 DSIG_RSA_SHA256 = "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256"
 DSIG_ECDSA_SHA256 = "http://www.w3.org/2001/04/xmldsig-more#ecdsa-sha256"
+DSIG_MORE = "http://www.w3.org/2001/04/xmldsig-more#"
 EXCLUSIVE_C14N = "http://www.w3.org/2001/10/xml-exc-c14n#"
 XENC = "http://www.w3.org/2001/04/xmlenc#"
 XENC_ELEMENT = XENC + "Element"
@@ -201,6 +208,11 @@ never told to consumers."""
 BROKER_USER = PUBLISHER + "broker:"
 """In front of the name of a broker's user, who published a native message: the broker has said so.
 """
+DRAGOMAN_AGREEMENT = "urn:dragoman:agreement:1"
+"""The question whether a consumer agrees to get notifications."""
+EVENT_SIGNATURE = "eventsignature"
+"""The property of an event with its publisher's signature, at brokers and in the header block of
+properties; the extension attribute of a CloudEvent."""
 DRAGOMAN_POLICY = "urn:dragoman:policy:1"
 """The identifier of the policy of the endpoint, and the namespace of ``Assurance``, by which a
 subscriber says how often it wants to get an event, and of the header block ``Expires``, by which a

@@ -3,8 +3,9 @@
 import asyncio
 import ssl
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
-from datetime import timedelta
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, Unpack
 
 from dragoman.client.listening import Listening
@@ -14,6 +15,7 @@ from dragoman.events import Event, to_xml
 if TYPE_CHECKING:
     from lxml import etree
 
+    from dragoman.signing import Signer, TrustedSigners
     from gateway.client.errors import UnsupportedOperation
     from gateway.client.events import AnyClient
     from gateway.client.pulling import PulledMailbox
@@ -33,6 +35,7 @@ class Calling(TypedDict, total=False):
     tls: ssl.SSLContext | None
     proxy: str | None
     timeout: float
+    signers: "TrustedSigners | None"
 
 
 class Client:
@@ -48,6 +51,7 @@ class Client:
         tls: For ``https``; what the system trusts, when None.
         proxy: The HTTP proxy to go through, ``http://[user:password@]host:port``.
         timeout: Seconds for one exchange.
+        signers: Whose signatures of events are believed: `Event.signed_by` says whose it is.
 
     Raises:
         GatewayError: From here and from all methods: it was refused, or there was no answer. The
@@ -59,9 +63,10 @@ class Client:
     def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
         self._url = url
         self._calling = sending(calling)
+        self._signers = calling.get("signers")
         self._client = self._speaking()
         self._listenings: set[Listening] = set()
-        self._mailboxes: set[PulledMailbox] = set()
+        self._mailboxes: dict[str, PulledMailbox] = {}
 
     def _speaking(self) -> "AnyClient":
         """What speaks for this client."""
@@ -77,7 +82,7 @@ class Client:
     async def __aexit__(self, *error: object) -> None:
         async with AsyncExitStack() as stack:
             stack.push_async_exit(self._client)
-            for mailbox in self._mailboxes:
+            for mailbox in self._mailboxes.values():
                 stack.push_async_callback(mailbox.close)
             for listening in self._listenings:
                 stack.push_async_callback(listening.close)
@@ -91,6 +96,7 @@ class Client:
         producer: str | None = None,
         properties: Mapping[str, str] | None = None,
         action: str | None = None,
+        sign: "Signer | None" = None,
     ) -> str:
         """Publish one event; on return a broker has it safely, or a consumer has taken it. Its id.
 
@@ -102,6 +108,7 @@ class Client:
             producer: The URL that the event is said to come from.
             properties: What filters over properties see, by name.
             action: The URI of its kind; by default made from the element's name.
+            sign: Who signs it (`dragoman.signing`); name the topic here then, not in a URL.
 
         Raises:
             ValueError: *event* is not one well-formed element.
@@ -109,8 +116,9 @@ class Client:
         """
         payload: Any = event if is_xml(event) else to_xml(event)
         return await self._client.publish(
-            payload, topic=topic, to=to, producer=producer, properties=properties, action=action
-        )
+            payload, topic=topic, to=to, producer=producer, properties=properties, action=action,
+            sign=sign,
+        )  # fmt: skip
 
     async def subscribe(
         self,
@@ -196,9 +204,11 @@ class Client:
         """
         if not subscription.pull_point:
             raise unsupported("events of a subscription with a consumer are sent to it, not pulled")
-        if subscription._mailbox is not None:
-            taken = await subscription._mailbox.receive(most, wait.total_seconds())
-            return [event_of(one) for message in taken for one in message.notifications]
+        mailbox = self._mailboxes.get(subscription.pull_point)
+        if mailbox is not None:
+            taken = await mailbox.receive(most, wait.total_seconds())
+            received = [one for message in taken for one in message.notifications]
+            return [event_of(one, self._signers) for one in received]
         return await self._pull(subscription, most, wait)
 
     def listen(
@@ -241,15 +251,30 @@ class Client:
         calling: dict[str, Any] = {**self._calling}
         calling.pop("timeout", None)
         mailbox = await PulledMailbox(self._url, **calling).__aenter__()
-        self._mailboxes.add(mailbox)
-        granted = await self._client.subscribe(mailbox.address, **wanted)
-        return Subscription(granted, mailbox.address, mailbox)
+        self._mailboxes[mailbox.address] = mailbox
+        return await self._subscribe_kept_at(mailbox.address, wanted)
+
+    async def _subscribe_kept_at(self, pull_point: str, wanted: dict[str, Any]) -> Subscription:
+        """Subscribe *pull_point*, which was made for this; it goes where that is refused."""
+        from gateway.client.errors import GatewayError
+
+        try:
+            return Subscription(await self._client.subscribe(pull_point, **wanted), pull_point)
+        except GatewayError:
+            with suppress(GatewayError):
+                await self._remove(pull_point)
+            raise
 
     async def _forget(self, subscription: Subscription) -> None:
         """Remove what is kept for a subscription that was ended."""
-        mailbox, subscription._mailbox = subscription._mailbox, None
+        if subscription.pull_point:
+            await self._remove(subscription.pull_point)
+
+    async def _remove(self, pull_point: str) -> None:
+        """Remove a pull point that was made for a subscription. One that the subscription itself
+        made ends with it."""
+        mailbox = self._mailboxes.pop(pull_point, None)
         if mailbox is not None:
-            self._mailboxes.discard(mailbox)
             await mailbox.close()
 
     async def _pull(self, subscription: Subscription, most: int, wait: timedelta) -> list[Event]:
@@ -274,6 +299,7 @@ def _wanted(
 def sending(calling: Calling) -> dict[str, Any]:
     """How requests are sent, in the words of `gateway.client`."""
     given: dict[str, Any] = {**calling}
+    given.pop("signers", None)
     match calling.get("credentials"):
         case str() as token:
             from gateway.client.credentials import Credentials as Sent
@@ -286,20 +312,22 @@ def sending(calling: Calling) -> dict[str, Any]:
     return given
 
 
-async def polled(take: Any, wait: timedelta) -> list[Event]:
+async def polled(
+    take: Any, wait: timedelta, signers: "TrustedSigners | None" = None
+) -> list[Event]:
     """Call *take* until it has notifications, or the time to *wait* is over."""
     until = asyncio.get_running_loop().time() + wait.total_seconds()
     while True:
         taken = await take()
         if taken or asyncio.get_running_loop().time() >= until:
-            return [event_of(one) for one in taken]
+            return [event_of(one, signers) for one in taken]
         await asyncio.sleep(_POLLED)
 
 
-def event_of(received: "Received") -> Event:
-    """The event that was received."""
+def event_of(received: "Received", signers: "TrustedSigners | None" = None) -> Event:
+    """The event that was received, and who signed it, where *signers* are to be told."""
     topic = None if received.topic is None else str(received.topic)
-    return Event(
+    event = Event(
         received.payload,
         topic,
         received.action,
@@ -307,6 +335,17 @@ def event_of(received: "Received") -> Event:
         received.properties,
         received.subscription,
     )
+    if signers is None:
+        return event
+    from dragoman.signing import SignatureInvalid
+
+    try:
+        found = signers.verify_content(
+            event.signature, event.payload, received.topic, now=datetime.now(UTC)
+        )
+    except SignatureInvalid as error:
+        return replace(event, signature_error=error.text)
+    return event if found is None else replace(event, signed_by=found.name)
 
 
 def is_xml(event: object) -> bool:

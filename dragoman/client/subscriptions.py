@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gateway.client.messaging import Subscription as Granted
-    from gateway.client.pulling import PulledMailbox
 
 
 @dataclass(slots=True)
@@ -21,7 +20,6 @@ class Subscription:
 
     granted: "Granted"
     pull_point: str = ""
-    _mailbox: "PulledMailbox | None" = None
 
     @property
     def expires(self) -> datetime | None:

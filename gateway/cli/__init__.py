@@ -60,7 +60,7 @@ COMMANDS = {
     ),
     "destinations": Deferred(
         "gateway.cli.destinations:destinations",
-        "See where deliveries fail, which hosts agreed, and what they are shown.",
+        "See where deliveries fail and which hosts agreed; approve or forbid hosts.",
     ),
     "spool": Deferred(
         "gateway.cli.spool:spool",

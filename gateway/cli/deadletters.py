@@ -1,19 +1,18 @@
 """``dragoman deadletters``."""
 
 import asyncio
-import re
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated
 
 import typer
 
 from gateway.cli.commands import add, group, help_alone
-from gateway.cli.errors import CommandFailed
+from gateway.cli.errors import ASKED_WRONGLY, CommandFailed
+from gateway.cli.instants import instant
 from gateway.cli.option_groups import OptionGroup
 from gateway.cli.options import (
     GATEWAY,
@@ -30,8 +29,6 @@ from gateway.client import Administration, Changed, Letters, Record
 deadletters = group("deadletters", "Look at, deliver again or forget what could not be delivered.")
 deadletters.callback()(help_alone)
 
-ASKED_WRONGLY = 2
-"""The exit code of a command that was not told what to do."""
 SAID_EVERY = 1.0
 """Seconds from one line about progress to the next."""
 NumberArguments = Annotated[
@@ -97,7 +94,7 @@ def _select(
         topic=topic,
         namespaces=read_namespaces(ns) or None,
         reason=reason,
-        since=None if since is None else _instant(since),
+        since=None if since is None else instant("--since", since).isoformat(),
         message=message,
     )
 
@@ -244,29 +241,6 @@ def _chosen(command: str, numbers: list[int] | None, every: bool, selected: Lett
 def _selects(letters: Letters) -> bool:
     """Whether an option chooses; a prefix for a topic that is not there does not."""
     return replace(letters, namespaces=None) != Letters()
-
-
-_AGO = re.compile(r"([0-9]{1,6})([smhdw])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
-def _instant(text: str) -> str:
-    """The instant that ``--since`` names: a date, a time, local where it says no zone, or an age.
-
-    Raises:
-        CommandFailed: It is none of these.
-    """
-    try:
-        if ago := _AGO.fullmatch(text.strip()):
-            at = datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        else:
-            at = datetime.fromisoformat(text.strip()).astimezone()
-        return at.isoformat()
-    except (ValueError, OverflowError, OSError) as error:
-        raise CommandFailed(
-            f"--since: {text!r} is not a time: write 2026-03-01, 2026-03-01T12:00:00Z, or 12h",
-            ASKED_WRONGLY,
-        ) from error
 
 
 def _progress(done: str) -> Callable[[int], None]:

@@ -1,5 +1,8 @@
 """Errors that end a command."""
 
+ASKED_WRONGLY = 2
+"""The exit code of a command that was not told what to do."""
+
 
 class CommandFailed(Exception):
     """A command could not do its work; the text says why, in one line."""

@@ -102,6 +102,15 @@ def listen(
             "reaches us: after SECONDS without one, look whether one can be fetched.",
         ),
     ] = None,
+    signers: Annotated[
+        Path | None,
+        typer.Option(
+            "--signers",
+            metavar="FILE",
+            help="Tell who signed each notification, of those whom certificates in FILE let one "
+            "believe: authorities, or signers themselves (PEM).",
+        ),
+    ] = None,
     discover: Annotated[
         str | None,
         typer.Option(
@@ -135,6 +144,9 @@ def listen(
     after 10 seconds in which nothing comes: a mailbox is subscribed, too, and once a message is in
     it that was not sent to us, the address is named that the gateway does not reach.
 
+    With --signers each is said to be "signed by NAME", "NOT signed", or its signature to be
+    invalid, and why; with --output json, in "signature".
+
     With --discover topics are found by what they are about; whose they are is said, and each that
     we have the right to is subscribed to. Keys and certificates go with it.
 
@@ -151,6 +163,7 @@ def listen(
       dragoman listen --check 10 --topic storms
       dragoman listen --reliable --topic storms
       dragoman listen --assurance at-most-once --topic readings
+      dragoman listen --topic storms --signers harbour.pem
       dragoman listen --discover "text~[Ss]torm" --delegation delegation.xml
     """
     version = read_spec(spec)
@@ -158,7 +171,13 @@ def listen(
     check_xpath(xpath, namespaces)
     reliable, assurance = _read_assurance(reliable, assurance, version, pull=pull)
     wanted = Wanted(version, topic, xpath, namespaces, reliable, assurance)
-    printing = Printing(whole, output, count)
+    check_signatures = None
+    if signers is not None:
+        # Imported when it is wanted, so that other commands start quickly.
+        from gateway.cli.signatures import read_check
+
+        check_signatures = read_check(signers)
+    printing = Printing(whole, output, count, check_signatures)
     if discover is not None:
         _check_discovering(wanted, check)
     if pull:

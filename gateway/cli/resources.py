@@ -219,7 +219,10 @@ DEAD_LETTERS = Resource(
 )
 DESTINATIONS = Resource(
     none="No delivery has failed since the start, and no host is on probation.",
-    columns=("destination", "agreement", "credentials", "failures", "last failure", "last error"),
+    columns=(
+        *("destination", "agreement", "why", "credentials", "failures", "last failure"),
+        "last error",
+    ),
     listed=Administration.destinations,
     moments=("last failure",),
     cells=lambda record: {"credentials": ", ".join(record["credentials"])},

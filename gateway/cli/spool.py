@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from gateway.cli.commands import add, group, help_alone
-from gateway.cli.deadletters import ASKED_WRONGLY, NumberArguments
-from gateway.cli.errors import CommandFailed
+from gateway.cli.deadletters import NumberArguments
+from gateway.cli.errors import ASKED_WRONGLY, CommandFailed
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, connecting
 from gateway.cli.output import json_line, line
 from gateway.cli.resources import SPOOL, list_all, show_each

@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gateway.cli.commands import add, group, help_alone
-from gateway.cli.errors import CommandFailed
+from gateway.cli.errors import ASKED_WRONGLY, CommandFailed
+from gateway.cli.instants import instant
 from gateway.cli.option_groups import OptionGroup
-from gateway.cli.options import GATEWAY, Form, GatewayOption, IdArguments, OutputOption, connecting
+from gateway.cli.options import (
+    GATEWAY,
+    Form,
+    GatewayOption,
+    IdArguments,
+    OutputOption,
+    check_xpath,
+    connecting,
+    read_namespaces,
+)
 from gateway.cli.output import json_line, line, note
 from gateway.cli.resources import SUBSCRIPTIONS, change_each, delete_each, list_all, show_each
 from gateway.client import Administration, GatewayError, Record
@@ -21,7 +31,7 @@ from gateway.client.administration import ELSEWHERE
 if TYPE_CHECKING:
     from gateway.client.management import Management
 
-subscriptions = group("subscriptions", "List, show, pause, renew and end subscriptions.")
+subscriptions = group("subscriptions", "List, show, pause, renew, replay and end subscriptions.")
 subscriptions.callback()(help_alone)
 
 TopicOption = Annotated[
@@ -296,6 +306,95 @@ def send_again(
             line(text)
 
 
+def replay(
+    *,
+    context: typer.Context,
+    id_: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")],
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="WHEN",
+            help="What came then or later: 2026-03-01T12:00:00Z; 12h ago; a position that was "
+            "shown. Without it nothing begins, and how far the last one is is shown.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--to", metavar="WHEN", help="What came before; by default now.")
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="EXPR", help="On the topics of an expression: storms//.")
+    ] = None,
+    xpath: Annotated[
+        str | None, typer.Option(metavar="EXPR", help="Of which an XPath holds: /storm[@speed>9].")
+    ] = None,
+    ns: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PREFIX=URI", help="A prefix for --topic and --xpath; repeatable."),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(metavar="N", min=0.01, max=10_000.0, help="How many a second, at most."),
+    ] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Read no further.")] = False,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Deliver what the archive has of a range to a subscription again, or say how far that is.
+
+    The gateway must have an archive. Of the range goes what the subscription's own filter takes,
+    and --topic and --xpath, behind what waits for it already. The replay goes on when this command
+    ends, and after a restart of the gateway.
+
+    \b
+    Examples:
+      dragoman subscriptions replay 5b1f0c9a3e77 --from 12h --rate 50
+      dragoman subscriptions replay 5b1f0c9a3e77 --from 2026-03-01 --to 2026-03-02 --topic storms//.
+      dragoman subscriptions replay 5b1f0c9a3e77
+      dragoman subscriptions replay 5b1f0c9a3e77 --cancel
+    """
+    others = (until, topic, xpath, ns, rate)
+    if since is None and any(one is not None for one in others):
+        raise CommandFailed("say from when to replay: --from", ASKED_WRONGLY)
+    if since is not None and cancel:
+        raise CommandFailed("--cancel ends a replay: it takes no --from", ASKED_WRONGLY)
+    namespaces = read_namespaces(ns)
+    check_xpath(xpath, namespaces)
+    wanted: Record = {
+        "from": None if since is None else _position(since),
+        "to": None if until is None else instant("--to", until).isoformat(),
+        "topic": topic,
+        "xpath": xpath,
+        "namespaces": namespaces or None,
+        "rate": rate,
+    }
+
+    async def run() -> Record:
+        async with Administration(gateway, **connecting(context)) as administration:
+            if cancel:
+                return await administration.cancel_replay(id_)
+            if since is None:
+                return await administration.replay(id_)
+            given = {name: value for name, value in wanted.items() if value is not None}
+            return await administration.begin_replay(id_, given)
+
+    said = asyncio.run(run())
+    if output is Form.JSON:
+        json_line(said)
+        return
+    detail = f" ({said['detail']})" if said["detail"] else ""
+    line(
+        f"{said['state']}{detail}: replayed {said['replayed']} of {said['read']} messages read; "
+        f"at {said['position']} of {said['to']}"
+    )
+
+
+def _position(text: str) -> str:
+    """The position that ``--from`` names: a time, or one with an id, as it was shown."""
+    time, slash, id_ = text.partition("/")
+    return instant("--from", time).isoformat() + slash + id_
+
+
 def delete(
     *,
     context: typer.Context,
@@ -356,4 +455,5 @@ add(subscriptions, pause)
 add(subscriptions, resume)
 add(subscriptions, renew)
 add(subscriptions, send_again, "send-again")
+add(subscriptions, replay)
 add(subscriptions, delete)

@@ -200,6 +200,22 @@ class Administration(Speaker):
         asked: Record = {"message": message, **({"force": True} if force else {})}
         return await self._change_subscription(id_, "send-again", asked)
 
+    async def begin_replay(self, id_: str, wanted: Record) -> Record:
+        """Replay a range of the archive into a subscription; *wanted* is what
+        ``POST /api/v1/subscriptions/{id}/replay`` takes. Returns how it stands with it."""
+        return await self._change_subscription(id_, "replay", wanted)
+
+    async def replay(self, id_: str) -> Record:
+        """How it stands with the last replay into a subscription."""
+        return await self._ask("GET", self._replay_path(id_), of=id_)
+
+    async def cancel_replay(self, id_: str) -> Record:
+        """Cancel the replay into a subscription; how it stands with it then."""
+        return await self._ask("DELETE", self._replay_path(id_), of=id_)
+
+    def _replay_path(self, id_: str) -> str:
+        return f"subscriptions/{_checked(id_, 'subscription')}/replay"
+
     async def delete_subscription(self, id_: str) -> None:
         """End a subscription; its subscriber is told, where it asked for that."""
         await self._call("DELETE", f"subscriptions/{_checked(id_, 'subscription')}", of=id_)
@@ -374,10 +390,23 @@ class Administration(Speaker):
         return await self._change("deadletters/purge", letters, dry_run, progress)
 
     async def destinations(self) -> AsyncIterator[Record]:
-        """Destinations to which attempts failed, and those whose hosts are on probation."""
+        """Destinations to which attempts failed, whose hosts are on probation or did not agree, or
+        about which an operator has decided."""
         answer = await self._ask("GET", "destinations?limit=1000")
         for record in answer["destinations"]:
             yield record
+
+    async def approve_destination(self, host: str) -> Record:
+        """Let *host* be sent to without its agreement: a host, or a destination as it is listed."""
+        return await self._ask("POST", f"destinations/{quote(host, safe='')}/approve")
+
+    async def forbid_destination(self, host: str) -> Record:
+        """Let nothing be sent to *host* any more."""
+        return await self._ask("POST", f"destinations/{quote(host, safe='')}/forbid")
+
+    async def reset_destination(self, host: str) -> Record:
+        """Forget what was decided about *host*."""
+        return await self._ask("POST", f"destinations/{quote(host, safe='')}/reset")
 
     async def spool(self, state: str | None = None) -> AsyncIterator[Record]:
         """Messages of the spool in the order in which they came: ``waiting``, ``refused``, or

@@ -151,14 +151,15 @@ class PulledMailbox:
                 answer = await self._ask(f"/{self._key}/{operation}", body)
             except GatewayError as error:
                 if error.status == 409:
-                    return {}
-                if error.is_final:
+                    answer = {}
+                elif error.is_final:
                     raise GatewayError(f"the mailbox is lost: {error}") from error
-                if not failed:
-                    self._troubled(error)
-                failed = True
-                await asyncio.sleep(RETRY_EVERY)
-                continue
+                else:
+                    if not failed:
+                        self._troubled(error)
+                    failed = True
+                    await asyncio.sleep(RETRY_EVERY)
+                    continue
             if failed:
                 self._mended()
             return answer

@@ -7,7 +7,7 @@ connections and its breaker count for all.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -124,6 +124,16 @@ class Dispatchers:
     def resume(self, entry: Entry) -> None:
         for dispatcher in self._of.values():
             dispatcher.resume(entry)
+
+    def obey(self, hosts: Collection[str]) -> None:
+        """Do at once what operators have decided about *hosts* now."""
+        outboxes = self.all_outboxes()
+        silenced = self.scheduler.obey(outboxes, hosts)
+        for outbox in silenced:  # What waits in memory would hold up the messaging system.
+            self.quiet(outbox.entry)
+        for outbox in outboxes:
+            if outbox.destination.name[1] in hosts and not outbox.destination.forbidden:
+                self.resume(outbox.entry)
 
     def hasten(self, entry: Entry) -> None:
         for dispatcher in self._of.values():

@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Self
 
 from gateway.delivery.destinations.breaker import FIRST_PROBE
 from mediation.model.delivery_modes import DeliveryMode
@@ -10,6 +11,10 @@ from mediation.model.delivery_modes import DeliveryMode
 DELAYS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.0, 28800.0)
 """Seconds from one attempt to the next: eleven attempts in about a day."""
 JITTER = 0.2
+ANSWERED = 5
+PATIENCE = 600.0
+"""Seconds for which a message that its consumer answers with failures holds up those behind it at
+least: consumers are restarted, and their databases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +37,25 @@ class Schedule:
 
     delays: tuple[float, ...] = DELAYS
     age: float = 30 * 3600.0
-    answered: int = 5
+    answered: int = ANSWERED
     forbidden: int = 3
     probe: float = FIRST_PROBE
     """Until the first probe after a breaker opened."""
     gives_up: bool = False
     """The subscription ends when the attempts of a delivery are used up."""
     black_list: BlackList | None = None
+
+    @classmethod
+    def of(cls, delays: tuple[float, ...], black_list: BlackList | None = None) -> Self:
+        """One with these *delays*, whose failures are answered for `PATIENCE` at least."""
+        attempts = 1
+        waited = 0.0
+        for delay in delays:
+            if attempts >= ANSWERED and waited >= PATIENCE:
+                break
+            attempts += 1
+            waited += delay
+        return cls(delays, answered=max(attempts, ANSWERED), black_list=black_list)
 
     def wanted_by(self, delivery: DeliveryMode) -> "Schedule":
         """The schedule of a subscription: its own, where its sink asked for one."""

@@ -4,13 +4,14 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from gateway.delivery.attempt import Attempts
+from gateway.delivery.destination_decisions import DestinationDecisions
 from gateway.delivery.destinations.probation import ProbationLimits, Probations
 from gateway.delivery.dispatcher import Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.entry import Entry
 from gateway.delivery.outbox import WINDOW
 from gateway.delivery.partition_share import PartitionShare
-from gateway.delivery.retry_schedule import BlackList, Schedule
+from gateway.delivery.retry_schedule import DELAYS, BlackList, Schedule
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.send_again import SendAgain
 from gateway.delivery.sequence_attempt import SequenceSending
@@ -19,10 +20,11 @@ from gateway.delivery.work_sharing import WorkSharing
 from gateway.egress import ConsumerOptions, TransportByScheme
 from gateway.egress.host_list import HostList
 from gateway.egress.returning_events import Origins
+from gateway.model.host_decisions import HostDecisions
 from gateway.observing.samples import Sample
 from gateway.observing.system_events import SystemEvents
 from gateway.parsing import Parsing
-from gateway.rooms import Room
+from gateway.rooms import Room, Work
 from gateway.settings.settings import WITHIN, Settings
 from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes
@@ -36,6 +38,7 @@ class DeliveryRoom(Room):
 
     Args:
         options: Of consumers: which of them answer at an address of the gateway.
+        decisions: What operators have decided about hosts, as far as it is known.
         producer: The gateway's own address, for events without a producer reference.
         trusts: Whether an owner of subscriptions is trusted.
         entries: Returns the subscriptions of which metrics tell.
@@ -53,6 +56,7 @@ class DeliveryRoom(Room):
         owner_bytes: OwnerBytes,
         *,
         options: ConsumerOptions,
+        decisions: HostDecisions,
         producer: str,
         trusts: Callable[[str], bool],
         entries: Callable[[], Collection[Entry]],
@@ -69,6 +73,7 @@ class DeliveryRoom(Room):
             vouches=trusts,
             owns=options.owns,
             exempt=HostList(settings.egress_agreed).__contains__,
+            approves=decisions.approves,
             limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
             by_address=settings.egress_proxy is None,
         )
@@ -92,11 +97,21 @@ class DeliveryRoom(Room):
             slots=settings.slots,
             probe=self._schedule.probe,
             probations=self.probations,
+            decisions=decisions,
             quotes_answers=not settings.console_mask,
             system_events=system_events,
         )
         self.dispatchers = Dispatchers(store, scheduler, sharing.elsewhere)
         self.send_again = SendAgain(attempts, self.dispatchers)
+        self.decisions = DestinationDecisions(
+            store, self.dispatchers, decisions, shared=sharing.shared
+        )
+
+    async def start(self) -> None:
+        await self.decisions.learn()
+
+    def works(self) -> Iterable[Work]:
+        return (self.decisions.run,)
 
     def metrics(self) -> Iterable[Sample]:
         return self.dispatchers.metrics(self._entries())
@@ -140,6 +155,6 @@ def _schedule(settings: Settings) -> Schedule:
     black_list = None
     if settings.black_list_after:
         black_list = BlackList(settings.black_list_after, settings.black_list_for)
-    if settings.retry_delays is None:
-        return Schedule(black_list=black_list)
-    return Schedule(settings.retry_delays, black_list=black_list)
+    return Schedule.of(
+        DELAYS if settings.retry_delays is None else settings.retry_delays, black_list
+    )

@@ -8,6 +8,7 @@ so that no number of consumers that stall takes the slots of the others.
 import asyncio
 import contextlib
 import time
+from collections.abc import Collection, Iterable
 
 import structlog
 
@@ -22,6 +23,7 @@ from gateway.delivery.status import Troubles
 from gateway.delivery.timers import TICK, StallTimer
 from gateway.delivery.verdicts import Outcome, Verdict, failed
 from gateway.egress import FailureKind, Posted, SendFailed, Target
+from gateway.model.host_decisions import HostDecisions
 from gateway.observing.attempts import AttemptLog
 from gateway.observing.samples import Histogram
 from gateway.observing.system_events import SystemEvents
@@ -55,6 +57,7 @@ class SendScheduler:
     Args:
         attempts: Makes the attempts.
         probations: The hosts that have not agreed; None: all have.
+        decisions: The hosts that operators have forbidden.
         quotes_answers: As of `Troubles`.
         system_events: Told of subscriptions that fail and of dead letters.
     """
@@ -66,12 +69,14 @@ class SendScheduler:
         slots: int = SLOTS,
         probe: float = FIRST_PROBE,
         probations: Probations | None = None,
+        decisions: HostDecisions | None = None,
         quotes_answers: bool = True,
         system_events: SystemEvents | None = None,
     ) -> None:
         self.system_events = system_events or SystemEvents("urn:dragoman")
         self._attempts = attempts
         self._probations = probations
+        self._decisions = decisions or HostDecisions()
         self._loop = asyncio.get_running_loop()
         self._slots = slots
         self._probe = probe
@@ -122,6 +127,7 @@ class SendScheduler:
         found = self._destinations.get(key)
         if found is None:
             found = self._destinations[key] = OutboxDestination(key[0], self._probe, key[1])
+            found.forbid(self._decisions.forbids(target.host))
         found.take()
         if self._probations is not None:
             self._probations.admit(found, owner, self._loop.time())
@@ -162,7 +168,7 @@ class SendScheduler:
         self._pump()
 
     def _turn(self, destination: OutboxDestination) -> None:
-        if destination.turning or not destination.queue:
+        if destination.turning or destination.forbidden or not destination.queue:
             return
         now = self._loop.time()
         if destination.may_start(now):
@@ -308,6 +314,30 @@ class SendScheduler:
             if destination is not None:
                 self._turn(destination)
         self._pump()
+
+    def obey(self, outboxes: Iterable[Outbox], hosts: Collection[str]) -> list[Outbox]:
+        """Do what operators have decided about *hosts* now, at the destinations that there are, and
+        at those of *outboxes*, which are all. Returns those of them that may send no more."""
+        now, silenced = self._loop.time(), []
+        there = [one for one in self._destinations.values() if one.name[1] in hosts]
+        for destination in there:
+            destination.forbid(self._decisions.forbids(destination.name[1]))
+        for outbox in outboxes:
+            destination = outbox.destination
+            if destination.name[1] not in hosts:
+                continue
+            if destination.forbidden:
+                silenced.append(outbox)
+            elif self._probations is not None:
+                self._probations.reconsider(destination, outbox.entry.subscription.owner, now)
+        if self._probations is not None:
+            for host in hosts:
+                if self._decisions.approves(host):
+                    list(self._probations.release(host))
+        for destination in there:
+            self._turn(destination)
+        self._pump()
+        return silenced
 
     def _release(self, pending: PendingDelivery) -> None:
         del self._in_flight[pending]

@@ -28,7 +28,8 @@ class Outcome:
     """The outcome of one attempt.
 
     ``connecting``: it failed before there was a connection, which counts for the destination;
-    ``answered``: the consumer said something. ``detail`` is at most 1 KiB of what it said.
+    ``answered``: the consumer said something about the message; not who says that it is away or
+    has too much to do, often a proxy in its place. ``detail`` is at most 1 KiB of what it said.
     ``why``: the failure in a few words, where neither status nor kind says it.
     """
 
@@ -61,6 +62,8 @@ _WITHOUT_BODY = {one: Outcome(Verdict.DELIVERED, one, answered=True) for one in 
 
 _REJECTING = frozenset({400, 401, 402, 403, 405, 406, 407, 411, 412, 413, 414, 415, 416, 417, 422})
 _RETRYING = frozenset({404, 408, 409, 421, 423, 424, 425, 426, 428, 429, 431})
+_AWAY = frozenset({429, 502, 503, 504})
+"""No word about the message: each other one would be answered so, too."""
 
 
 def judge(answer: Answer, fault: PeerFault | None, *, now: float) -> Outcome:
@@ -81,7 +84,7 @@ def judge(answer: Answer, fault: PeerFault | None, *, now: float) -> Outcome:
     return Outcome(
         verdict,
         status,
-        answered=True,
+        answered=status not in _AWAY,
         retry_after=answer.retry_after(now),
         detail=detail,
         why="" if fault is None or status >= 300 else f"{status_words(status)} with a fault",
@@ -125,7 +128,6 @@ def failed(error: SendFailed) -> Outcome:
 
     Who answers more than is read, or what cannot be read, has said its status all the same.
     """
-    answered = error.status is not None
     verdict = Verdict.RETRY
     if error.kind is FailureKind.ANSWER and error.status is not None:
         verdict = _by_status(error.status)
@@ -136,6 +138,6 @@ def failed(error: SendFailed) -> Outcome:
         error.status,
         error.kind,
         error.connecting,
-        answered=answered,
+        answered=error.status is not None and error.status not in _AWAY,
         why=error.detail,
     )

@@ -57,9 +57,9 @@ class AddressRefused(Refused):
     """An address that this gateway does not send to.
 
     What is wrong with how it is written, *text* says to everybody. Where it is the policy that
-    refuses it, and *allowed_by* names the setting that would allow it, the text is always the same,
-    so that refusals map no network: the setting and *value* are for the log and for those who are
-    trusted.
+    refuses it, and *allowed_by* names the setting, or the command, that would allow it, the text is
+    always the same, so that refusals map no network: the setting and *value* are for the log and
+    for those who are trusted.
     """
 
     def __init__(
@@ -77,7 +77,10 @@ class AddressRefused(Refused):
         """The same, for those who are trusted: with the setting that would allow it."""
         if self.allowed_by is None:
             return self
-        text = f"{self.text} The setting {self.allowed_by} can allow it."
+        what = (
+            f"`{self.allowed_by}`" if " " in self.allowed_by else f"The setting {self.allowed_by}"
+        )
+        text = f"{self.text} {what} can allow it."
         return AddressRefused(self.value, allowed_by=self.allowed_by, text=text)
 
 

@@ -5,6 +5,7 @@ No secret is in the settings: a row names the file, or the variable of the envir
 
 import os
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
@@ -14,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, mo
 from filters import Reason, Refused
 from gateway.egress.addresses import AddressRefused, Target, parse_target
 from mediation.cloudevents import Secret, read_secret
+from mediation.ws_security import SigningKey, read_signing_key
 
 MOST = 64 * 1024
 """Bytes of a file with a secret."""
@@ -43,6 +45,11 @@ class SecretPlace(BaseModel):
         if (self.secret_file is None) is (self.secret_variable is None):
             raise ValueError("name one of secret_file and secret_variable")
         return self
+
+    def files(self) -> Iterator[Path]:
+        """The files that are named."""
+        if self.secret_file is not None:
+            yield self.secret_file
 
     def read(self, row: str) -> SecretStr:
         """Read the secret of the *row* of that name: without a line end behind it.
@@ -202,8 +209,50 @@ class UsernameToken(_Credential):
         return self.password == "text"
 
 
+class X509(_Credential):
+    """A signature by a key and its certificate in a header block of SOAP (WS-Security X.509
+    Certificate Token Profile 1.1.1). The secret is the key, in PEM, without a password.
+
+    Attributes:
+        certificate: That of the key, in PEM.
+    """
+
+    kind: Literal["x509"]
+    certificate: Path
+
+    @property
+    def in_clear(self) -> bool:
+        return False
+
+    def files(self) -> Iterator[Path]:
+        yield from super().files()
+        yield self.certificate
+
+    def read(self, row: str) -> SecretStr:
+        key = SecretStr(self._text(row))
+        self.signing_key(key, row)
+        return key
+
+    def signing_key(self, key: SecretStr, row: str = "credential") -> SigningKey:
+        """What signs, by *key* of the *row* of that name.
+
+        Raises:
+            SecretUnusable: The key, or its certificate, cannot be used.
+        """
+        place = f"{row}: certificate: {self.certificate}"
+        try:
+            return read_signing_key(
+                key.get_secret_value().encode(), self.certificate.read_bytes()[:MOST]
+            )
+        except OSError as error:
+            raise SecretUnusable(place, f"cannot be read ({error.strerror})") from error
+        except ValueError as error:
+            raise SecretUnusable(place, f"cannot be used: {error}") from None
+
+
 Credential: TypeAlias = Annotated[
-    Basic | Digest | Bearer | ClientCredentials | UsernameToken, Field(discriminator="kind")
+    Basic | Digest | Bearer | ClientCredentials | UsernameToken | X509,
+    Field(discriminator="kind"),
 ]
 
 

@@ -17,6 +17,7 @@ from gateway.egress.addresses import (
     Target,
 )
 from gateway.egress.host_list import HostList
+from gateway.model.host_decisions import HostDecisions
 
 # What `is_global` lets pass (Python 3.11) and what leads inside or nowhere all the same.
 _FORBIDDEN_V4 = tuple(
@@ -39,6 +40,9 @@ _FORBIDDEN_V6 = tuple(
         "2001::/32",  # Teredo
     )
 )
+
+DECIDED = "dragoman destinations reset"
+"""What allows an address that an operator has forbidden."""
 
 
 def is_forbidden(address: IPAddress) -> bool:
@@ -86,6 +90,7 @@ class AddressPolicy:
         schemes: The only schemes that addresses may have; None for all.
         ports: Ports that strangers may name, beside those that all may.
         forbid: Hosts that nothing is sent to, whatever *allow* says: as *allow*.
+        decisions: Hosts that operators have forbidden since.
     """
 
     def __init__(
@@ -98,7 +103,9 @@ class AddressPolicy:
         schemes: Collection[str] | None = None,
         ports: Iterable[range] = (),
         forbid: Iterable[str] = (),
+        decisions: HostDecisions | None = None,
     ) -> None:
+        self._decisions = decisions or HostDecisions()
         self._forbidden = HostList(forbid)
         self._schemes = None if schemes is None else frozenset(schemes)
         self._ports = tuple(ports)
@@ -107,8 +114,8 @@ class AddressPolicy:
         self._allowed = HostList(allow)
 
     def forbids(self, host: str) -> bool:
-        """Whether the operator has forbidden *host*."""
-        return host in self._forbidden
+        """Whether the settings, or an operator, forbid *host*."""
+        return host in self._forbidden or self._decisions.forbids(host)
 
     def allows_scheme(self, scheme: str) -> bool:
         """Whether addresses may have *scheme*."""
@@ -145,6 +152,8 @@ class AddressPolicy:
             raise AddressRefused(target.url, allowed_by="deliver_to_self")
         if target.host in self._forbidden:
             raise AddressRefused(target.url, allowed_by="egress_forbidden")
+        if self._decisions.forbids(target.host):
+            raise AddressRefused(target.url, allowed_by=DECIDED)
         address = target.literal
         if address is not None:
             self.check_ip(address, target)
@@ -164,6 +173,8 @@ class AddressPolicy:
             raise AddressRefused(target.url, allowed_by="deliver_to_self")
         if self._forbidden.has_address(address):
             raise AddressRefused(target.url, allowed_by="egress_forbidden")
+        if self._decisions.forbids(str(address)):
+            raise AddressRefused(target.url, allowed_by=DECIDED)
         if not is_forbidden(address) or (self._loopback and address.is_loopback):
             return
         if self._allowed.has_name(target.host):

@@ -4,7 +4,7 @@ Bounded, and in memory: what waits and what died the store knows for longer.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from filters import Topic
@@ -148,6 +148,12 @@ class MessageTraces:
     def snapshot(self) -> list[Trace]:
         """All traces, for a look at them elsewhere than on the event loop."""
         return list(self._traces.values())
+
+
+def latest_by_topic(traces: Iterable[Trace]) -> Mapping[str, Trace]:
+    """The last of *traces*, which are in their order, of each topic, in Clark's notation."""
+    latest = {trace.topic: trace for trace in traces if trace.topic is not None}
+    return {str(topic): trace for topic, trace in latest.items()}
 
 
 def ids_of(message: str) -> Iterator[str]:

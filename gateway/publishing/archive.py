@@ -18,6 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
@@ -59,6 +60,7 @@ class Archive:
     """
 
     def __init__(self, folder: Path, *, period: float = PERIOD) -> None:
+        self.folder = folder
         self._queue: deque[Notification] = deque()
         # Bytes. Each has one thread that changes it, so neither needs a lock.
         self._queued = self._taken = 0
@@ -66,6 +68,8 @@ class Archive:
         self._closing = threading.Event()
         self._losses = _Losses()
         self._files = _Files(folder, period, self._losses)
+        self._flushes: deque[Future[None]] = deque()
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="archive", daemon=True)
 
     @property
@@ -102,6 +106,22 @@ class Archive:
         if len(self._queue) == 1:  # With more, the thread knows of one that it did not take yet.
             self._wake.set()
 
+    async def flush(self) -> None:
+        """Return when all that was offered until now is in finished files, or was dropped."""
+        done: Future[None] = Future()
+        self._flushes.append(done)
+        self._wake.set()
+        if self._closed.is_set():
+            self._end_flushes(len(self._flushes))
+        await asyncio.wrap_future(done)
+
+    def _end_flushes(self, number: int) -> None:
+        for _ in range(number):
+            with suppress(IndexError):  # At the end both threads do this.
+                done = self._flushes.popleft()
+                if done.set_running_or_notify_cancel():
+                    done.set_result(None)
+
     async def close(self, seconds: float) -> None:
         """Finish all files within *seconds*; what then is not, the next start completes."""
         self._closing.set()
@@ -116,19 +136,24 @@ class Archive:
         try:
             files.take_up()
             while not self._closing.is_set():
-                if not self._queue:
+                if not (self._queue or self._flushes):
                     self._wake.wait(files.due_in())
                 self._wake.clear()
                 self._closing.wait(PAUSE)
+                flushes = len(self._flushes)
                 self._drain()
-                if files.due_in() == 0:
+                if flushes or files.due_in() == 0:
                     files.finish_all()
+                self._end_flushes(flushes)
             self._drain()
             files.finish_all()
             files.let_go()
         except Exception:
             self._closing.set()  # Nobody writes any more: what comes is dropped, and counted.
             _log.exception("archive.failed")
+        finally:
+            self._closed.set()
+            self._end_flushes(len(self._flushes))
 
     def _drain(self) -> None:
         for _ in range(len(self._queue)):
@@ -294,6 +319,7 @@ def _row(notification: Notification) -> Row:
         notification.action,
         None if producer is None else producer.address,
         notification.properties,
+        notification.source,
     )
 
 

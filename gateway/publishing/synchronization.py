@@ -7,20 +7,17 @@ processor time for all of them; what is dear is evaluated in turn with all other
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import structlog
 
 from adapters import Evaluated
-from filters import Deferred, Filter, FilterSet, Question, Reason, Refused, View
-from gateway.parsing import OCTETS
+from filters import Filter, Question, Reason, Refused, View
+from gateway.publishing.filter_thread import FilterThread
 from gateway.security.quotas import QuotaExceeded
-from mediation.filtering import PAYLOAD_PATHS, PRODUCER_VIEWS, of_producer
+from mediation.filtering import of_producer
 from mediation.model.messages import Notification
-from mediation.rendering import event
 
 MOST = 256
 """Current messages that are sent to one subscriber at a time."""
@@ -128,12 +125,12 @@ class Synchronizing:
         left, dear = budget, 0.0
         views = {one.view for one in filter_.contents if of_producer(one)}
         documents = await self._producer(views) if views and self._producer is not None else {}
-        matcher = _Matcher(filter_, documents)
+        matcher = FilterThread(filter_, documents)
         try:
             for part in _slices(latest):
-                looked = await matcher.look(part)
+                looked = await matcher.match(part)
                 left -= looked.seconds
-                for notification, costly in looked.candidates:
+                for notification, costly in looked.messages:
                     taken: bool | None = True
                     if costly is not None:
                         evaluated = await self._evaluate(
@@ -158,58 +155,6 @@ class Synchronizing:
             _log.info("filters.current-cut-off", found=len(found.notifications))
         found.notifications.reverse()
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Looked:
-    """The messages of a slice that the filter takes, or may take, then with what is left to
-    evaluate; and the processor time that it took to find out."""
-
-    candidates: list[tuple[Notification, Deferred[str] | None]]
-    seconds: float
-
-
-class _Matcher:
-    """Matches one filter in a thread, which is replaced when it has met much: libxml2 keeps the
-    names that a thread parsed for as long as that lives (`gateway.parsing`)."""
-
-    def __init__(self, filter_: Filter, documents: Mapping[View, bytes]) -> None:
-        self._filter = filter_
-        self._documents = documents
-        self._begin()
-
-    def _begin(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "current")
-        self._filters: FilterSet[str] | None = None
-        self._octets = 0
-
-    async def look(self, part: Sequence[Notification]) -> _Looked:
-        """Match the messages of *part*.
-
-        Raises:
-            FilterError: The filter cannot be evaluated here.
-        """
-        self._octets += sum(notification.octets for notification in part)
-        if self._octets > OCTETS:
-            self.close()
-            self._begin()
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._look, part)
-
-    def _look(self, part: Sequence[Notification]) -> _Looked:
-        started = time.thread_time()
-        if self._filters is None:
-            self._filters = FilterSet(payload_paths=PAYLOAD_PATHS, lasting=PRODUCER_VIEWS)
-            self._filters.add("", self._filter)
-        candidates: list[tuple[Notification, Deferred[str] | None]] = []
-        for notification in part:
-            matching = self._filters.begin(event(notification, self._documents))
-            if matching.keys:
-                candidates.append((notification, None))
-            candidates += ((notification, costly) for costly in matching.deferred)
-        return _Looked(candidates, time.thread_time() - started)
-
-    def close(self) -> None:
-        self._thread.shutdown(wait=False)
 
 
 def _slices(latest: Sequence[Notification]) -> Iterator[Sequence[Notification]]:

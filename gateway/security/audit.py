@@ -29,7 +29,7 @@ from gateway.security.audit_records import (
 )
 from gateway.security.principals import Principal
 
-REFUSALS = frozenset({Reason.NOT_ALLOWED, Reason.NOT_IDENTIFIED})
+REFUSALS = frozenset({Reason.NOT_ALLOWED, Reason.NOT_IDENTIFIED, Reason.SIGNATURE_REFUSED})
 WAITING = 10_000
 """Records that wait to be written; more are counted, and the number is recorded."""
 EVERY = 0.2

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.egress import AddressPolicy
+from gateway.model.host_decisions import HostDecisions
 from gateway.model.hosts import host_and_port
 from gateway.security.identify import Identification
 from gateway.security.networks import Networks, networks
@@ -47,6 +48,7 @@ class Peers:
     sessions: "Sessions | None"
     base: str
     policy: AddressPolicy
+    decisions: HostDecisions
     bases: frozenset[str]
 
     @property
@@ -73,6 +75,7 @@ def peers_of(settings: Settings, listening: Listening) -> Peers:
     if trusted is None:
         trusted = LOOPBACK if settings.on_loopback else ()
     own, tcp_ports = listening.own, listening.tcp_ports.values()
+    decisions = HostDecisions()
     policy = AddressPolicy(
         allow=settings.egress_allow,
         loopback=settings.on_loopback,
@@ -81,12 +84,13 @@ def peers_of(settings: Settings, listening: Listening) -> Peers:
         schemes=settings.egress_schemes,
         ports=port_ranges(settings.egress_ports),
         forbid=settings.egress_forbidden,
+        decisions=decisions,
     )
     base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
     known = networks(trusted)
     bases = own_bases(settings, own, listening.tcp_ports)
     identification, file, sessions = _identification(known, settings.identities)
-    return Peers(known, identification, file, sessions, base.rstrip("/"), policy, bases)
+    return Peers(known, identification, file, sessions, base.rstrip("/"), policy, decisions, bases)
 
 
 def _identification(
@@ -96,9 +100,11 @@ def _identification(
         return Identification(trusted), None, None
     from gateway.security.authentication import Authentication
     from gateway.security.identities_file import IdentitiesFile
+    from gateway.security.openid_login import OpenIdLogin
     from gateway.security.sessions import Sessions
 
     file = IdentitiesFile(path)
     authentication = Authentication(file.identities, path)
     identification = Identification(trusted, authentication=authentication)
-    return identification, file, Sessions(authentication)
+    openid = OpenIdLogin(authentication, path.parent)
+    return identification, file, Sessions(authentication, openid)

@@ -1,7 +1,6 @@
 """Traces of OpenTelemetry: where they go, by the variables of its SDK (``OTEL_...``)."""
 
 import asyncio
-import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +58,10 @@ def _provider() -> Any:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    described = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "dragoman")}
-    described["service.version"] = release()
-    # `create` adds what OTEL_RESOURCE_ATTRIBUTES says.
-    resource = Resource.create(described)
+    # `create` reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, but prefers what it is given.
+    resource = Resource.create({"service.version": release()})
+    if str(resource.attributes["service.name"]).startswith("unknown_service"):
+        resource = resource.merge(Resource({"service.name": "dragoman"}))
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)  # `close` ends it.
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider

@@ -21,6 +21,7 @@ from pydantic import (
 from filters import NCNAME, Refused, parse_document
 from filters.topics import is_namespace
 from gateway.model.channels import Selection
+from gateway.security.rights import Right
 from gateway.settings.values import Length, is_base
 from mediation.client import LEASED, SPECS
 from mediation.grid_events import CHANNEL
@@ -120,6 +121,33 @@ class GridEvents(BaseModel):
             shortest=_milliseconds(self.min_lease),
             longest=_milliseconds(self.max_lease),
         )
+
+
+def _is_demand(text: str) -> str:
+    """Refuse what is neither a right nor the path of an endpoint."""
+    rights = [right.value for right in Right]
+    if not text.startswith("/") and text not in rights:
+        raise ValueError(f"{text!r} is neither a right ({', '.join(rights)}) nor a path")
+    return text
+
+
+class WsSecurity(BaseModel):
+    """The table ``ws_security``: signatures of messages (WS-Security, X.509)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    signers: Path | None = None
+    """PEM: authorities whose certificates count, single certificates, and lists of revoked ones."""
+    required: tuple[Annotated[str, AfterValidator(_is_demand)], ...] = ()
+    """Rights, and paths of endpoints, for which messages must be signed."""
+    sha1: bool = False
+    """Whether SHA-1 is taken, too."""
+
+    @model_validator(mode="after")
+    def _knows_signers(self) -> Self:
+        if self.required and self.signers is None:
+            raise ValueError("required: needs signers, too")
+        return self
 
 
 class Relay(BaseModel):

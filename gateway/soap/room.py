@@ -11,7 +11,7 @@ from gateway.http import ConnectionGate, HttpLimits, HttpSettings
 from gateway.mailboxes.room import MailboxRoom
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
-from gateway.rooms import Room
+from gateway.rooms import Room, Work
 from gateway.routes import Routes
 from gateway.security.audit import Audit
 from gateway.security.identify import Identification
@@ -31,7 +31,7 @@ from mediation.model.requests import EndpointRules, Sequences
 from mediation.model.requests.context import TopicRules
 
 if TYPE_CHECKING:
-    from gateway.soap.username_tokens import UsernameTokens
+    from gateway.soap.message_security import MessageSecurity
 
 Rules = Callable[[str], EndpointRules]
 """Tells the rules of the endpoint at a path."""
@@ -64,10 +64,11 @@ class SoapRoom(Room):
         gate: ConnectionGate,
         base: str,
         audit: Audit,
-        tokens: "UsernameTokens | None",
+        security: "MessageSecurity | None",
         event_types: DeclaredTypes,
     ) -> None:
         self._drain = settings.drain
+        self._signers = security.signers if security is not None else None
         rules = endpoint_rules(settings, event_types)
         step = None
         if sequences is not None:
@@ -84,7 +85,7 @@ class SoapRoom(Room):
             limits=settings.documents,
             topics=topics,
             audit=audit,
-            tokens=tokens,
+            security=security,
         )
         self.listeners = SoapTcpListeners(
             settings,
@@ -108,6 +109,9 @@ class SoapRoom(Room):
 
     def public_routes(self) -> Routes:
         return soap_routes(self.endpoint)
+
+    def works(self) -> Iterable[Work]:
+        return (self._signers.watch,) if self._signers is not None else ()
 
     def metrics(self) -> Iterable[Sample]:
         yield from self.service.metrics()

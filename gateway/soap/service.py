@@ -66,7 +66,7 @@ T = TypeVar("T")
 
 
 if TYPE_CHECKING:  # Imported where there is a file of identities.
-    from gateway.soap.username_tokens import UsernameTokens
+    from gateway.soap.message_security import MessageSecurity
 
 _CHANGES = frozenset({Right.SUBSCRIBE, Right.MANAGE, Right.OPERATE})
 """Rights of which the audit log notes each use but fetching and asking."""
@@ -94,7 +94,7 @@ class SoapService:
         limits: DocumentLimits = DEFAULT_LIMITS,
         topics: Callable[[str], TopicRules] = lambda _: STRICT,
         audit: Audit | None = None,
-        tokens: "UsernameTokens | None" = None,
+        security: "MessageSecurity | None" = None,
     ) -> None:
         self._registry = registry
         self._parsing = parsing
@@ -105,7 +105,7 @@ class SoapService:
         self._limits = limits
         self._topics = topics
         self._audit = audit or NO_AUDIT
-        self._tokens = tokens
+        self._security = security
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
         self.refusals = self._answers.refusals
@@ -131,8 +131,8 @@ class SoapService:
                     raise
                 return await self._keep_unread(inbound, rejected.context, resource)
             context, identifiers = incoming.context, incoming.named.identifiers
-            if self._tokens is not None and names.WSSE in context.header_namespaces:
-                inbound = await self._tokens.identify(inbound)
+            if self._security is not None and names.WSSE in context.header_namespaces:
+                inbound = await self._security.identify(inbound, incoming)
             answering = self._reliable(inbound, incoming, self._proceed)
             if isinstance(incoming.request, Publish) and context.reliable is None:
                 return await answering  # What of it needs the store has a deadline of its own.
@@ -187,6 +187,8 @@ class SoapService:
         if self.draining and (resource is None or resource.kind is not ResourceKind.SEQUENCE):
             raise AdapterUnavailable("The gateway is stopping.")
         authorise_request(inbound.principal, incoming.request, resource)
+        if self._security is not None:
+            self._security.check(inbound, incoming.request, resource)
         if resource is not None and is_deposit(resource, context.operation):
             await answered_in_time(self._deposits.deposit(inbound, resource, incoming.named))
             return deposited(resource, context)
@@ -212,6 +214,8 @@ class SoapService:
             if self.draining:
                 raise AdapterUnavailable("The gateway is stopping.")
             authorise(inbound.principal, Right.PUBLISH, resource)
+            if self._security is not None:
+                self._security.check(inbound, Publish(()), resource)
             await answered_in_time(self._deposits.deposit(inbound, resource, Named()))
         except Refused as refused:
             raise Rejected(context, refused) from refused
@@ -234,6 +238,11 @@ class SoapService:
         operation = type(request).__name__
         try:
             authorise_request(inbound.principal, request, resource)
+            if self._security is not None and self._security.demands(inbound, request, resource):
+                raise Refused(
+                    Reason.NOT_ALLOWED,
+                    "This must be asked for by a message in SOAP that is signed.",
+                )
         except Refused as refused:
             note_refusal(self._audit, inbound.principal, operation, _id_of(resource), refused)
             raise

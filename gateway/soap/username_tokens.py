@@ -15,17 +15,11 @@ from gateway.parsing import SMALL, Parsing
 from gateway.security.authentication import Authentication
 from gateway.security.identify import Identification, TransportFacts
 from gateway.security.principals import Identity
-from gateway.store import Store, StoreUnavailable, used_nonces
-from gateway.store.used_nonces import NoncesFull
+from gateway.soap.used_once import UsedOnce
 from mediation.soap.username_tokens import UsernameToken, read_username_token
 
 OLDEST, NEWEST = 300.0, 60.0
 """Seconds that a token may be old, and that its sender's clock may be ahead."""
-REMEMBERED = 600.0
-"""Seconds for which its nonce is remembered: longer than it could be sent again."""
-LOCK = "nonces"
-FULL = 10.0
-"""Seconds for which no digest is taken when too many nonces are remembered."""
 
 
 class TokenNotAccepted(Refused):
@@ -42,16 +36,15 @@ class UsernameTokens:
         self,
         identification: Identification,
         authentication: Authentication,
-        store: Store,
+        used: UsedOnce,
         parsing: Parsing,
         limits: DocumentLimits,
     ) -> None:
         self._identification = identification
         self._authentication = authentication
-        self._store = store
+        self._used = used
         self._parsing = parsing
         self._limits = limits
-        self._full_until = 0.0
 
     async def identify(self, inbound: Inbound) -> Inbound:
         """Return *inbound* as a message of the user that its token proves; as it is without one.
@@ -94,23 +87,9 @@ class UsernameTokens:
             if refused.reason is Reason.NOT_IDENTIFIED:
                 raise TokenNotAccepted from refused
             raise
-        if token.nonce:
-            await self._use(token)
-        return identity
-
-    async def _use(self, token: UsernameToken) -> None:
-        """Have the nonce count once, in all gateways of the store."""
-        now = time.time()
-        if now < self._full_until:
-            raise StoreUnavailable
-        use = partial(used_nonces.use, user=token.user, nonce=token.nonce, now=now)
-        try:
-            fresh = await self._store.submit(partial(use, until=now + REMEMBERED), locks=(LOCK,))
-        except NoncesFull:
-            self._full_until = now + FULL
-            raise StoreUnavailable from None
-        if not fresh:
+        if token.nonce and not await self._used.use(token.user, token.nonce):
             raise TokenNotAccepted("The token was used before.")
+        return identity
 
 
 def _check_age(token: UsernameToken) -> None:

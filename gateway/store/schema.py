@@ -437,3 +437,37 @@ seal_blocks = Table(
     Column("delivered", LargeBinary, nullable=False),
 )
 """Blocks of numbers of seals that are not done with, and a bit for each that was delivered."""
+
+replays = Table(
+    "replays",
+    metadata,
+    Column("subscription", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    Column("until", BigInteger),
+    Column("selection", Text, nullable=False),
+    Column("rate", Float),
+    Column("state", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("reached", BigInteger, nullable=False),
+    Column("reached_id", Text, nullable=False),
+    Column("read", BigInteger, nullable=False),
+    Column("replayed", BigInteger, nullable=False),
+    Column("known", BigInteger, nullable=False),
+    Column("unevaluated", BigInteger, nullable=False),
+    Column("begun", Float, nullable=False),
+    Column("changed", Float, nullable=False),
+)
+"""The last replay of an archive into each subscription that had one. ``since``, ``until`` and
+``reached`` are microseconds of POSIX time, which a row of an archive has; with ``reached_id`` that
+is the position behind the last row that was looked at."""
+
+host_decisions = Table(
+    "host_decisions",
+    metadata,
+    Column("host", Key, primary_key=True),
+    Column("decision", Text, nullable=False),
+    Column("decided_by", Text, nullable=False),
+    Column("decided", Float, nullable=False),
+)
+"""What operators have decided about hosts that messages are sent to."""

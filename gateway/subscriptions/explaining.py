@@ -210,6 +210,8 @@ class Explainer:
         except AddressRefused as refused:
             what = _FORBIDDEN.get(refused.allowed_by or "", "is not sent to")
             text = f"{place} {what}: nothing is sent there unless {refused.allowed_by} says so"
+            if " " in (refused.allowed_by or ""):
+                text = f"{place} is forbidden by an operator; `{refused.allowed_by}` ends that"
             return Step("address", False, text)
         except (OSError, TimeoutError):
             return Step("address", False, f"the name {target.host} has no address")

@@ -14,6 +14,7 @@ from gateway.exchange import Handlers
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.observing.samples import Sample
 from gateway.observing.subscribe_requests import SubscribeRequests
+from gateway.publishing.archive import Archive
 from gateway.publishing.room import ProducerRoom
 from gateway.rooms import Room, Work
 from gateway.security.audit import Audit
@@ -21,6 +22,7 @@ from gateway.security.quotas import SubscriptionQuotas
 from gateway.settings.settings import Settings
 from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.subscriptions.challenges import Challenges
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.creation import SubscriptionCreation
 from gateway.subscriptions.dead_letters import DeadLetters, PublishAgain
@@ -39,6 +41,7 @@ from gateway.subscriptions.matching import InternalSubscriber, Matching, MayPubl
 from gateway.subscriptions.message_tracing import MessageTracing
 from gateway.subscriptions.named_subscriptions import NamedSubscriptions
 from gateway.subscriptions.operations import SubscriptionOperations
+from gateway.subscriptions.replaying import Replays, Rules
 from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.resources import SubscriptionResources
 from gateway.subscriptions.sequences.acknowledgements import AcknowledgementOperations
@@ -128,6 +131,13 @@ class SubscriptionRoom(Room):
         consumers, probations = self._consumers, self._probations
         handshake = Handshake(settings.webhook_handshake)
         self.web_hooks = WebHooks(transport, consumers, probations, base=base, handshake=handshake)
+        self.challenges = Challenges(
+            transport,
+            probations,
+            self.web_hooks.consents,
+            agreed=delivery.dispatchers.scheduler.agree,
+            wanted=Handshake(settings.consumer_challenge),
+        )
         self.sequences = SubscriberSequences(
             self._store,
             self._protocol,
@@ -180,6 +190,7 @@ class SubscriptionRoom(Room):
             self._adapter,
             self._consumers,
             self.web_hooks,
+            self.challenges,
             self.sequences,
             self.lifecycle,
             existing,
@@ -392,6 +403,40 @@ class DeadLetterRoom(Room):
             most_of_owner=self._most_of_owner,
             keeps_house=lambda: self._sharing.keeps_house,
         )
+
+
+class ReplayRoom(Room):
+    """Replays of the archive into subscriptions.
+
+    Args:
+        rules: Say who may get what is replayed.
+    """
+
+    def __init__(
+        self,
+        archive: Archive | None,
+        store: Store,
+        subscriptions: SubscriptionRoom,
+        adapter: XPathFilterAdapter,
+        producer: ProducerRoom,
+        sharing: WorkSharing,
+        rules: Rules,
+    ) -> None:
+        self.replays = Replays(
+            archive,
+            store,
+            subscriptions.table,
+            sharing,
+            adapter.evaluate,
+            producer.documents.of,
+            rules,
+        )
+
+    def works(self) -> Iterable[Work]:
+        return (self.replays.run,)
+
+    def metrics(self) -> Iterable[Sample]:
+        return self.replays.metrics()
 
 
 def lease_terms(settings: Settings) -> LeaseTerms:

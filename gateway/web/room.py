@@ -20,7 +20,7 @@ from gateway.sources.room import SourceRoom
 from gateway.store.owner_bytes import OwnerBytes
 from gateway.subscriptions.creation import SUBSCRIBES, SUBSCRIBES_AT_ONCE
 from gateway.subscriptions.explaining import Explainer
-from gateway.subscriptions.room import DeadLetterRoom, SubscriptionRoom
+from gateway.subscriptions.room import DeadLetterRoom, ReplayRoom, SubscriptionRoom
 from gateway.web import api, mailboxes, xregistry
 from gateway.web.api import channels as channel_routes
 from gateway.web.api import dead_letters as dead_letter_routes
@@ -146,6 +146,7 @@ class AdministrationRoom(Room):
         relays: RelayRoom,
         sequences: SequenceRoom | None,
         dead_letters: DeadLetterRoom,
+        replays: ReplayRoom,
         publishing: PublishingRoom,
         delivery: DeliveryRoom,
         topics: TopicCatalogue,
@@ -186,6 +187,7 @@ class AdministrationRoom(Room):
                     recipients,
                     waiting,
                     subscriptions.requests,
+                    replays.replays,
                 )
             ),
             **mailbox_routes.PARTS.of(mailbox_routes.MailboxParts(boxes.mailboxes, boxes.removal)),
@@ -212,7 +214,9 @@ class AdministrationRoom(Room):
             ),
             **dead_letter_routes.LETTERS.of(dead_letters.letters),
             **spool.SPOOL.of(publishing.spool),
-            **destinations.DESTINATIONS.of(hosts),
+            **destinations.PARTS.of(
+                destinations.DestinationParts(asking, hosts, delivery.decisions)
+            ),
             **tap.PARTS.of(
                 tap.TapParts(
                     asking,
@@ -225,7 +229,9 @@ class AdministrationRoom(Room):
                 messages.MessageParts(subscriptions.tracing, kept, recipients.mask)
             ),
             **recipient_routes.PARTS.of(recipient_routes.RecipientParts(kept, recipients)),
-            **topic_routes.PARTS.of(topic_routes.TopicParts(base, topics)),
+            **topic_routes.PARTS.of(
+                topic_routes.TopicParts(base, topics, delivery.dispatchers.scheduler.traces)
+            ),
         }
 
     def works(self) -> Iterable[Work]:

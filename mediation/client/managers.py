@@ -16,7 +16,7 @@ from mediation.soap.addressing import is_anonymous
 
 _CALLABLE = re.compile(r"(https?|soap\.tcps?):(/*)(.*)", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_ANYWHERE = frozenset({"0.0.0.0", "[::]"})  # noqa: S104: read, not listened at
+_ANYWHERE = frozenset({"0.0.0.0", "[::]"})
 """Hosts that mean all addresses of a machine, and lead nowhere."""
 
 

@@ -121,6 +121,7 @@ def test_json_lines_are_what_they_are_said_to_be(archive: Path) -> None:
         "producer": "http://p.example/",
         "properties": {"one": "1", "two": ""},
         "payload": "<b xmlns='urn:x'>é\n𝄞</b>",
+        "source": None,
     }
     assert list(json.loads(line)) == list(SCHEMA)
 

@@ -14,6 +14,8 @@ HEARTBEATS = 1024
 """Heartbeats that wait for their turn at one destination: each keeps an outbox in memory."""
 AGAIN = 1.0
 """Seconds until the next try, at least, where heartbeats are due and cannot be sent now."""
+FORBIDDEN_FOR = 60.0
+"""Seconds after which a heartbeat is tried again where an operator lets nothing be sent."""
 RECOVERY_RATE = 50.0
 RECOVERY_DOUBLES = 10.0
 RECOVERED_RATE = 5000.0
@@ -36,9 +38,9 @@ class Destination(Timed, Generic[Q]):
     """
 
     __slots__ = (
-        "active", "address", "agreed", "breaker", "heartbeats", "known", "loading", "name",
-        "named", "outboxes", "probation", "queue", "recovering", "tenant", "tokens", "tokens_at",
-        "trouble", "turning",
+        "active", "address", "agreed", "breaker", "forbidden", "heartbeats", "known", "loading",
+        "name", "named", "outboxes", "probation", "queue", "recovering", "tenant", "tokens",
+        "tokens_at", "trouble", "turning",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +60,8 @@ class Destination(Timed, Generic[Q]):
         self.heartbeats = 0
         """Outboxes that wait to send a heartbeat."""
         self.breaker = Breaker(probe)
+        self.forbidden = False
+        """An operator lets nothing be sent here: what is to be sent waits in the store."""
         self.known = False
         """True if the host has agreed was found out."""
         self.agreed = False
@@ -81,6 +85,8 @@ class Destination(Timed, Generic[Q]):
         """True if an attempt may start: a connection is free and the breaker lets it."""
         if self.active + self.loading >= CONNECTIONS or (self.breaker.open and self.loading):
             return False
+        if self.forbidden:
+            return False
         return self.wait(now) <= 0
 
     @property
@@ -92,6 +98,7 @@ class Destination(Timed, Generic[Q]):
             and self.breaker.until is None
             and self.recovering is None
             and self.probation is None
+            and not self.forbidden
         )
 
     def wait(self, now: float) -> float:
@@ -116,13 +123,16 @@ class Destination(Timed, Generic[Q]):
     def congested(self) -> bool:
         """True if a delivery that is offered now would wait: it belongs into the store."""
         return (
-            self.breaker.open
+            self.forbidden
+            or self.breaker.open
             or (self.recovering is not None and len(self.queue) > RECOVERY_RATE)
             or (self.probation is not None and self.probation.breaker.open)
         )
 
     def blocked(self, now: float) -> float:
-        """Seconds for which its breaker lets nothing start, not even a probe."""
+        """Seconds for which its breaker, or an operator, lets nothing start, not even a probe."""
+        if self.forbidden:
+            return FORBIDDEN_FOR
         return 0.0 if self.breaker.until is None else max(0.0, self.breaker.until - now)
 
     @property
@@ -217,6 +227,14 @@ class Destination(Timed, Generic[Q]):
     def free(self) -> None:
         """End the probation: the host has accepted a message, here or elsewhere."""
         self.agreed, self.probation = True, None
+
+    def doubt(self) -> None:
+        """Know nothing of whether the host has agreed: why it counted as agreed is no more."""
+        self.known = self.agreed = False
+
+    def forbid(self, forbidden: bool) -> None:
+        """Let nothing be sent here any more, or again."""
+        self.forbidden = forbidden
 
     def lead_to(self, address: str) -> None:
         """Note the *address* to which the name led, on probation."""

@@ -59,6 +59,7 @@ class OnProbation(Protocol):
     def learn_agreed(self, agreed: bool) -> bool: ...
     def put_on_probation(self, probation: "Probation | None") -> None: ...
     def free(self) -> None: ...
+    def doubt(self) -> None: ...
     def lead_to(self, address: str) -> None: ...
 
 
@@ -120,7 +121,8 @@ class Probations:
     Args:
         vouches: Whether an owner's word is enough: a trusted peer's.
         owns: Whether the operator has said that an owner has a host.
-        exempt: Whether the operator has said of a host that it agrees.
+        exempt: Whether the settings say of a host that it agrees.
+        approves: Whether an operator has approved of a host.
         by_address: Whether names are counted by their addresses, too; not behind a proxy, whose
             address all of them have.
     """
@@ -131,6 +133,7 @@ class Probations:
         vouches: Callable[[str], bool] = lambda _: False,
         owns: Callable[[str, str], bool] = lambda _owner, _host: False,
         exempt: Callable[[str], bool] = lambda _: False,
+        approves: Callable[[str], bool] = lambda _: False,
         limits: ProbationLimits | None = None,
         by_address: bool = True,
     ) -> None:
@@ -138,10 +141,13 @@ class Probations:
         self._vouches = vouches
         self._owns = owns
         self._exempt = exempt
+        self._approves = approves
         self._limits = limits or ProbationLimits()
         self._agreed: OrderedDict[tuple[str, int], None] = OrderedDict()
         """By host, and the port where that is said by SOAP.TCP alone, else 0."""
         self._hosts: OrderedDict[str, Probation] = OrderedDict()
+        self._refusals: OrderedDict[str, str] = OrderedDict()
+        """Why hosts did not agree when they were asked."""
 
     def __len__(self) -> int:
         """Hosts on probation."""
@@ -161,12 +167,40 @@ class Probations:
         probation = self._hosts.get(host)
         return probation is not None and bool(probation.destinations)
 
+    def note_refusal(self, host: str, why: str) -> None:
+        """Note that *host* was asked whether it agrees, and *why* it did not."""
+        self._refusals[host] = why
+        self._refusals.move_to_end(host)
+        if len(self._refusals) > REMEMBERED:
+            self._refusals.popitem(last=False)
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """The hosts that did not agree when they were asked, each with why, the latest first."""
+        return iter(reversed(self._refusals.items()))
+
+    def refusal(self, host: str) -> str:
+        """Why *host* has not agreed; empty where it was not asked, and has attempts left."""
+        probation = self._hosts.get(host)
+        if probation is not None and probation.over:
+            return f"none of {probation.attempts} attempts was accepted"
+        return self._refusals.get(host, "")
+
+    def is_approved(self, host: str) -> bool:
+        """True if an operator has approved of *host*."""
+        return self._approves(host)
+
+    def has_accepted(self, name: Name) -> bool:
+        """True if the host at *name* accepted a message, as far as this process knows."""
+        scheme, host, port = name
+        if (host, 0) in self._agreed:
+            return True
+        return _is_tcp(scheme) and (host, port) in self._agreed
+
     def has_agreed(self, name: Name) -> bool:
         """True if the host at *name* accepted a message, or need not have."""
-        scheme, host, port = name
-        if scheme == SCHEME or (host, 0) in self._agreed:
+        if name[0] == SCHEME or self.has_accepted(name):
             return True
-        return (_is_tcp(scheme) and (host, port) in self._agreed) or self._exempt(host)
+        return self._exempt(name[1]) or self._approves(name[1])
 
     def admit(self, destination: OnProbation, owner: str, now: float) -> None:
         """Put *destination* on probation, or not, for a subscription of *owner*."""
@@ -175,7 +209,7 @@ class Probations:
         if not destination.known and destination.learn_agreed(self.has_agreed(destination.name)):
             return
         host = destination.name[1]
-        if self._speaks_for(owner, host):
+        if self.speaks_for(owner, host):
             destination.put_on_probation(None)
         elif destination.probation is None:
             probation = self._of(host, now)
@@ -210,7 +244,7 @@ class Probations:
         self, name: Name, owner: str, now: Callable[[], float]
     ) -> Callable[[str], bool] | None:
         """As `gate`; None for what needs no probation."""
-        free = self.has_agreed(name) or self._speaks_for(owner, name[1])
+        free = self.has_agreed(name) or self.speaks_for(owner, name[1])
         return None if free else self.gate(name, now)
 
     def _admit_address(
@@ -251,6 +285,18 @@ class Probations:
             free += self._agree((name[0], address, name[2]))
         return free
 
+    def release(self, host: str) -> Iterable[OnProbation]:
+        """Somebody said that *host* may be sent to; the destinations that are on probation no
+        longer."""
+        self._refusals.pop(host, None)
+        return self._free(host)
+
+    def reconsider(self, destination: OnProbation, owner: str, now: float) -> None:
+        """Ask anew whether the host of *destination* has agreed, for a subscription of *owner*."""
+        if destination.agreed and not self.has_agreed(destination.name):
+            destination.doubt()
+            self.admit(destination, owner, now)
+
     def _agree(self, name: Name) -> Iterable[OnProbation]:
         scheme, host, port = name
         key = (host, port if _is_tcp(scheme) else 0)
@@ -258,6 +304,11 @@ class Probations:
         self._agreed.move_to_end(key)
         if len(self._agreed) > AGREED:
             self._agreed.popitem(last=False)
+        self._refusals.pop(host, None)
+        return self._free(host)
+
+    def _free(self, host: str) -> Iterable[OnProbation]:
+        """End the probation of those destinations of *host* that have agreed."""
         probation = self._hosts.get(host)
         if probation is None:
             return ()
@@ -265,11 +316,11 @@ class Probations:
         for destination in free:
             destination.free()
             probation.destinations.discard(destination)
-        if not key[1]:
+        if self.has_agreed(("http", host, 0)):
             del self._hosts[host]
         return free
 
-    def _speaks_for(self, owner: str, host: str) -> bool:
+    def speaks_for(self, owner: str, host: str) -> bool:
         """Whether *owner* need not prove that *host* wants what is sent to it."""
         return self._vouches(owner) or self._owns(owner, host)
 
@@ -280,7 +331,7 @@ class Probations:
     def may_tell(self, name: Name, owner: str, now: float) -> bool:
         """True if something else than a message may be sent to *name* for *owner*, now; where it
         may because the host has attempts left, it has one less."""
-        if self.has_agreed(name) or self._speaks_for(owner, name[1]):
+        if self.has_agreed(name) or self.speaks_for(owner, name[1]):
             return True
         probation = self._of(name[1], now)
         if probation.attempts >= self._limits.in_all or probation.wait(now) > 0:

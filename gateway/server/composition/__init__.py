@@ -96,6 +96,7 @@ def _below_endpoints(
         requests.sequences,
         requests.resources,
         subscribing.matching,
+        subscribing.replays,
         subscribing.ending,
         subscribing.housekeeping,
         subscribing.sharing_room,

@@ -42,7 +42,7 @@ from gateway.web.topology import Topologies
 from gateway.web.waiting_messages import WaitingMessages
 
 if TYPE_CHECKING:
-    from gateway.soap.username_tokens import UsernameTokens
+    from gateway.soap.message_security import MessageSecurity
 
 
 class Endpoints:
@@ -79,7 +79,7 @@ class Endpoints:
             gate=ConnectionGate(base.limits, base.peers.trusted),
             base=base.peers.base,
             audit=base.audit,
-            tokens=_username_tokens(base),
+            security=_message_security(base),
             event_types=event_types,
         )
         service, subscriptions = self.soap.service, subscribing.subscriptions
@@ -131,6 +131,7 @@ class Endpoints:
             requests.relays,
             requests.sequences,
             subscribing.dead_letters,
+            subscribing.replays,
             sending.publishing,
             sending.delivery,
             TopicCatalogue(base.store, base.producer.topics, protected),
@@ -159,6 +160,7 @@ class Endpoints:
                 sending.delivery.probations,
                 sending.transports.options,
                 base.peers.policy,
+                base.peers.decisions,
             ),
             base=base.peers.base,
         )
@@ -236,14 +238,28 @@ def _build_samples(settings: Settings, started: float) -> Iterable[Sample]:
     yield gauge("start_time_seconds", "When the gateway started, in POSIX seconds.", started)
 
 
-def _username_tokens(base: Foundation) -> "UsernameTokens | None":
-    """What identifies senders by tokens in their messages; None without a file of identities."""
+def _message_security(base: Foundation) -> "MessageSecurity | None":
+    """What identifies senders by WS-Security in their messages; None without a file of identities.
+
+    Raises:
+        SignersUnusable: The file of signers cannot be used.
+    """
     identification = base.peers.identification
     if identification.authentication is None:
         return None
-    from gateway.soap.username_tokens import UsernameTokens
+    from gateway.security.signers_file import SignersFile
+    from gateway.soap.message_security import MessageSecurity
+    from gateway.soap.used_once import UsedOnce
+    from mediation.ws_security import Algorithms
 
-    limits = base.settings.documents
-    return UsernameTokens(
-        identification, identification.authentication, base.store, base.parsing, limits
+    said = base.settings.ws_security
+    return MessageSecurity(
+        identification,
+        identification.authentication,
+        UsedOnce(base.store),
+        base.parsing,
+        base.settings.documents,
+        SignersFile(said.signers) if said.signers is not None else None,
+        required=said.required,
+        algorithms=Algorithms(sha1=said.sha1),
     )

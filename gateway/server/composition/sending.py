@@ -39,6 +39,7 @@ class Sending:
             sharing,
             owner_bytes,
             options=self.transports.options,
+            decisions=peers.decisions,
             producer=peers.producer,
             trusts=trusts,
             entries=lambda: base.table.entries,

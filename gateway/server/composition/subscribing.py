@@ -10,10 +10,12 @@ from gateway.server.composition.foundation import Foundation, node_settings
 from gateway.server.composition.sending import Sending
 from gateway.server.housekeeping import HousekeepingRoom
 from gateway.subscriptions.matching import InternalSubscriber
+from gateway.subscriptions.replaying import Rules
 from gateway.subscriptions.room import (
     DeadLetterRoom,
     EndingRoom,
     MatchingRoom,
+    ReplayRoom,
     SubscriptionRoom,
 )
 
@@ -49,17 +51,28 @@ class Subscribing:
         if self.discovery is not None:
             node = self.discovery.service
             inside = dict.fromkeys(node.node.topics, node)
+        may_receive = may_publish = None
+        if peers.identification.required:
+            may_receive = peers.identification.may_receive
+            may_publish = NativeRights(peers.identification, base.audit).allows
         self.matching = MatchingRoom(
             self.subscriptions,
             base.filtering,
             sending.delivery,
             inside,
             base.rights,
-            peers.identification.may_receive if peers.identification.required else None,
+            may_receive,
             base.spans,
-            NativeRights(peers.identification, base.audit).allows
-            if peers.identification.required
-            else None,
+            may_publish,
+        )
+        self.replays = ReplayRoom(
+            base.archive.archive if base.archive else None,
+            store,
+            self.subscriptions,
+            base.filtering,
+            base.producer,
+            sharing,
+            Rules(may_receive, may_publish, base.rights),
         )
         self.dead_letters = DeadLetterRoom(
             base.settings,

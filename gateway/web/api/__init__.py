@@ -1,6 +1,6 @@
-"""The JSON administration, ``/api/v1``: the overview, subscriptions, mailboxes, sources, channels,
-links, relays, sequences, dead letters, the spool, destinations, messages, the tap, tenants, topics
-and the topology."""
+"""The JSON administration, ``/api/v1``: the overview, subscriptions, replays, mailboxes, sources,
+channels, links, relays, sequences, dead letters, the spool, destinations, messages, the tap,
+tenants, topics and the topology."""
 
 from fastapi import APIRouter
 
@@ -14,6 +14,7 @@ from gateway.web.api import (
     overview,
     recipients,
     relays,
+    replays,
     sequences,
     sources,
     spool,
@@ -23,23 +24,15 @@ from gateway.web.api import (
     topics,
     topology,
 )
-from gateway.web.refusals import PROBLEM, problem
+from gateway.web.refusals import REFUSALS
 
 __all__ = ["router"]
 
-_REFUSED = {
-    "description": "It cannot be done; `detail` says why, and what to do.",
-    "content": {
-        PROBLEM: {
-            "schema": {"type": "object"},
-            "example": problem(404, "There is no such subscription.", "subscription-unknown"),
-        }
-    },
-}
-router = APIRouter(prefix="/api/v1", responses={"4XX": _REFUSED, "503": _REFUSED})
+router = APIRouter(prefix="/api/v1", responses=dict(REFUSALS))
 for _part in (
     overview,
     subscriptions,
+    replays,
     mailboxes,
     sources,
     channels,

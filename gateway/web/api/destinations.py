@@ -1,20 +1,42 @@
-"""``/api/v1/destinations``: where deliveries fail, and whether hosts have agreed to get any."""
+"""``/api/v1/destinations``: where deliveries fail, whether hosts have agreed to get any, and what
+operators decide about them."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel
 
+from gateway.delivery.destination_decisions import DestinationDecisions
 from gateway.delivery.destinations.failures import KEPT
+from gateway.model.host_decisions import Decision
 from gateway.routes import Dependency
-from gateway.web.destinations import Destinations
+from gateway.web.dependencies import Asking
+from gateway.web.destinations import Destinations, host_of
 from gateway.web.parameters import PAGE
 from gateway.web.validation import JsonRoute
 from gateway.web.views.destinations import DestinationView, destination_view
 
+
+@dataclass(frozen=True, slots=True)
+class DestinationParts:
+    """What the routes of destinations work with."""
+
+    asking: Asking
+    destinations: Destinations
+    decisions: DestinationDecisions
+
+
 router = APIRouter(prefix="/destinations", tags=["subscriptions"], route_class=JsonRoute)
-DESTINATIONS = Dependency[Destinations]()
-Given = Annotated[Destinations, Depends(DESTINATIONS)]
+PARTS = Dependency[DestinationParts]()
+Given = Annotated[DestinationParts, Depends(PARTS)]
+Named = Annotated[
+    str,
+    Path(
+        max_length=300,
+        description="A host, or a destination as it is listed: all ports of its host are meant.",
+    ),
+]
 
 
 class DestinationPage(BaseModel, extra="forbid"):
@@ -23,10 +45,42 @@ class DestinationPage(BaseModel, extra="forbid"):
 
 @router.get("")
 async def list_failing_destinations(
-    destinations: Given, limit: Annotated[int, Query(ge=1, le=KEPT)] = PAGE
+    parts: Given, limit: Annotated[int, Query(ge=1, le=KEPT)] = PAGE
 ) -> DestinationPage:
     """Destinations to which attempts failed, that with the most failures first. This gateway's
     own attempts count, since its start, for the thousand destinations that failed last. Behind
-    them those whose hosts are on probation. Of each, whether its host has agreed to get messages,
-    and which credentials are shown there."""
-    return DestinationPage(destinations=[*map(destination_view, destinations.listed(limit))])
+    them those whose hosts are on probation, hosts about which an operator has decided, and hosts
+    that did not agree. Of each, whether its host has agreed to get messages, why, and which
+    credentials are shown there."""
+    listed = parts.destinations.listed(limit)
+    return DestinationPage(destinations=[*map(destination_view, listed)])
+
+
+@router.post("/{destination:path}/approve")
+async def approve_destination(
+    destination: Named, request: Request, parts: Given
+) -> DestinationView:
+    """Have a host count as one that has agreed: what waits for it on probation is sent."""
+    return await _decide(destination, Decision.APPROVED, request, parts)
+
+
+@router.post("/{destination:path}/forbid")
+async def forbid_destination(destination: Named, request: Request, parts: Given) -> DestinationView:
+    """Let nothing be sent to a host any more, but for attempts that are under way. What waits for
+    it is held, up to the bounds of any backlog, and becomes a dead letter at its age; who
+    subscribes it is refused."""
+    return await _decide(destination, Decision.FORBIDDEN, request, parts)
+
+
+@router.post("/{destination:path}/reset")
+async def reset_destination(destination: Named, request: Request, parts: Given) -> DestinationView:
+    """Forget what an operator has decided about a host; what is held for it is sent."""
+    return await _decide(destination, None, request, parts)
+
+
+async def _decide(
+    destination: str, decision: Decision | None, request: Request, parts: DestinationParts
+) -> DestinationView:
+    by = (await parts.asking.principal(request)).owner
+    await parts.decisions.decide(host_of(destination), decision, by)
+    return destination_view(parts.destinations.find(destination))

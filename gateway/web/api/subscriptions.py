@@ -21,6 +21,7 @@ from gateway.subscriptions.explaining import Explainer, Message
 from gateway.subscriptions.lifecycle.lifecycle import Lifecycle
 from gateway.subscriptions.listing import SubscriptionReports
 from gateway.subscriptions.management import SubscriptionManagement
+from gateway.subscriptions.replaying import Replays
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.api.subscription_selections import Chosen, Deleted, Listing
 from gateway.web.dependencies import Asking, Masking, TenantSeen, refuse_when_stopping
@@ -65,6 +66,7 @@ class SubscriptionParts:
     recipients: Recipients
     waiting: WaitingMessages
     requests: SubscribeRequests
+    replays: Replays
 
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], route_class=JsonRoute)

@@ -1,5 +1,7 @@
 """``/api/v1/topics``: the topics that are known here, and whose they are."""
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -7,6 +9,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from gateway.observing.traces import MessageTraces, Trace, latest_by_topic
 from gateway.routes import Dependency
 from gateway.web.catalogue import TopicCatalogue
 from gateway.web.catalogue.asyncapi import asyncapi_document
@@ -21,6 +24,11 @@ class TopicParts:
 
     base: str
     topics: TopicCatalogue
+    traces: MessageTraces
+
+    async def latest(self) -> Mapping[str, Trace]:
+        """The last message of each topic. In a thread: of 10,000 it takes some milliseconds."""
+        return await asyncio.to_thread(latest_by_topic, self.traces.snapshot())
 
 
 router = APIRouter(prefix="/topics", tags=["topics"], route_class=JsonRoute)
@@ -54,7 +62,9 @@ async def list_topics(
     page = await parts.topics.page(after, limit)
     if format == "asyncapi":
         return JSONResponse(asyncapi_document(page, parts.base), media_type=ASYNCAPI_TYPE)
-    return TopicPage(topics=[topic_view(topic) for topic in page.topics], next=page.next)
+    latest = await parts.latest()
+    views = [topic_view(topic, latest.get(topic.topic or "")) for topic in page.topics]
+    return TopicPage(topics=views, next=page.next)
 
 
 @router.get("/{id}")
@@ -63,4 +73,4 @@ async def show_topic(id: str, parts: Given) -> TopicView:
     topic = await parts.topics.one(id)
     if topic is None:
         raise HTTPException(404, "There is no such topic.")
-    return topic_view(topic)
+    return topic_view(topic, (await parts.latest()).get(topic.topic or ""))

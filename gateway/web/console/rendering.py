@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
+from gateway.web.console.fields import link_of
 from gateway.web.console.sparklines import sparkline
 from gateway.web.console.tables import TABLES, value_of
 
@@ -45,7 +46,7 @@ def _environment() -> "Environment":
         "timed": timed,
         "at": value_of,
     }
-    made.globals |= {"navigation": navigation, "sparkline": sparkline}
+    made.globals |= {"navigation": navigation, "sparkline": sparkline, "link_of": link_of}
     return made
 
 

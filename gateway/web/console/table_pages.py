@@ -1,6 +1,7 @@
 """The pages of tables: a list, one row, and what the buttons of both do."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, HTTPException, Request
@@ -11,11 +12,13 @@ from gateway.web.console.csv_files import ask_for_rows, csv_of
 from gateway.web.console.fields import fields_of, texts_of
 from gateway.web.console.forms import first, read_form, redirect
 from gateway.web.console.page_routes import Given, PageRoute, check_acts, refuse
-from gateway.web.console.tables import TABLES, Action, Table
+from gateway.web.console.tables import TABLES, Action, Related, Table, table_of, value_of
 from gateway.web.csrf import refuse_other_origins
 
 PAGE = 100
 """Rows of a page; the next are fetched when the reader comes to its end."""
+RELATED = 20
+"""Rows of another list that the page of a row shows."""
 
 router = APIRouter(prefix="/console", include_in_schema=False, route_class=PageRoute)
 
@@ -23,7 +26,7 @@ router = APIRouter(prefix="/console", include_in_schema=False, route_class=PageR
 @router.get("/{name}.csv")
 async def table_as_csv(name: str, request: Request, console: Given) -> Response:
     """A list as CSV, at most 100,000 rows of it."""
-    table = _table(name)
+    table = table_of(name)
     query = _narrowed(table, request)
     answer = await ask_for_rows(table, request, query)
     if not answer.succeeded:
@@ -36,7 +39,7 @@ async def table_as_csv(name: str, request: Request, console: Given) -> Response:
 @router.get("/{name}")
 async def list_rows(name: str, request: Request, console: Given) -> Response:
     """A page of a list; all that narrows it is in its address."""
-    table = _table(name)
+    table = table_of(name)
     query = _narrowed(table, request)
     answer = await ask(request, "GET", f"/{table.name}", {"limit": PAGE, **query, **after(request)})
     if not answer.succeeded:
@@ -49,6 +52,7 @@ async def list_rows(name: str, request: Request, console: Given) -> Response:
         query=query,
         address=urlencode(query, doseq=True),
         orders=_orders(table, query),
+        wholly=_wholly(table, query),
         json=f"{ROOT}/{table.name}?{urlencode(query, doseq=True)}",
         more=None
         if following is None
@@ -60,7 +64,7 @@ async def list_rows(name: str, request: Request, console: Given) -> Response:
 @router.get("/{name}/{id:path}")
 async def show_row(name: str, id: str, request: Request, console: Given) -> Response:
     """One row, with all that is known of it."""
-    table = _table(name)
+    table = table_of(name)
     opened = "payload" in request.query_params
     closed = table.has_payloads and not opened
     query = {"limit": 0} if closed else {}
@@ -75,15 +79,29 @@ async def show_row(name: str, id: str, request: Request, console: Given) -> Resp
         fields=list(fields_of(answer.value)),
         texts=texts_of(answer.value) if opened else {},
         closed=closed,
+        related=[
+            await _related(request, one, answer.value)
+            for one in table.related
+            if value_of(answer.value, one.field)
+        ],
         json=f"{ROOT}/{table.name}/{quote(id)}",
         here=table.name,
     )
 
 
+async def _related(request: Request, related: Related, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The first rows of a list that concern *row*, for the page of that."""
+    table = TABLES[related.table]
+    query = {related.narrowing: value_of(row, related.field) or ""}
+    answer = await ask(request, "GET", f"/{table.name}", {"limit": RELATED, **query})
+    rows = answer.value[table.rows] if answer.succeeded else []
+    return {"title": related.title, "table": table, "rows": rows, "address": urlencode(query)}
+
+
 @router.post("/{name}", dependencies=[Depends(refuse_other_origins)])
 async def act(name: str, request: Request, console: Given) -> Response:
     """Do something with the rows of a form: at first say what will happen, and ask."""
-    table, form = _table(name), await read_form(request)
+    table, form = table_of(name), await read_form(request)
     action = table.action(first(form, "action"))
     if action is None:
         raise HTTPException(404, "There is no such action.")
@@ -121,13 +139,6 @@ async def _carry_out(
     return refused
 
 
-def _table(name: str) -> Table:
-    table = TABLES.get(name)
-    if table is None:
-        raise HTTPException(404, "The console has no such page.")
-    return table
-
-
 def _narrowed(table: Table, request: Request) -> dict[str, list[str]]:
     """What the address says to narrow the list by, and to sort it by."""
     names = [one.name for one in table.narrowings]
@@ -135,6 +146,13 @@ def _narrowed(table: Table, request: Request) -> dict[str, list[str]]:
         names += ["sort", "descending"]
     given = {name: request.query_params.getlist(name) for name in names}
     return {name: kept for name, all_ in given.items() if (kept := [one for one in all_ if one])}
+
+
+def _wholly(table: Table, query: Mapping[str, list[str]]) -> list[Action]:
+    """What can be done with all that a list shows which *query* narrows."""
+    names = {one.name for one in table.narrowings}
+    narrowed = {name: given[0] for name, given in query.items() if name in names}
+    return [one for one in table.actions if one.selected(narrowed) is not None]
 
 
 def _orders(table: Table, query: Mapping[str, list[str]]) -> dict[str, tuple[str, str]]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from fastapi import HTTPException
+
 from gateway.model.dead_letter_reasons import DeathReason
 
 
@@ -66,6 +68,9 @@ class Action:
         path: Behind the table's; ``{id}`` is a row's, and it is asked for each.
         body: Makes the JSON of a request for all rows at once, of their ids.
         each: The JSON of a request for one row.
+        selected: Makes the JSON of a request for all that a list shows, of what narrows it; None
+            where there is no such request.
+        counted: Whether that request, with ``dry_run``, says how many there are.
         harmful: Something is lost by it.
         offered: Whether the page of a row offers it.
     """
@@ -77,8 +82,26 @@ class Action:
     path: str = "/{id}"
     body: Callable[[Sequence[str]], object] | None = None
     each: Mapping[str, object] | None = None
+    selected: Callable[[Mapping[str, str]], Mapping[str, object] | None] = lambda _: None
+    counted: bool = False
     harmful: bool = True
     offered: Callable[[Mapping[str, Any]], bool] = lambda _: True
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """What the page of one row shows of another list.
+
+    Attributes:
+        table: That list's name.
+        narrowing: The parameter by which it is narrowed to what concerns the row.
+        field: The row's field which that has to be.
+    """
+
+    title: str
+    table: str
+    narrowing: str
+    field: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +116,7 @@ class Table:
         empty: What to do to have a first one.
         shown: Whether one row has a page of its own.
         has_payloads: Whether that page can show a message, which it does when it is asked to.
+        related: What it shows of other lists.
     """
 
     name: str
@@ -106,6 +130,7 @@ class Table:
     actions: Sequence[Action] = ()
     shown: bool = True
     has_payloads: bool = False
+    related: Sequence[Related] = ()
 
     def action(self, name: str) -> Action | None:
         return next((one for one in self.actions if one.name == name), None)
@@ -123,12 +148,28 @@ def _numbers(ids: Sequence[str]) -> object:
     return {"numbers": [int(one) for one in ids]}
 
 
+def _all_so(narrowed: Mapping[str, str]) -> Mapping[str, object]:
+    return narrowed or {"all": True}
+
+
+def _all_refused(narrowed: Mapping[str, str]) -> Mapping[str, object] | None:
+    return {"all": True} if narrowed == {"state": "refused"} else None
+
+
 def _is_paused(row: Mapping[str, Any]) -> bool:
     return bool(row["paused"])
 
 
 def _goes_on(row: Mapping[str, Any]) -> bool:
     return not row["paused"]
+
+
+def _may_be_approved(row: Mapping[str, Any]) -> bool:
+    return bool(row["agreement"] != "agreed")
+
+
+def _may_be_forbidden(row: Mapping[str, Any]) -> bool:
+    return bool(row["agreement"] != "forbidden")
 
 
 SUBSCRIPTIONS = Table(
@@ -239,6 +280,8 @@ DEAD_LETTERS = Table(
             method="POST",
             path="/redrive",
             body=_numbers,
+            selected=_all_so,
+            counted=True,
             harmful=False,
         ),
         Action(
@@ -248,6 +291,8 @@ DEAD_LETTERS = Table(
             method="POST",
             path="/purge",
             body=_numbers,
+            selected=_all_so,
+            counted=True,
         ),
     ),
     has_payloads=True,
@@ -278,6 +323,7 @@ SPOOL = Table(
             method="POST",
             path="/retry",
             body=_numbers,
+            selected=_all_refused,
             harmful=False,
         ),
         Action(
@@ -287,6 +333,7 @@ SPOOL = Table(
             method="POST",
             path="/discard",
             body=_numbers,
+            selected=_all_refused,
         ),
     ),
     has_payloads=True,
@@ -416,12 +463,17 @@ TOPICS = Table(
     (
         Column("Topic", "topic", Kind.CODE),
         Column("Origin", "origin"),
+        Column("Last message", "last_message.accepted", Kind.TIME),
         Column("Owner", "owner.id", Kind.CODE),
         Column("Synopsis", "synopsis"),
         Column("Created", "created", Kind.TIME),
         Column("Expires", "expires", Kind.TIME),
     ),
     "No topic is known. Publish something: `dragoman publish --topic storms storm.xml`.",
+    related=(
+        Related("Who subscribes", "subscriptions", "topic", "topic"),
+        Related("Dead letters", "deadletters", "topic", "topic"),
+    ),
 )
 
 DESTINATIONS = Table(
@@ -432,12 +484,42 @@ DESTINATIONS = Table(
     (
         Column("Destination", "destination", Kind.CODE),
         Column("Agreement", "agreement"),
+        Column("Why", "why"),
         Column("Failures", "failures", Kind.NUMBER),
         Column("Last error", "last_error"),
         Column("Last failure", "last_failure", Kind.TIME),
     ),
     "No delivery has failed since the start, and no host is on probation.",
     id="destination",
+    actions=(
+        Action(
+            "approve",
+            "Approve",
+            "The host counts as one that agreed: what strangers subscribe there is sent, without "
+            "probation.",
+            method="POST",
+            path="/{id}/approve",
+            harmful=False,
+            offered=_may_be_approved,
+        ),
+        Action(
+            "forbid",
+            "Forbid",
+            "Nothing is sent to the host any more, and nobody can subscribe it. What waits for it "
+            "is kept, and becomes a dead letter when it has waited for too long.",
+            method="POST",
+            path="/{id}/forbid",
+            offered=_may_be_forbidden,
+        ),
+        Action(
+            "reset",
+            "Reset",
+            "What an operator has decided about the host is forgotten.",
+            method="POST",
+            path="/{id}/reset",
+            harmful=False,
+        ),
+    ),
     shown=False,
 )
 
@@ -449,3 +531,15 @@ TABLES: Mapping[str, Table] = {
     )
 }  # fmt: skip
 """In the order of the navigation."""
+
+
+def table_of(name: str) -> Table:
+    """The table of a *name* in addresses.
+
+    Raises:
+        HTTPException: 404: there is none.
+    """
+    table = TABLES.get(name)
+    if table is None:
+        raise HTTPException(404, "The console has no such page.")
+    return table

@@ -9,16 +9,22 @@ from gateway.web.destinations import Agreement, Destination
 
 
 class DestinationView(BaseModel, extra="forbid"):
-    """A destination to which attempts failed, or whose host is on probation."""
+    """A destination to which attempts failed, whose host is on probation or did not agree, or about
+    which an operator has decided."""
 
-    destination: str = Field(description="Scheme, host and port; a mailbox has the scheme alone.")
+    destination: str = Field(
+        description="Scheme, host and port; a mailbox has the scheme alone, and a host to which no "
+        "attempt failed has itself alone."
+    )
     failures: int = Field(description="Attempts that failed since this gateway started.")
     last_error: str | None
     last_failure: datetime | None
     agreement: Agreement = Field(
         description="Whether the host has agreed to get messages: it accepted one, or an operator "
-        "named it; a row of consumers names its owner; it is on probation; or it is forbidden."
+        "named it; a row of consumers names its owner; it is on probation; it was asked and did "
+        "not agree, or accepted none of the messages that it was sent; or it is forbidden."
     )
+    why: str = Field(description="Why that is so: who decided, or what was found out.")
     credentials: list[str] = Field(
         description="The names of the credentials that consumers there are shown."
     )
@@ -33,5 +39,6 @@ def destination_view(destination: Destination) -> DestinationView:
         last_error=failures.last_error or None,
         last_failure=moment_of(failures.last_at) if failures.failures else None,
         agreement=destination.agreement,
+        why=destination.why,
         credentials=list(destination.credentials),
     )

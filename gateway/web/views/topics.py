@@ -5,6 +5,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from gateway.model.moments import moment_or_none
+from gateway.observing.traces import Trace
 from gateway.web.catalogue import KnownTopic
 
 
@@ -14,6 +16,13 @@ class OwnerView(BaseModel, extra="forbid"):
     id: str = Field(description="The identifier of an entity, which its key gives.")
     name: str | None
     institution: str | None
+
+
+class LastMessageView(BaseModel, extra="forbid"):
+    """The message that was published on a topic last, by the id that its publisher gave it."""
+
+    id: str
+    accepted: datetime | None = Field(description="null: at another gateway.")
 
 
 class TopicView(BaseModel, extra="forbid"):
@@ -34,10 +43,13 @@ class TopicView(BaseModel, extra="forbid"):
     paths: list[str]
     texts: list[str]
     keywords: list[str]
+    last_message: LastMessageView | None = Field(
+        description="Of the last 10,000 messages of this gateway; null: none of them is on it."
+    )
 
 
-def topic_view(topic: KnownTopic) -> TopicView:
-    """The view of *topic*."""
+def topic_view(topic: KnownTopic, last: Trace | None) -> TopicView:
+    """The view of *topic*, on which the message of *last* was published last."""
     owner = topic.owner
     return TopicView(
         id=topic.id,
@@ -55,4 +67,7 @@ def topic_view(topic: KnownTopic) -> TopicView:
         paths=list(topic.paths),
         texts=list(topic.texts),
         keywords=list(topic.keywords),
+        last_message=None
+        if last is None
+        else LastMessageView(id=last.id, accepted=moment_or_none(last.accepted)),
     )

@@ -332,17 +332,29 @@ async def test_exhausted(run: Engine, sinks: Consumers) -> None:
 
 
 @on_each_store
-async def test_answered_five_times(store_url: str, sinks: Consumers) -> None:
+async def test_answered_with_failures(store_url: str, sinks: Consumers) -> None:
     """A consumer that can be reached and fails delays those behind for so long only; the last
     has nobody behind it, and its whole schedule."""
-    consumer = sinks.add(status(503))
-    async with engine(store_url, Schedule(delays=(0.05,) * 6, probe=0.05)) as run:
+    consumer = sinks.add(status(500))
+    async with engine(store_url, Schedule(delays=(0.02,) * 3, probe=0.02, answered=2)) as run:
         await run.subscribe(consumer.url)
         run.publish(1, 2)
         await run.at_rest(dead=2)
         first, second = sorted(await run.dead(), key=lambda letter: letter.death.since)
-    assert (first.death.attempts, second.death.attempts) == (5, 7)
+    assert (first.death.attempts, second.death.attempts) == (2, 4)
     assert {first.death.reason, second.death.reason} == {DeathReason.EXHAUSTED}
+
+
+@on_each_store
+async def test_away_behind_a_proxy(store_url: str, sinks: Consumers) -> None:
+    """A proxy that answers for a consumer that is away says nothing about a message: each gets its
+    whole schedule, whoever waits behind it."""
+    consumer = sinks.add(status(503))
+    async with engine(store_url, Schedule(delays=(0.02,) * 3, probe=0.02, answered=2)) as run:
+        await run.subscribe(consumer.url)
+        run.publish(1, 2)
+        await run.at_rest(dead=2)
+        assert [letter.death.attempts for letter in await run.dead()] == [4, 4]
 
 
 @on_each_store

@@ -22,7 +22,7 @@ from gateway.delivery.policy import (
     decide,
 )
 from gateway.delivery.policy import TOO_LARGE as WANTS_NONE
-from gateway.delivery.retry_schedule import BlackList, Schedule
+from gateway.delivery.retry_schedule import DELAYS, BlackList, Schedule
 from gateway.delivery.verdicts import DELIVERED, Outcome, Verdict
 from gateway.egress import FailureKind
 from gateway.model.dead_letter_reasons import DeathReason
@@ -37,7 +37,7 @@ ANSWERED = replace(FIRST, attempts=5, answered=5)
 HOPELESS_NOW = replace(FIRST, failing_for=HOPELESS + 1, failing_attempts=HOPELESS_ATTEMPTS)
 
 UNREACHABLE = Outcome(Verdict.RETRY, failure=FailureKind.CONNECT, connecting=True)
-BUSY = Outcome(Verdict.RETRY, 503, answered=True, retry_after=60.0)
+BUSY = Outcome(Verdict.RETRY, 500, answered=True, retry_after=60.0)
 REFUSED = Outcome(Verdict.RETRY, failure=FailureKind.FORBIDDEN)
 REJECTED = Outcome(Verdict.REJECTED, 400, answered=True)
 TOO_LARGE = Outcome(Verdict.REJECTED, failure=FailureKind.TOO_LARGE)
@@ -222,3 +222,19 @@ def test_every_verdict_ends_or_goes_on_in_one_way(verdict: Verdict) -> None:
 
 def test_a_schedule_without_delays_tries_once() -> None:
     assert Schedule(()).attempts == 1 and Schedule(()).next(1) is None
+
+
+@pytest.mark.parametrize(
+    ("delays", "answered"),
+    [
+        pytest.param(DELAYS, 5, id="by default"),
+        pytest.param((1.0,) * 300, 301, id="all of a schedule of five minutes"),
+        pytest.param((1.0,) * 1000, 601, id="ten minutes of a longer one"),
+        pytest.param((3600.0,) * 10, 5, id="five however long they take"),
+        pytest.param((), 5, id="none"),
+    ],
+)
+def test_failures_that_are_answered_are_borne_for_ten_minutes(
+    delays: tuple[float, ...], answered: int
+) -> None:
+    assert Schedule.of(delays).answered == answered

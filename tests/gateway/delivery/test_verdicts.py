@@ -64,7 +64,7 @@ def test_answers(status: int, body: str, verdict: Verdict) -> None:
     answer = Answer(status, body.encode())
     outcome = judge(answer, fault_in(answer.body), now=0.0)
     assert outcome.verdict is verdict
-    assert outcome.answered
+    assert outcome.answered is (status not in (429, 502, 503, 504))
     assert not outcome.connecting
     if verdict is not Verdict.DELIVERED:
         assert (outcome.status, outcome.detail) == (status, body[:1024])
@@ -121,6 +121,11 @@ def test_retry_after(said: str, seconds: float | None) -> None:
             SendFailed(FailureKind.ANSWER, status=400),
             Outcome(Verdict.REJECTED, 400, FailureKind.ANSWER, answered=True),
             id="400 and more than is read",
+        ),
+        pytest.param(
+            SendFailed(FailureKind.ANSWER, status=503),
+            Outcome(Verdict.RETRY, 503, FailureKind.ANSWER),
+            id="503 and more than is read",
         ),
         pytest.param(
             SendFailed(FailureKind.ANSWER),

@@ -169,7 +169,7 @@ def test_nothing_matches_stored_messages_on_the_event_loop() -> None:
     each event of the gateway, a tap in a thread."""
     by_example = "gateway/client/grid_events/channels.py"
     allowed = {
-        "adapters/filtering/adapter.py", "gateway/publishing/synchronization.py", by_example,
+        "adapters/filtering/adapter.py", "gateway/publishing/filter_thread.py", by_example,
         "gateway/channels/channel_filters.py", "gateway/web/tap_streams.py",
         "gateway/subscriptions/system_topics.py",
     }  # fmt: skip

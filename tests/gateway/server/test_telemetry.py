@@ -35,14 +35,25 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def test_spans_are_exported_by_otlp(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("variables", "name"),
+    [
+        ({"OTEL_SERVICE_NAME": "north-gate"}, b"north-gate"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=south-gate"}, b"south-gate"),
+        ({}, b"dragoman"),
+    ],
+)
+def test_spans_are_exported_by_otlp(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], name: bytes
+) -> None:
     with Collector() as collector:
         thread = threading.Thread(target=collector.serve_forever)
         thread.start()
         endpoint = f"http://127.0.0.1:{collector.server_port}"
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
-        monkeypatch.setenv("OTEL_SERVICE_NAME", "north-gate")
+        for variable, value in variables.items():
+            monkeypatch.setenv(variable, value)
         try:
             provider = _provider()
             provider.get_tracer("test").start_span("receive").end()
@@ -52,7 +63,7 @@ def test_spans_are_exported_by_otlp(monkeypatch: pytest.MonkeyPatch) -> None:
             thread.join()
     [(path, body)] = collector.got
     assert path == "/v1/traces"
-    assert b"receive" in body and b"north-gate" in body and b"service.version" in body
+    assert b"receive" in body and name in body and b"service.version" in body
 
 
 class Stuck(SpanProcessor):  # type: ignore[misc]  # The SDK is Any to mypy.

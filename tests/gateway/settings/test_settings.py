@@ -59,7 +59,7 @@ IN_WORDS = {
     "soap_tcps_port", "store",
     "store_reserve", "strangers_bytes", "tls_certificate",
     "channels", "client_certificate_header", "console_frame_ancestors", "console_mask", "directory", "grid_events", "identities", "links", "prefixes", "relays", "source_key", "sources", "tls_client_ca", "tls_key", "tls_names", "topic_namespaces", "transports", "trusted", "trusted_proxies",
-    "windows_events", "wsrm_at",
+    "windows_events", "ws_security", "wsrm_at",
 }  # fmt: skip
 """Their defaults are told in words: nothing, or what follows from something else."""
 

@@ -10,7 +10,8 @@ from gateway.delivery.destinations.failures import FailureCounts
 from gateway.delivery.destinations.probation import Name
 from gateway.delivery.outbox import OutboxDestination
 from gateway.egress import AddressPolicy, AddressRefused, Consumer, ConsumerOptions, parse_target
-from gateway.web.destinations import Destinations
+from gateway.model.host_decisions import Decision, HostDecision, HostDecisions
+from gateway.web.destinations import Destinations, host_of
 
 
 def destinations(tmp_path: Path) -> Destinations:
@@ -30,8 +31,18 @@ def destinations(tmp_path: Path) -> Destinations:
     failures = FailureCounts()
     for host in ("took", "bank", "never", "bad", "new"):
         failures.note(f"https://{host}.example:443", "answered 500", 1.0)
-    policy = AddressPolicy(forbid=["bad.example", "10.6.6.0/24"], allow=["10.0.0.0/8"])
-    return Destinations(failures, probations, ConsumerOptions(rows), policy)
+    decisions = HostDecisions()
+    decisions.replace(
+        [
+            HostDecision("chosen.example", Decision.APPROVED, "user:ada", 1.7e9),
+            HostDecision("victim.example", Decision.FORBIDDEN, "user:ada", 1.7e9),
+        ]
+    )
+    probations.note_refusal("no.example", "it answered 404")
+    policy = AddressPolicy(
+        forbid=["bad.example", "10.6.6.0/24"], allow=["10.0.0.0/8"], decisions=decisions
+    )
+    return Destinations(failures, probations, ConsumerOptions(rows), policy, decisions)
 
 
 def test_the_agreement_of_each(tmp_path: Path) -> None:
@@ -43,7 +54,12 @@ def test_the_agreement_of_each(tmp_path: Path) -> None:
         "https://bad.example:443": "forbidden",
         "https://new.example:443": "probation",
         "http://[fd00::1]:8080": "probation",
+        "chosen.example": "agreed",
+        "victim.example": "forbidden",
+        "no.example": "refused",
     }
+    assert listed["victim.example"].why == "forbidden by user:ada at 2023-11-14 22:13:20Z"
+    assert listed["no.example"].why == "it answered 404"
     assert listed["https://bank.example:443"].credentials == ("bank-token",)
     assert not listed["https://took.example:443"].credentials
     assert len(list(destinations(tmp_path).listed(3))) == 3
@@ -66,6 +82,28 @@ def test_a_host_that_is_forbidden(tmp_path: Path, address: str, forbidden: bool)
         assert refused.value.allowed_by == "egress_forbidden"
     else:
         policy.check_named(parse_target(address))
+
+
+@pytest.mark.parametrize(
+    ("named", "host"),
+    [
+        ("Consumer.Example", "consumer.example"),
+        ("https://consumer.example:8443", "consumer.example"),
+        ("http://[fd00::1]:8080", "fd00::1"),
+        ("fd00::1", "fd00::1"),
+        ("10.0.0.1", "10.0.0.1"),
+    ],
+)
+def test_the_host_that_an_operator_names(named: str, host: str) -> None:
+    assert host_of(named) == host
+
+
+@pytest.mark.parametrize(
+    "named", ["", "mailbox://", "*.example", "a b", "10.0.0.0/8", "u@h.example"]
+)
+def test_what_is_no_host_is_not_decided_about(named: str) -> None:
+    with pytest.raises(AddressRefused):
+        host_of(named)
 
 
 class Counted(Probations):

@@ -99,6 +99,9 @@ async def test_ten_thousand_rows(page: Page, tmp_path: Path) -> None:
                 "[...document.querySelectorAll('#rows [name=id]')].map(({value}) => value)"
             )
             assert len(ids) == len(set(ids)) >= 300
+            await page.evaluate("document.querySelector('th.tick input').click()")
+            ticked = "document.querySelectorAll('td.tick input:not(:checked)').length"
+            assert await page.evaluate(ticked) == 0
 
 
 async def _refused(run: Running, consumers: Consumers) -> str:

@@ -1,0 +1,26 @@
+"""WS-Security on messages: X.509 signatures, and encryption of the body.
+
+OASIS, "Web Services Security: SOAP Message Security Version 1.1.1" (18 May 2012), and its "X.509
+Certificate Token Profile Version 1.1.1".
+
+libxml2 canonicalises, `cryptography` signs, verifies and encrypts; here is the one shape of XML
+Signature and XML Encryption that messages need, so nothing of what else they can say has to be
+decided. Tests compare it with xmlsec1, python-xmlsec and gSOAP.
+"""
+
+from mediation.ws_security.algorithms import USUAL, Algorithms
+from mediation.ws_security.signatures import SignedMessage, verify_message
+from mediation.ws_security.signing import SigningKey, read_signing_key, sign_envelope
+from mediation.ws_security.trust import Trust, read_trust
+
+__all__ = [
+    "USUAL",
+    "Algorithms",
+    "SignedMessage",
+    "SigningKey",
+    "Trust",
+    "read_signing_key",
+    "read_trust",
+    "sign_envelope",
+    "verify_message",
+]

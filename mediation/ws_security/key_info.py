@@ -1,0 +1,131 @@
+"""``ds:KeyInfo`` of a signature: the signer's certificate, in the message or by a name.
+
+"X.509 Certificate Token Profile Version 1.1.1", section 3.2.
+"""
+
+import hashlib
+from collections.abc import Callable
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from lxml import etree
+
+from filters import Reason
+from mediation import names
+from mediation.model.errors import MediationError
+from mediation.soap.envelopes import elements, text_of
+from mediation.ws_security.errors import invalid
+from mediation.ws_security.header import (
+    SecuredEnvelope,
+    elements_by_id,
+    octets_in,
+    reference_id,
+)
+from mediation.ws_security.trust import Trust
+
+MAX_CERTIFICATES = 4
+"""Of a signer, and of authorities between it and one that is trusted."""
+_D, _S = f"{{{names.DSIG}}}", f"{{{names.WSSE}}}"
+_X509 = f"{names.WSS_X509}X509v3"
+
+
+def certificates_of(
+    info: etree._Element, secured: SecuredEnvelope, trust: Trust
+) -> tuple[bytes, ...]:
+    """The certificates (DER) that *info* brings or names, the signer's first.
+
+    Raises:
+        MediationError: ``TOKEN_INVALID``, ``TOKEN_UNSUPPORTED``, ``TOKEN_UNAVAILABLE``.
+    """
+    named = _single(info)
+    if named.tag == f"{_S}SecurityTokenReference":
+        named = _single(named)
+        if named.tag == f"{_S}Reference":
+            return (_token_at(named, secured),)
+        if named.tag == f"{_S}KeyIdentifier":
+            return (_of_identifier(named, trust),)
+    if named.tag == f"{_D}X509Data":
+        return _of_data(named, trust)
+    raise _unsupported("The signature names its key in a way that is not taken.")
+
+
+def _single(parent: etree._Element) -> etree._Element:
+    found = elements(parent)
+    if len(found) != 1:
+        raise invalid("the key of the signature is named in no way, or in several")
+    return found[0]
+
+
+def _token_at(reference: etree._Element, secured: SecuredEnvelope) -> bytes:
+    id = reference_id(reference.get("URI"))
+    token = elements_by_id(secured.root, [id])[id]
+    if token.getparent() is not secured.security or token.tag != f"{_S}BinarySecurityToken":
+        raise invalid("the token of the signature is not a BinarySecurityToken of its header")
+    if token.get("ValueType", "") != _X509 or token.get("EncodingType") not in (
+        None,
+        names.WSS_BASE_64,
+    ):
+        raise _unsupported("The token of the signature is not one X.509 certificate in Base64.")
+    return octets_in(token)
+
+
+def _of_identifier(identifier: etree._Element, trust: Trust) -> bytes:
+    kind, value = identifier.get("ValueType", ""), octets_in(identifier)
+    if kind == _X509:
+        return value
+    if kind == f"{names.WSS_X509}X509SubjectKeyIdentifier":
+        return _known(trust, lambda one: subject_key_of(one) == value)
+    if kind == names.WSS_THUMBPRINT:
+        return _known(trust, lambda one: thumbprint_of(one) == value)
+    raise _unsupported("The signature names its certificate in a way that is not taken.")
+
+
+def _of_data(data: etree._Element, trust: Trust) -> tuple[bytes, ...]:
+    found = elements(data)
+    certificates = [octets_in(one) for one in found if one.tag == f"{_D}X509Certificate"]
+    if certificates:
+        if len(certificates) > MAX_CERTIFICATES:
+            raise invalid(f"there are more than {MAX_CERTIFICATES} certificates")
+        return tuple(certificates)
+    if len(found) == 1 and found[0].tag == f"{_D}X509IssuerSerial":
+        return (_of_serial(found[0], trust),)
+    raise _unsupported("The signature names its certificate in a way that is not taken.")
+
+
+def _of_serial(serial: etree._Element, trust: Trust) -> bytes:
+    texts = {one.tag: text_of(one) for one in elements(serial)}
+    try:
+        number = int(texts.get(f"{_D}X509SerialNumber", "")[:100])
+        issuer = x509.Name.from_rfc4514_string(texts.get(f"{_D}X509IssuerName", ""))
+    except ValueError:
+        raise invalid("X509IssuerSerial names no certificate") from None
+    return _known(trust, lambda one: one.serial_number == number and one.issuer == issuer)
+
+
+def _known(trust: Trust, fits: Callable[[x509.Certificate], bool]) -> bytes:
+    found = trust.find(fits)
+    if found is None:
+        raise MediationError(
+            Reason.TOKEN_UNAVAILABLE,
+            "The certificate that the signature names is not known here: send it in a "
+            "BinarySecurityToken.",
+        )
+    return found
+
+
+def subject_key_of(certificate: x509.Certificate) -> bytes | None:
+    """The SubjectKeyIdentifier of *certificate*; None where it has none."""
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+    except (x509.DuplicateExtension, x509.ExtensionNotFound, ValueError):
+        return None
+    return found.value.key_identifier
+
+
+def thumbprint_of(certificate: x509.Certificate) -> bytes:
+    """The SHA-1 of *certificate*, by which it is found, and nothing else is decided."""
+    return hashlib.sha1(certificate.public_bytes(Encoding.DER), usedforsecurity=False).digest()
+
+
+def _unsupported(text: str) -> MediationError:
+    return MediationError(Reason.TOKEN_UNSUPPORTED, text)

@@ -1,0 +1,206 @@
+"""Whose signatures count: certificates that an authority of the operator issued, or that the
+operator has named one by one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.verification import (
+    Criticality,
+    ExtensionPolicy,
+    Policy,
+    PolicyBuilder,
+    Store,
+    VerificationError,
+)
+
+from filters import Reason
+from mediation.model.errors import MediationError
+from mediation.ws_security.algorithms import signs
+from mediation.ws_security.errors import failed
+
+MOST_CHAINS = 4096
+"""Chains that led to an authority, which are remembered; then all are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    leaf: x509.Certificate
+    begins: datetime
+    ends: datetime
+
+
+class Trust:
+    """Authorities, signers that are trusted by themselves, and certificates that are revoked.
+
+    Args:
+        certificates: Those of authorities count for all that these issue, others for themselves.
+        revocations: Lists of authorities among them.
+
+    Raises:
+        ValueError: There is no certificate, or a list is by none of the authorities.
+    """
+
+    def __init__(
+        self,
+        certificates: Sequence[x509.Certificate],
+        revocations: Sequence[x509.CertificateRevocationList] = (),
+    ) -> None:
+        if not certificates:
+            raise ValueError("it has no certificate")
+        authorities = [one for one in certificates if _is_authority(one)]
+        self._known = [one for one in certificates if one not in authorities]
+        self._octets = {_der(one) for one in self._known}
+        self._store = Store(authorities) if authorities else None
+        self._revoked = frozenset(
+            (one.issuer.public_bytes(), entry.serial_number)
+            for one in revocations
+            if _is_by_one(one, authorities)
+            for entry in one
+        )
+        self._chains: dict[tuple[bytes, ...], _Chain] = {}
+
+    def find(self, fits: Callable[[x509.Certificate], bool]) -> bytes | None:
+        """The certificate (DER), among those that are named one by one, that *fits*."""
+        return next((_der(one) for one in self._known if fits(one)), None)
+
+    def check(self, certificates: tuple[bytes, ...], now: datetime) -> x509.Certificate:
+        """The signer's certificate, the first of *certificates* (DER); intermediates follow.
+
+        Raises:
+            MediationError: ``CERTIFICATE_REFUSED``: it cannot be read, or serves for no signature;
+                ``SIGNATURE_REFUSED``: nobody that is trusted issued it, it is revoked, or not
+                valid *now*.
+        """
+        known = self._chains.get(certificates)
+        if known is not None and known.begins <= now <= known.ends:
+            return known.leaf
+        try:
+            chain = self._chain([x509.load_der_x509_certificate(one) for one in certificates], now)
+            if not signs(chain[0].public_key()):
+                raise _refused("its key is of a kind or size that does not serve")
+        except (ValueError, UnsupportedAlgorithm):
+            raise _refused("it cannot be read") from None
+        if len(self._chains) >= MOST_CHAINS:
+            self._chains.clear()
+        self._chains[certificates] = _Chain(
+            chain[0],
+            max(one.not_valid_before_utc for one in chain),
+            min(one.not_valid_after_utc for one in chain),
+        )
+        return chain[0]
+
+    def _chain(
+        self, certificates: Sequence[x509.Certificate], now: datetime
+    ) -> list[x509.Certificate]:
+        leaf, *others = certificates
+        if _der(leaf) in self._octets:
+            if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
+                raise failed("the certificate is not valid at this time")
+            return [leaf]
+        if self._store is None:
+            raise failed("nobody who is trusted here issued the certificate")
+        policy = PolicyBuilder().store(self._store).time(now)
+        policy = policy.extension_policies(ee_policy=_SIGNER, ca_policy=_AUTHORITY)
+        try:
+            chain = policy.build_client_verifier().verify(leaf, others).chain
+        except VerificationError:
+            raise failed(
+                "nobody who is trusted here issued the certificate for signatures, or it is not "
+                "valid at this time"
+            ) from None
+        if any((one.issuer.public_bytes(), one.serial_number) in self._revoked for one in chain):
+            raise failed("the certificate is revoked")
+        return chain
+
+
+def read_trust(pem: bytes) -> Trust:
+    """Read certificates, and lists of those that are revoked, in PEM.
+
+    Raises:
+        ValueError: Something in it cannot be read, or as `Trust`.
+    """
+    lists = [
+        x509.load_pem_x509_crl(_BEGIN_LIST + part) for part in pem.split(_BEGIN_LIST)[1:]
+    ]  # What follows the end of one is not read.
+    try:
+        return Trust(x509.load_pem_x509_certificates(pem), lists)
+    except UnsupportedAlgorithm as error:
+        raise ValueError(str(error)) from error
+
+
+_BEGIN_LIST = b"-----BEGIN X509 CRL-----"
+
+
+def _refused(why: str) -> MediationError:
+    return MediationError(
+        Reason.CERTIFICATE_REFUSED, f"The certificate of the signature is not accepted: {why}."
+    )
+
+
+def _der(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(Encoding.DER)
+
+
+def _is_by_one(
+    revocations: x509.CertificateRevocationList, authorities: Sequence[x509.Certificate]
+) -> bool:
+    """Return True: a list that nobody signed who is trusted would be an operator's error.
+
+    Raises:
+        ValueError: It is by none of *authorities*.
+    """
+    for one in authorities:
+        if one.subject != revocations.issuer:
+            continue
+        try:
+            key = one.public_key()
+            if revocations.is_signature_valid(key):  # type: ignore[arg-type]  # Of any kind.
+                return True
+        except (TypeError, InvalidSignature, UnsupportedAlgorithm):
+            continue
+    raise ValueError("a list of revoked certificates is by none of its authorities")
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    except (x509.DuplicateExtension, x509.ExtensionNotFound, ValueError):
+        return False
+    return found.value.ca
+
+
+def _check_signer(
+    _policy: Policy | None, _certificate: x509.Certificate, usage: x509.KeyUsage | None
+) -> None:
+    if usage is not None and not (usage.digital_signature or usage.content_commitment):
+        raise ValueError("the certificate is not one for signatures")
+
+
+def _check_authority(
+    _policy: Policy | None, _certificate: x509.Certificate, basic: x509.BasicConstraints | None
+) -> None:
+    if basic is None or not basic.ca:
+        raise ValueError("the certificate is not one of an authority")
+
+
+def _check_issuing(
+    _policy: Policy | None, _certificate: x509.Certificate, usage: x509.KeyUsage | None
+) -> None:
+    if usage is not None and not usage.key_cert_sign:
+        raise ValueError("the certificate is not one for issuing")
+
+
+_SIGNER = ExtensionPolicy.permit_all().may_be_present(
+    x509.KeyUsage, Criticality.AGNOSTIC, _check_signer
+)
+"""Of a signer's certificate: its alternative names and extended usages say nothing here."""
+_AUTHORITY = (
+    ExtensionPolicy.permit_all()
+    .require_present(x509.BasicConstraints, Criticality.AGNOSTIC, _check_authority)
+    .may_be_present(x509.KeyUsage, Criticality.AGNOSTIC, _check_issuing)
+)
+"""Of authorities: private ones often leave out what those of the web must have."""
