@@ -46,12 +46,12 @@ class DecryptedMessage:
     """A message after it was decrypted.
 
     Attributes:
-        hidden: What is answered instead of anything else until its signature is verified; None
+        hidden: Makes what is answered instead of anything else until its signature is verified; None
             where anything may be said of it.
     """
 
     inbound: Inbound
-    hidden: Refused | None
+    hidden: Callable[[], Refused] | None
 
 
 class MessageSecurity:
@@ -123,7 +123,7 @@ class MessageSecurity:
         )
         if found is None:
             return DecryptedMessage(inbound, None)
-        hidden = None if found.authenticated else decryption_failed()
+        hidden = None if found.authenticated else decryption_failed
         return DecryptedMessage(replace(inbound, octets=found.octets), hidden)
 
     async def identify(self, inbound: Inbound, incoming: Incoming) -> Inbound:

@@ -118,7 +118,7 @@ class SoapService:
         """Do what *inbound* asks for; it raises nothing."""
         context = None
         identifiers: tuple[str, ...] = ()
-        hidden: Refused | None = None
+        hidden: Callable[[], Refused] | None = None
         try:
             if self._security is not None and self._security.may_decrypt(inbound.octets):
                 decrypted = await self._security.decrypt(inbound)
@@ -141,7 +141,7 @@ class SoapService:
                 inbound = await self._security.identify(inbound, incoming)
             if hidden is not None:
                 if not inbound.signed:
-                    raise hidden
+                    raise hidden()
                 hidden = None
             answering = self._reliable(inbound, incoming, self._proceed)
             if isinstance(incoming.request, Publish) and context.reliable is None:
@@ -150,11 +150,11 @@ class SoapService:
         # Answered here, for a name that outlived its handler would keep the message in memory.
         except Rejected as rejected:
             if hidden is not None:  # Not even its specification is said.
-                return await self._refuse(inbound, hidden, None, ())
+                return await self._refuse(inbound, hidden(), None, ())
             return await self._refuse(inbound, rejected.refused, rejected.context, identifiers)
         except Refused as refused:
             if hidden is not None:
-                return await self._refuse(inbound, hidden, None, ())
+                return await self._refuse(inbound, hidden(), None, ())
             return await self._refuse(inbound, refused, context, identifiers)
         except Exception:
             _log.exception("soap.internal-error")
