@@ -1,6 +1,8 @@
 """Hold the engines, and the plans that they are told, to libxml2's verdicts, for as long as it
 takes: ``python -m benchmarks.fuzz --pairs 10_000_000 --seed 1``. With ``--target dime --rounds
-100_000``, the decoder of DIME to a plain reading of the same octets.
+100_000``, the decoder of DIME to a plain reading of the same octets. With ``--target parsing
+--rounds 1_000 FOLDER ...``, what the compiled engine parses itself to what lxml parses: in each
+round a mutation of each message of each folder, which is as for `benchmarks.corpora`.
 
 Each round makes expressions and documents, or octets, of its own, from a seed that it names when
 they disagree; ``--round N`` repeats it alone. Exit status 1 after a disagreement.
@@ -10,15 +12,23 @@ import argparse
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 
+from benchmarks.corpora import read
 from filters import Expression
 from filters.matching.engines.choice import NATIVE, REFERENCE, engine_note, make_index
-from filters.workloads import STYLES, Vocabulary, expressions, family_of, messages
+from filters.workloads import FAMILIES, STYLES, Vocabulary, expressions, family_of, messages
 from tests.filters.matching.differential import Disagreement, Tally, check
 from tests.filters.matching.expressions import Grammar
 from tests.filters.matching.nasty import document
+from tests.filters.matching.parsings import (
+    Parsings,
+    ParsingsDiffer,
+    compare_mutations,
+    filled,
+)
 from tests.rigs.plain_dime import DimeDisagreement, check_round
 
 Round = tuple[list[Expression], list[bytes]]
@@ -94,17 +104,49 @@ def dime_campaign(rounds: int, seed: int, say: Callable[[str], object] = print) 
     return octets
 
 
+def parsing_campaign(
+    folders: Sequence[Path],
+    seed: int,
+    rounds: Iterable[int],
+    say: Callable[[str], object] = print,
+) -> Parsings:
+    """Those rounds, about the messages of *folders* or, without any, about messages that are made.
+
+    Raises:
+        ParsingsDiffer: The first.
+    """
+    corpora = [list(read(folder)) for folder in folders]
+    corpora = corpora or [messages(family, 1_000, seed) for family in FAMILIES]
+    indexes = [filled(make_index(NATIVE), documents) for documents in corpora]
+    seen = Parsings()
+    said = time.monotonic()
+    for number in rounds:
+        for index, documents in zip(indexes, corpora, strict=True):
+            try:
+                seen += compare_mutations(index, documents, f"{seed} {number}")
+            except ParsingsDiffer as error:
+                raise ParsingsDiffer(f"--seed {seed} --round {number}: {error}") from error
+        if time.monotonic() - said > 10:
+            said = time.monotonic()
+            say(f"round {number:,}: {seen}")
+    say(f"in all: {seen}")
+    return seen
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--target", choices=["filters", "dime"], default="filters")
+    parser.add_argument("--target", choices=["filters", "dime", "parsing"], default="filters")
+    parser.add_argument("folders", type=Path, nargs="*", help="of the target parsing")
     parser.add_argument("--pairs", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=10_000, help="of the target dime")
+    parser.add_argument("--rounds", type=int, default=10_000, help="of dime and parsing")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--round", type=int, help="this one alone")
     parser.add_argument("--engine", choices=[REFERENCE, NATIVE], help="by default all there are")
     options = parser.parse_args()
     if options.target == "dime":
         return _fuzz_dime(options)
+    if options.target == "parsing":
+        return _fuzz_parsing(options)
     engines = [REFERENCE, NATIVE]
     if options.engine:
         engines = [options.engine]
@@ -130,6 +172,18 @@ def _fuzz_dime(options: argparse.Namespace) -> int:
         else:
             dime_campaign(options.rounds, options.seed, lambda line: print(line, flush=True))
     except DimeDisagreement as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _fuzz_parsing(options: argparse.Namespace) -> int:
+    rounds = range(options.rounds) if options.round is None else [options.round]
+    try:
+        parsing_campaign(
+            options.folders, options.seed, rounds, lambda line: print(line, flush=True)
+        )
+    except ParsingsDiffer as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -122,6 +122,15 @@ def parse_document(
     return root
 
 
+def end_of_declaration(octets: bytes) -> int | None:
+    """Return where the XML declaration of *octets* ends, 0 where there is none; None where they are
+    not read as they are: `parse_document` converts or refuses them."""
+    try:
+        return _behind_declaration(octets) if in_utf_8(octets, strict=True) is octets else None
+    except FilterError:
+        return None
+
+
 def replace_forbidden(octets: bytes) -> bytes | None:
     """Replace every character that XML 1.0 forbids by U+FFFD, and every reference to a control
     character, in a document that `parse_document` refuses as ``NOT_XML``; None where there is none

@@ -5,8 +5,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Generic, TypeVar
 
-from lxml import etree
-
 from filters.compiling.compiled import holds
 from filters.events import Event, View
 from filters.filterset.entries import (
@@ -22,6 +20,7 @@ from filters.filterset.entries import (
     extend,
     keys_of,
 )
+from filters.filterset.reading import Answer
 from filters.matching.fallback.verification import Verification, Verifier
 
 Key = TypeVar("Key")
@@ -35,13 +34,13 @@ class Seen(Generic[Key]):
     def __init__(
         self,
         contents: Contents[Key],
-        root: etree._Element,
+        answer: Answer,
         verification: Verification,
         share_of: Callable[[Key], Hashable] | None,
     ) -> None:
         self.contents = contents
-        self.root = root
-        self.found = contents.index.find(root)
+        self.root = answer.root
+        self.found = answer.found
         self._verification = verification
         self._share_of = share_of
         self._verdicts: dict[int, bool | None] | None = None
@@ -96,10 +95,10 @@ class Evaluation(Generic[Key]):
         self._seen: dict[View, Seen[Key]] = {}
         self._deferred: dict[tuple[Number, ...], Deferred[Key]] = {}
 
-    def look(self, view: View, root: etree._Element) -> Seen[Key]:
-        """Find the expressions that are true of *view*, the document of *root*."""
-        verification = self._verifier.begin(root)
-        seen = Seen(self._contents[view], root, verification, self._share_of)
+    def look(self, view: View, answer: Answer) -> Seen[Key]:
+        """Take *answer* for what is true of the document of *view*."""
+        verification = self._verifier.begin(answer.root)
+        seen = Seen(self._contents[view], answer, verification, self._share_of)
         self._seen[view] = seen
         return seen
 

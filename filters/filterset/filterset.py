@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
-from lxml import etree
-
 from filters.compiling.compiled import Compiler, Condition, conditions_of, contents_of
 from filters.compiling.topic_expressions import parse_expression
 from filters.events import PAYLOAD, Event, View
@@ -32,10 +30,10 @@ from filters.filterset.entries import (
     object_of,
 )
 from filters.filterset.evaluation import Evaluation, Seen
-from filters.filterset.reading import Reader
+from filters.filterset.reading import Answer, Reader
 from filters.matching.engines.choice import make_index
 from filters.matching.fallback.verification import Verifier
-from filters.reasons import FilterError, Refused
+from filters.reasons import FilterError
 from filters.topics.index import TopicIndex
 from filters.xpath import relocate
 
@@ -174,16 +172,16 @@ class FilterSet(Generic[Key]):
             if view in self._lasting:
                 self._look_in_lasting(evaluation, event, view)
                 continue
-            root = self._read(event, view)
-            matching.read = root is not None and matching.read is not False
-            if root is not None:
-                evaluation.look(view, root)
+            answer = self._ask(event, view)
+            matching.read = answer is not None and matching.read is not False
+            if answer is not None:
+                evaluation.look(view, answer)
         evaluation.settle(groups, matching)
         return matching
 
     def reads(self, document: bytes) -> bool:
         """Return whether *document* can be read."""
-        return self._parse(document) is not None
+        return self._reader.try_to_read(document) is not None
 
     def lasting_views(self) -> Collection[View]:
         """The lasting views that some filter needs."""
@@ -233,24 +231,18 @@ class FilterSet(Generic[Key]):
         if kept is not None and kept.changes == changes and kept.document == document:
             evaluation.look_again(view, kept.seen)
             return
-        root = self._read(event, view)
-        if root is not None:
-            self._kept[view] = _Kept(document, changes, evaluation.look(view, root))
+        answer = self._ask(event, view)
+        if answer is not None:
+            self._kept[view] = _Kept(document, changes, evaluation.look(view, answer))
 
-    def _read(self, event: Event, view: View) -> etree._Element | None:
-        """Return the root element of *view*, None if the event lacks the view, or it cannot be
-        read."""
+    def _ask(self, event: Event, view: View) -> Answer | None:
+        """Ask the index of *view* about its document; None if the event lacks the view, or it
+        cannot be read."""
         try:
             document = event.view(view)
         except LookupError:
             return None
-        return self._parse(document)
-
-    def _parse(self, document: bytes) -> etree._Element | None:
-        try:
-            return self._reader.read(document)
-        except (LookupError, Refused, etree.XMLSyntaxError, ValueError):
-            return None
+        return self._reader.ask(self._contents[view].index, document)
 
     def _number(self, contents: tuple[Expression, ...]) -> tuple[Number, ...]:
         """The numbers of *contents*, each of which has one more user now."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway.checks.findings import Finding, fail, ok, warn
 from gateway.egress import ConsumerOptions
-from gateway.egress.consumer_credentials import SecretUnusable
+from gateway.egress.consumer_credentials import X509, SecretUnusable
 from gateway.security.certificates import validity_of
 from gateway.security.tls import TlsError, client_context, server_context
 from gateway.settings.settings import Settings
@@ -44,6 +44,11 @@ def check_egress(settings: Settings) -> Iterator[Finding]:
     yield ok("egress", f"consumers at private addresses are {inside}{loopback}")
     shown = [("", settings.egress_certificate)]
     shown += [(f"consumers: {row.address}: ", row.client_certificate) for row in settings.consumers]
+    shown += [
+        (f"consumers: {row.address}: credential: ", row.credential.certificate)
+        for row in settings.consumers
+        if isinstance(row.credential, X509)
+    ]
     renew = "renew it"
     yield from (judge("egress", begin, path, renew) for begin, path in shown if path is not None)
 

@@ -112,6 +112,15 @@ def listen(
             "reaches us: after SECONDS without one, look whether one can be fetched.",
         ),
     ] = None,
+    signers: Annotated[
+        Path | None,
+        typer.Option(
+            "--signers",
+            metavar="FILE",
+            help="Tell who signed each notification, of those whom certificates in FILE let one "
+            "believe: authorities, or signers themselves (PEM).",
+        ),
+    ] = None,
     discover: Annotated[
         str | None,
         typer.Option(
@@ -145,6 +154,9 @@ def listen(
     after 10 seconds in which nothing comes: a mailbox is subscribed, too, and once a message is in
     it that was not sent to us, the address is named that the gateway does not reach.
 
+    With --signers each is said to be "signed by NAME", "NOT signed", or its signature to be
+    invalid, and why; with --output json, in "signature".
+
     With --discover topics are found by what they are about; whose they are is said, and each that
     we have the right to is subscribed to. Keys and certificates go with it.
 
@@ -162,21 +174,22 @@ def listen(
       dragoman listen --reliable --topic storms
       dragoman listen --assurance at-most-once --topic readings
       dragoman listen --since 12h --topic storms
+      dragoman listen --topic storms --signers harbour.pem
       dragoman listen --discover "text~[Ss]torm" --delegation delegation.xml
     """
     version = read_spec(spec)
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
     reliable, assurance = _read_assurance(reliable, assurance, version, pull=pull)
-    position = None if since is None else read_position("--since", since)
-    if position is not None and SPECIFICATIONS[version].leasing is not None:
-        text = f"cannot be asked for in {version.value}; it can in wsn-1.3, say"
-        raise typer.BadParameter(text, param_hint="--since")
-    if position is not None and assurance is DeliveryAssurance.AT_MOST_ONCE:
-        text = "nothing is stored for at-most-once: it begins with what is published from now on"
-        raise typer.BadParameter(text, param_hint="--since")
+    position = _read_since(since, version, assurance)
     wanted = Wanted(version, topic, xpath, namespaces, reliable, assurance, position)
-    printing = Printing(whole, output, count)
+    check_signatures = None
+    if signers is not None:
+        # Imported when it is wanted, so that other commands start quickly.
+        from gateway.cli.signatures import read_check
+
+        check_signatures = read_check(signers)
+    printing = Printing(whole, output, count, check_signatures)
     if discover is not None:
         _check_discovering(wanted, check)
     if pull:
@@ -254,6 +267,21 @@ def _check_reliable(gateway: str, version: Version, *, pull: bool) -> None:
     if not SPECIFICATIONS[version].sequences:
         text = f"--reliable cannot be asked for in {version.value}; it can in wsn-1.3, say"
         raise typer.BadParameter(text, param_hint="--spec")
+
+
+def _read_since(
+    since: str | None, version: Version, assurance: DeliveryAssurance | None
+) -> str | None:
+    """The position from which on messages are wanted."""
+    if since is None:
+        return None
+    if SPECIFICATIONS[version].leasing is not None:
+        text = f"cannot be asked for in {version.value}; it can in wsn-1.3, say"
+        raise typer.BadParameter(text, param_hint="--since")
+    if assurance is DeliveryAssurance.AT_MOST_ONCE:
+        text = "nothing is stored for at-most-once: it begins with what is published from now on"
+        raise typer.BadParameter(text, param_hint="--since")
+    return read_position("--since", since)
 
 
 def _read_assurance(

@@ -18,9 +18,11 @@ from gateway.client.messaging import (
     Authorize,
     Client,
     Selector,
+    Sign,
     Subscription,
     fresh_id,
     read_topic,
+    signed_properties,
 )
 from mediation.cloudevents import STRUCTURED, event_of, read_attributes, write_event
 from mediation.model.delivery_modes import DeliveryAssurance
@@ -49,6 +51,7 @@ class EventClient(Speaker):
         properties: Mapping[str, str] | None = None,
         to: str | None = None,
         producer: str | None = None,
+        sign: Sign | None = None,
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. Its id.
 
@@ -59,6 +62,7 @@ class EventClient(Speaker):
             properties: Extension attributes, by name.
             to: The address of another endpoint than that of the client, a consumer's for one.
             producer: The address of the event's producer: its source.
+            sign: Signs the event.
 
         Raises:
             GatewayError: It was not taken, or may not have been.
@@ -76,6 +80,9 @@ class EventClient(Speaker):
             producer=None if producer is None else EndpointReference(producer, Wsa.V2005_08),
         )
         event = event_of(notification)
+        properties = signed_properties(
+            properties, sign, notification.payload, notification.id, topic
+        )
         if properties:
             every = read_attributes([*event.attributes.items(), *properties.items()])
             event = replace(event, attributes=every)

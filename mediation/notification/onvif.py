@@ -9,7 +9,7 @@ from lxml import etree
 from filters import EVERYTHING, Filter, Reason, dialects
 from mediation import names, profiles
 from mediation.filtering import CHANGED_ONLY, dialect_of, read_wsn_filter
-from mediation.mailboxes.kept import notification_messages, read_most
+from mediation.mailboxes.kept import kept_signatures, notification_messages, read_most
 from mediation.model.errors import MediationError
 from mediation.model.expiry import format_seconds, parse_duration
 from mediation.model.requests import (
@@ -106,7 +106,9 @@ class EventRequests:
                 inner = ""
         name = f"tev:{operation.value}Response"
         declared = f'xmlns:tev="{TEV}" xmlns:wsnt="{WSNT}" xmlns:wsa="{Wsa.V2005_08.value}"'
-        return Answer(_action(operation, "Response"), f"<{name} {declared}>{inner}</{name}>")
+        headers = kept_signatures(response.envelopes) if isinstance(response, Taken) else ""
+        body = f"<{name} {declared}>{inner}</{name}>"
+        return Answer(_action(operation, "Response"), body, headers=headers)
 
 
 def _read_subscribe(element: etree._Element) -> SubscribePulling:

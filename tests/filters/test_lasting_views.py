@@ -5,11 +5,11 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lxml import etree
 
 from filters import Event, Expression, Filter, FilterSet, View, compile
 from filters.dialects import TOPIC_CONCRETE
-from filters.filterset.reading import Reader
+from filters.filterset.reading import Answer, Reader
+from filters.matching.engines.index import Index
 from filters.topics.topics import parse_clark
 
 LASTING = View("lasting")
@@ -42,9 +42,9 @@ class CountingReader(Reader):
         super().__init__()
         self.read_so_far: list[bytes] = []
 
-    def read(self, octets: bytes) -> etree._Element:
+    def ask(self, index: Index, octets: bytes) -> Answer | None:
         self.read_so_far.append(octets)
-        return super().read(octets)
+        return super().ask(index, octets)
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])

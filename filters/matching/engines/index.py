@@ -44,6 +44,17 @@ class Index(Protocol):
         """Find the expressions that are true of the document of *root*, its root element; each
         number at most once."""
 
+    def find_in(self, octets: bytes, *, checked: bool) -> Found | None:
+        """As `find`, of the document that *octets* are, if the engine parses it itself.
+
+        Args:
+            checked: `parse_document` has passed it; else what that might refuse is left to it.
+
+        Returns:
+            None where the document is to be parsed for `find`: because this engine does not parse,
+            or because it is, or may be, one that is refused.
+        """
+
     def expression(self, number: int) -> Expression:
         """Return the expression of *number*, equal to the one that was added but for its view.
 

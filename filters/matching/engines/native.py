@@ -1,7 +1,17 @@
-"""The compiled engine: takes plans, and finds what is true in one walk over libxml2's tree."""
+"""The compiled engine: takes plans, and finds what is true in one walk over libxml2's tree.
+
+It has octets parsed by the libxml2 that lxml carries, as `filters.documents` has, but for what lxml
+adds; where lxml does not show that library's functions, lxml parses.
+"""
+
+import os
+import threading
+from array import array
+from contextlib import suppress
 
 from lxml import etree
 
+from filters.documents import DEFAULT_LIMITS, end_of_declaration
 from filters.filter import Expression, Namespaces
 from filters.matching import _kernel
 from filters.matching.engines.index import Found
@@ -26,15 +36,44 @@ def unfit() -> str | None:
     # The version is the same, but the build may differ: try a filter.
     index = NativeIndex()
     number = index.add(Expression("/a[p:b[@c='1' and .='x']]//d", namespaces=(("p", "urn:p"),)))
+    octets = b"<a><b xmlns='urn:p' c='1'>x</b><e><d/></e></a>"
     if etree._Element.__basicsize__ == _kernel.ELEMENT_SIZE:
-        root = etree.fromstring(b"<a><b xmlns='urn:p' c='1'>x</b><e><d/></e></a>")
-        seen = index.find(root)
-        if list(seen.true) == [number]:
+        seen = index.find(etree.fromstring(octets))
+        parsed = index.find_in(octets, checked=True)
+        if all(list(one.true) == [number] for one in (seen, parsed) if one is not None):
             return None
     return "the compiled engine does not understand this build of lxml: install Dragoman again"
 
 
-__all__ = ["Names", "NativeIndex", "unfit"]
+__all__ = ["Names", "NativeIndex", "parses", "unfit"]
+
+_LXML = os.fsencode(etree.__file__)
+_LIMITS = _kernel.Limits(
+    elements=DEFAULT_LIMITS.elements,
+    nodes=DEFAULT_LIMITS.nodes,
+    attributes=DEFAULT_LIMITS.attributes,
+    declarations=min(DEFAULT_LIMITS.namespaces_in_scope, DEFAULT_LIMITS.namespaces_declared),
+    scope_octets=DEFAULT_LIMITS.scope_octets,
+    short=DEFAULT_LIMITS.short,
+    part=DEFAULT_LIMITS.part,
+)
+
+
+class _Parsers(threading.local):
+    """The parser of each thread, which keeps a bounded number of the names that it meets."""
+
+    def __init__(self) -> None:
+        self.parser: _kernel.Parser | None = None
+        with suppress(LookupError):  # This build of lxml may hide them.
+            self.parser = _kernel.Parser(_LXML)
+
+
+_parsers = _Parsers()
+
+
+def parses() -> bool:
+    """Return whether the engine parses documents itself, with lxml's libxml2."""
+    return _parsers.parser is not None
 
 
 class NativeIndex:
@@ -79,7 +118,27 @@ class NativeIndex:
             self._let_go_scope(scope)
 
     def find(self, root: etree._Element) -> Found:
-        true, doubtful, unprogrammed = self._kernel.find(root)
+        return self._decided(*self._kernel.find(root))
+
+    def find_in(self, octets: bytes, *, checked: bool) -> Found | None:
+        if (parser := _parsers.parser) is None:
+            return None
+        if checked:
+            found = self._kernel.find_in(parser, octets, 0, None)
+        else:
+            body = end_of_declaration(octets) if octets.startswith(b"<?") else 0
+            if body is None or len(octets) > DEFAULT_LIMITS.octets:
+                return None
+            found = self._kernel.find_in(parser, octets, body, _LIMITS)
+        if found is None or not found[2]:
+            return None if found is None else Found(found[0], found[1])
+        try:
+            return self._decided(*found)
+        finally:
+            self._kernel.let_go_document()
+
+    def _decided(self, true: "array[int]", doubtful: list[int], unprogrammed: list[int]) -> Found:
+        """Decide what the engine had no program for; the document must still be there."""
         for number in unprogrammed:
             program = _plan(self._kernel.text(number), self.expression(number)).program
             verdict = None if program is None else self._kernel.decide(number, program)

@@ -6,8 +6,9 @@ one message share a time, of which each *share* (expressions that are accounted 
 part. The rest is for a process that can be killed (`filters.matching.fallback.worker`).
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from time import perf_counter
+from typing import TypeAlias
 
 from lxml import etree
 
@@ -25,13 +26,16 @@ SECONDS = 0.02
 SECONDS_OF_SHARE = 0.005
 """The most of it that the expressions of one share may take."""
 
+Root: TypeAlias = Callable[[], etree._Element]
+"""Gives the root element of a document, which may be parsed only then."""
+
 
 class Verification:
     """The verification of one document's doubtful expressions."""
 
     __slots__ = ("_left", "_left_of", "_root", "_size", "_verifier")
 
-    def __init__(self, verifier: "Verifier", root: etree._Element, seconds: float) -> None:
+    def __init__(self, verifier: "Verifier", root: Root, seconds: float) -> None:
         self._verifier = verifier
         self._root = root
         self._left = seconds
@@ -55,13 +59,14 @@ class Verification:
         if not self.has_time(share):
             return None
         started = perf_counter()
+        root = self._root()
         if self._size is None:
-            self._size = DocumentSize.of(self._root)
+            self._size = DocumentSize.of(root)
         verifier = self._verifier
         compiled = verifier.cache.get(expression.text, expression.namespaces)
         verdict = None
         if compiled.is_cheap(self._size, verifier.visits):
-            verdict = compiled.holds(self._root)
+            verdict = compiled.holds(root)
         took = perf_counter() - started
         self._left -= took
         if share is not None:
@@ -94,8 +99,9 @@ class Verifier:
         self._seconds = seconds
         self._worker: Worker | None = None
 
-    def begin(self, root: etree._Element) -> Verification:
-        """Verify expressions on the document of *root*."""
+    def begin(self, root: Root) -> Verification:
+        """Verify expressions on the document of *root*, which is called when the first of them
+        comes."""
         return Verification(self, root, self._seconds)
 
     def evaluate(self, questions: Sequence[Question]) -> list[bool | None]:

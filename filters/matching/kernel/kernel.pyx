@@ -98,6 +98,25 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
         Verdict decide(uint32_t number, vector[uint32_t]& program, truth& taken) except +
 
 
+cdef extern from "parsing.hpp" namespace "dragoman" nogil:
+    cdef cppclass _Limits "dragoman::Limits":
+        size_t elements, nodes, attributes, declarations, scope_octets, short_, part
+
+    cdef cppclass Tree:
+        void free()
+
+    cdef cppclass _Parser "dragoman::Parser":
+        truth find(const char* path)
+        const xmlNode* parse(const char* octets, size_t size, size_t body, const _Limits* limits,
+                             Tree& tree) except +
+
+
+cdef extern from "<mutex>" namespace "std" nogil:
+    cdef cppclass mutex:
+        void lock()
+        void unlock()
+
+
 cdef extern from "names.hpp" namespace "dragoman" nogil:
     cdef cppclass _Names "dragoman::Names":
         size_t meet(const xmlNode* root, size_t limit) except +
@@ -137,10 +156,45 @@ cdef class Names:
         return self.names.meet(<const xmlNode*>root._c_node, limit)
 
 
+cdef class Limits:
+    """Limits of `filters.documents`, as far as octets show that they hold."""
+
+    cdef _Limits limits
+
+    def __init__(self, *, size_t elements, size_t nodes, size_t attributes, size_t declarations,
+                 size_t scope_octets, size_t short, size_t part):
+        self.limits.elements = elements
+        self.limits.nodes = nodes
+        self.limits.attributes = attributes
+        self.limits.declarations = declarations
+        self.limits.scope_octets = scope_octets
+        self.limits.short_ = short
+        self.limits.part = part
+
+
+cdef class Parser:
+    """Parses for kernels, by the functions of lxml's module at *path*. One thread's own.
+
+    Raises:
+        LookupError: It does not offer them.
+    """
+
+    cdef _Parser parser
+
+    def __init__(self, bytes path not None):
+        if not self.parser.find(<const char*>path):
+            raise LookupError(path)
+
+
 cdef class Kernel:
     """Plans by number."""
 
     cdef Engine* engine
+    cdef Tree tree
+    """That of the document that is decided about."""
+    cdef mutex finding
+    cdef truth is_finding
+    """Whether a thread is in `find_in`, without the lock of the interpreter. All others wait."""
     cdef list numbers
     """Each number as a Python object that is made once."""
     cdef tuple path
@@ -156,45 +210,85 @@ cdef class Kernel:
     def __dealloc__(self):
         del self.engine
 
+    cdef Engine* _idle(self) except NULL:
+        """The engine, once no thread is in `find_in`."""
+        while self.is_finding:
+            with nogil:
+                self.finding.lock()
+                self.finding.unlock()
+        return self.engine
+
     def __len__(self):
-        return self.engine.sizes().filters
+        return self._idle().sizes().filters
 
     def sizes(self):
         """How much there is of everything that filters or messages make grow."""
-        return self.engine.sizes()
+        return self._idle().sizes()
 
     def find_filter(self, bytes text, uint32_t scope):
         """The number of the expression with this text and these namespaces, or -1."""
-        cdef uint32_t number = self.engine.find_filter(_view(text), scope)
+        cdef uint32_t number = self._idle().find_filter(_view(text), scope)
         return -1 if number == NONE else self.numbers[number]
 
     def keep(self, uint32_t number):
-        self.engine.keep(number)
+        self._idle().keep(number)
 
     def has(self, number):
-        return 0 <= number < NONE and self.engine.has(number)
+        return 0 <= number < NONE and self._idle().has(number)
 
     def text(self, uint32_t number):
-        cdef string_view text = self.engine.text_of(number)
+        cdef string_view text = self._idle().text_of(number)
         return text.data()[: text.size()]
 
     def scope(self, uint32_t number):
-        return self.engine.scope_of(number)
+        return self._idle().scope_of(number)
 
     def let_go(self, uint32_t number):
         """One user less; True if that was the last one."""
-        return self.engine.let_go(number)
+        return self._idle().let_go(number)
 
     def find(self, api._Element root not None):
         """The numbers of what is true of the document, in an array, of what libxml2 has to decide,
         and of what `decide` has to."""
         cdef Found found
-        self.engine.find(<const xmlNode*>root._c_node, found)
-        return (
-            _packed(found.yes),
-            self._numbers(found.doubtful),
-            self._numbers(found.unprogrammed),
-        )
+        self._idle().find(<const xmlNode*>root._c_node, found)
+        return self._lists(found)
+
+    def find_in(self, Parser parser not None, bytes octets not None, size_t body, Limits limits):
+        """As `find`, of the document in *octets*, whose XML declaration ends at *body*; None where
+        lxml has to parse it. It is parsed and looked at without the lock of the interpreter. If
+        anything is left to `decide`, `let_go_document` must follow, in the same thread."""
+        cdef Found found
+        cdef const xmlNode* root
+        cdef const char* text = octets
+        cdef size_t size = len(octets)
+        cdef const _Limits* within = NULL
+        if limits is not None:
+            within = &limits.limits
+        if body > size:
+            raise IndexError(body)
+        self._idle()
+        self.finding.lock()
+        self.is_finding = True
+        try:
+            with nogil:
+                root = parser.parser.parse(text, size, body, within, self.tree)
+                if root != NULL:
+                    self.engine.find(root, found)
+                if found.unprogrammed.empty():
+                    self.tree.free()
+        except:
+            self.tree.free()
+            raise
+        finally:
+            self.is_finding = False
+            self.finding.unlock()
+        return None if root == NULL else self._lists(found)
+
+    def let_go_document(self):
+        """Free the document of `find_in`."""
+        self._idle()
+        self.tree.free()
 
     def decide(self, uint32_t number, tuple program):
         """Whether the expression, whose program this is, is true of the document that `find` got
@@ -202,6 +296,7 @@ cdef class Kernel:
         cdef vector[uint32_t] words
         cdef truth taken = False
         cdef Verdict verdict
+        self._idle()
         self.labels.clear()
         self.strings.clear()
         try:
@@ -218,6 +313,7 @@ cdef class Kernel:
         cdef Shape shape
         cdef uint32_t number
         cdef tuple path
+        self._idle()
         shape.exact = plan[2]
         shape.programmed = plan[4] is not None
         shape.positive = shape.programmed and _is_positive(plan[4])
@@ -244,6 +340,13 @@ cdef class Kernel:
             self.engine.let_go(number)
             raise
         return self.numbers[number]
+
+    cdef tuple _lists(self, Found& found):
+        return (
+            _packed(found.yes),
+            self._numbers(found.doubtful),
+            self._numbers(found.unprogrammed),
+        )
 
     cdef list _numbers(self, vector[uint32_t]& found):
         cdef list numbers = []

@@ -75,6 +75,9 @@ def check(
         true, doubtful = index.find(root)
         decided = set(true)
         open_ = set(doubtful)
+        parsed = index.find_in(octets, checked=True)
+        if parsed is not None and (set(parsed.true), set(parsed.doubtful)) != (decided, open_):
+            raise Disagreement(f"the engine parses something else in {octets!r}")
         if len(true) + len(doubtful) != len(decided | open_):
             raise Disagreement(f"a number comes twice over {octets!r}")
         known = {number for kept in numbers for number in kept}

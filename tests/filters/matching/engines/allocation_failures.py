@@ -42,7 +42,8 @@ class Trial:
         self.index = NativeIndex()
         self.numbers: dict[Expression, int] = {}
         self.expressions = list(_valid(grammar, size))
-        self.roots = [parse_own(document(chance, 14)) for _ in range(5)]
+        self.documents = [document(chance, 14) for _ in range(5)]
+        self.roots = [parse_own(octets) for octets in self.documents]
         self.verdicts = {
             one: [bool(compile_xpath(one.text, one.namespaces)(root)) for root in self.roots]
             for one in self.expressions
@@ -55,6 +56,9 @@ class Trial:
             self.check(self.roots[:1])
         for root in self.roots:
             self.until_it_succeeds(partial(self.index.find, root), LEARNED | NAMED)
+        for octets in self.documents:
+            found = partial(self.index.find_in, octets, checked=True)
+            self.until_it_succeeds(found, LEARNED | NAMED)
         # Filters move while messages come.
         for turn in range(60):
             root = self.roots[turn % len(self.roots)]
