@@ -82,13 +82,6 @@ Selector: TypeAlias = str | Mapping[str, str]
 messaging systems that evaluate them."""
 
 
-def selector_filter(selector: Selector) -> tuple[str, str]:
-    """The text and the dialect of a filter over properties."""
-    if isinstance(selector, str):
-        return selector, JMS_SELECTOR
-    return json.dumps({"filters": [{"exact": dict(selector)}]}), ATTRIBUTE_FILTERS
-
-
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """A request as it was sent, and what was answered."""
@@ -328,7 +321,7 @@ class Client(Speaker):
             topic_dialect=self._topic_dialect,
             mode=mode,
             source=self._source,
-            content=None if selector is None else selector_filter(selector),
+            content=None if selector is None else self._content_filter(selector),
         )
         message = written()
         if authorize is not None:
@@ -457,6 +450,12 @@ class Client(Speaker):
             title = SPECIFICATIONS[self._spec.version].title
             raise UnsupportedOperation(f"{title} has no {operation}") from refused
         return await self._send(operation, address, message), address
+
+    def _content_filter(self, selector: Selector) -> tuple[str, str]:
+        """The text and the dialect of a filter over properties."""
+        if isinstance(selector, str):
+            return selector, JMS_SELECTOR
+        return json.dumps({"filters": [{"exact": dict(selector)}]}), ATTRIBUTE_FILTERS
 
     def _topic_block(self, topic: str | None) -> tuple[str | None, str]:
         """The topic of an event as the specification says it, and a header block that says it in

@@ -2,7 +2,7 @@
 
 counted     the sender's rate and stored bytes; rights to the topic are proved
 checked     addresses, filter, lease, quotas
-agreed      the consumer is asked: the handshake of a web hook, CreateSequence
+agreed      the consumer is asked: the handshake of a web hook, a challenge, CreateSequence
 renewed     instead, where it has a bookmark, repeats a subscription, or has its identity
 committed   the row is in the store, and the filter in force; then it is answered
 """
@@ -27,6 +27,7 @@ from gateway.security.quotas import PrincipalRate, QuotaExceeded, SubscriptionQu
 from gateway.security.resource_addresses import shown
 from gateway.store import StoreUnavailable
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.subscriptions.challenges import Challenges
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.lifecycle.existing_subscriptions import ExistingSubscriptions
 from gateway.subscriptions.lifecycle.leases import LeaseTerms, grant, within
@@ -83,6 +84,7 @@ class SubscriptionCreation:
         adapter: XPathFilterAdapter,
         consumers: Consumers,
         web_hooks: WebHooks,
+        challenges: Challenges,
         sequences: SubscriberSequences,
         lifecycle: Lifecycle,
         existing: ExistingSubscriptions,
@@ -98,6 +100,7 @@ class SubscriptionCreation:
         self._adapter = adapter
         self._consumers = consumers
         self._web_hooks = web_hooks
+        self._challenges = challenges
         self._sequences = sequences
         self._lifecycle = lifecycle
         self._existing = existing
@@ -133,7 +136,7 @@ class SubscriptionCreation:
         rights = None if prove is None else await prove()
         asked = _SubscribeRequest(request, context.spec, principal, base, channel, rights, now)
         asked = await self._check(asked)
-        asked = await self._ask_web_hook(asked)
+        asked = await self._ask_consumer(asked)
         if isinstance(asked.body, Subscribe):
             return await self._subscribe_consumer(asked, asked.body)
         return await self._subscribe_mailbox(asked, asked.body)
@@ -159,14 +162,20 @@ class SubscriptionCreation:
         )
         return replace(asked, now=now, expires=expires)
 
-    async def _ask_web_hook(self, asked: _SubscribeRequest) -> _SubscribeRequest:
-        """Ask the consumer whether it agrees, and at which rate, where the specification has it."""
+    async def _ask_consumer(self, asked: _SubscribeRequest) -> _SubscribeRequest:
+        """Ask the consumer whether it agrees; and at which rate, where the specification has it."""
         request = asked.body
-        if not isinstance(request, Subscribe) or not asked.specification.handshake:
+        if not isinstance(request, Subscribe):
             return asked
-        rate = await self._web_hooks.ask(request.consumer, asked.principal)
+        if asked.specification.handshake:
+            rate = await self._web_hooks.ask(request.consumer, asked.principal)
+            request = replace(request, rate=rate)
+        elif not await self._challenges.ask(
+            request.consumer, asked.target, asked.spec, asked.principal
+        ):
+            return asked
         self._check_quotas(asked.principal, asked.target)  # Others came while the consumer thought.
-        return self._with_lease(replace(asked, body=replace(request, rate=rate)), datetime.now(UTC))
+        return self._with_lease(replace(asked, body=request), datetime.now(UTC))
 
     async def _subscribe_consumer(
         self, asked: _SubscribeRequest, request: Subscribe

@@ -22,6 +22,7 @@ from gateway.security.quotas import SubscriptionQuotas
 from gateway.settings.settings import Settings
 from gateway.store import Store
 from gateway.store.owner_bytes import OwnerBytes
+from gateway.subscriptions.challenges import Challenges
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.creation import SubscriptionCreation
 from gateway.subscriptions.dead_letters import DeadLetters, PublishAgain
@@ -130,6 +131,13 @@ class SubscriptionRoom(Room):
         consumers, probations = self._consumers, self._probations
         handshake = Handshake(settings.webhook_handshake)
         self.web_hooks = WebHooks(transport, consumers, probations, base=base, handshake=handshake)
+        self.challenges = Challenges(
+            transport,
+            probations,
+            self.web_hooks.consents,
+            agreed=delivery.dispatchers.scheduler.agree,
+            wanted=Handshake(settings.consumer_challenge),
+        )
         self.sequences = SubscriberSequences(
             self._store,
             self._protocol,
@@ -182,6 +190,7 @@ class SubscriptionRoom(Room):
             self._adapter,
             self._consumers,
             self.web_hooks,
+            self.challenges,
             self.sequences,
             self.lifecycle,
             existing,

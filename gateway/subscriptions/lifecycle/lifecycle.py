@@ -125,7 +125,7 @@ class Lifecycle:
         Raises:
             Refused: Its consumer cannot be sent to.
         """
-        target = self._consumers.known(subscription.consumer, subscription.key)
+        target = self._consumers.known(subscription.consumer, subscription.owner, subscription.key)
         entry = Entry(subscription, prepare(subscription), target)
         self._table.add(entry)
         self._clock.watch(subscription)

@@ -7,7 +7,7 @@ from lxml import etree
 
 from filters import dialects
 from mediation import names, profiles
-from mediation.filtering import write_expression, write_topic_expression
+from mediation.filtering import FILTER_ELEMENTS, write_expression, write_topic_expression
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
 from mediation.model.specification import (
@@ -48,7 +48,9 @@ class Client13:
                 dialect=wanted.topic_dialect,
             )
         content = wanted.content_filter(dialects.XPATH_1_0)
-        if content:
+        if content and content[1] in FILTER_ELEMENTS.values():
+            filters += content[0]
+        elif content:
             scope = wanted.namespaces
             filters += write_expression(NAMESPACE, "wsnt:MessageContent", *content, scope)
         if filters:
