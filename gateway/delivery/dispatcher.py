@@ -177,8 +177,7 @@ class Dispatcher:
             self._pass_over(message, (*entries, *unfiltered))
             entries = unfiltered = ()
         once: Message | None = None
-        age = wall - delivery.notification.time.timestamp()
-        fresh = -FRESH < age < FRESH
+        fresh = -FRESH < wall - message.accepted < FRESH
         for entry in entries:
             if fresh and entry.reads_archive:
                 continue

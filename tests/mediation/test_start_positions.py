@@ -35,7 +35,7 @@ def written(version: Version, since: str | None = None) -> bytes:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_we_write_is_read(version: Version) -> None:
     for since in (SINCE, None):
-        request = incoming(written(version, since and str(since))).request
+        request = incoming(written(version, None if since is None else str(since))).request
         assert isinstance(request, Subscribe) and request.since == since
 
 

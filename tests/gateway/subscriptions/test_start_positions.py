@@ -75,7 +75,8 @@ async def test_nothing_is_missed_and_nothing_comes_twice(
         await run.quiet()
         assert await numbers(consumer, url, len(made)) == list(map(str, made))
         assert consumer.waiting(url) == 0
-        assert entry.subscription.policy.catching_up is CatchingUp.DONE
+        [after] = [one for one in run.gateway.subscriptions.entries if one.id == entry.id]
+        assert after.subscription.policy.catching_up is CatchingUp.DONE
 
 
 async def test_it_goes_on_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
