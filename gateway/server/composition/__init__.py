@@ -78,6 +78,7 @@ def _below_endpoints(
         base.identity,
         base.storage,
         sending.transports,
+        base.signed_topics,
         base.archive,
         base.copies,
         requests.mailboxes,
