@@ -243,7 +243,7 @@ async def test_no_operation_tells_what_is_the_default_tenant_s(tenants: Tenants)
         't-1/TopicExpression/Concrete">storms</n:Topic></n:GetCurrentMessage>',
         "<storm/>",
     )
-    wrong = []
+    wrong: list[object] = []
     for path in paths:
         before, _, key = path.rpartition("/")
         other = new_key() if "-" in key else "nowhere"
