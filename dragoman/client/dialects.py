@@ -112,6 +112,22 @@ class WsnClient(_SoapClient):
         return await polled(take, wait, self._signers)
 
 
+class DsubClient(WsnClient):
+    """Speaks IHE's Document Metadata Subscription, WS-Notification 1.3 with queries as filters;
+    arguments as `Client`. Topics are forms of a notification,
+    ``{urn:ihe:iti:dsub:2009}FullDocumentEntry`` for one. A selector is the parameters of a query
+    with their values, ``{"$XDSDocumentEntryPatientId": "P1^^^&1.2.3&ISO"}``: a value is one alone,
+    or several, ``('history^^classes','summary^^classes')``. Or it is the text of an AdhocQuery."""
+
+    def __init__(self, url: str, **calling: Unpack[Calling]) -> None:
+        super().__init__(url, **calling)
+
+    def _made(self, spec: "Spec") -> "SoapClient":
+        from gateway.client.document_metadata import DocumentClient
+
+        return DocumentClient(self._url, spec, **self._calling)
+
+
 class WsManagementClient(_SoapClient):
     """Speaks the events of WS-Management, WS-Eventing 2004/08 with delivery modes; arguments as
     `Client`, and these. What is subscribed to without a consumer waits at the source (mode Pull).

@@ -82,13 +82,6 @@ Selector: TypeAlias = str | Mapping[str, str]
 messaging systems that evaluate them."""
 
 
-def selector_filter(selector: Selector) -> tuple[str, str]:
-    """The text and the dialect of a filter over properties."""
-    if isinstance(selector, str):
-        return selector, JMS_SELECTOR
-    return json.dumps({"filters": [{"exact": dict(selector)}]}), ATTRIBUTE_FILTERS
-
-
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """A request as it was sent, and what was answered."""
@@ -286,6 +279,7 @@ class Client(Speaker):
         lease: timedelta = LEASE,
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
+        since: str | None = None,
         authorize: Authorize | None = None,
         raw: bool = False,
         mode: str | None = None,
@@ -300,6 +294,8 @@ class Client(Speaker):
             reliable: Notifications are to come in a sequence, each once and in order: the consumer
                 is a `gateway.client.sequence_consumer.SequenceConsumer`.
             assurance: How often an event is wanted; None: as the gateway has it, at least once.
+            since: A time with its zone, or a position of the gateway's archive: what was published
+                from there on comes first.
             authorize: For a protected topic.
             raw: Events are to come as they are, without what a specification wraps them in.
             mode: The URI of a delivery mode, which WS-Eventing 2004/08 alone has.
@@ -324,11 +320,12 @@ class Client(Speaker):
             end_to=reference if mode != WSMAN_PULL else None,
             reliable=Rm.V1_1.number if reliable else "",
             assurance=assurance,
+            since=since,
             raw=raw,
             topic_dialect=self._topic_dialect,
             mode=mode,
             source=self._source,
-            content=None if selector is None else selector_filter(selector),
+            content=None if selector is None else self._content_filter(selector),
         )
         message = written()
         if authorize is not None:
@@ -457,6 +454,12 @@ class Client(Speaker):
             title = SPECIFICATIONS[self._spec.version].title
             raise UnsupportedOperation(f"{title} has no {operation}") from refused
         return await self._send(operation, address, message), address
+
+    def _content_filter(self, selector: Selector) -> tuple[str, str]:
+        """The text and the dialect of a filter over properties."""
+        if isinstance(selector, str):
+            return selector, JMS_SELECTOR
+        return json.dumps({"filters": [{"exact": dict(selector)}]}), ATTRIBUTE_FILTERS
 
     def _topic_block(self, topic: str | None) -> tuple[str | None, str]:
         """The topic of an event as the specification says it, and a header block that says it in

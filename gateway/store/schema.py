@@ -471,3 +471,14 @@ host_decisions = Table(
     Column("decided", Float, nullable=False),
 )
 """What operators have decided about hosts that messages are sent to."""
+
+shown_roles = Table(
+    "shown_roles",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("issuer", Text, nullable=False),
+    Column("roles", Text, nullable=False),
+    Column("until", Float, nullable=False),
+    Column("written", Float, nullable=False, index=True),
+)
+"""Roles that tokens said their users have: until then they count for what these subscribed to."""

@@ -25,7 +25,7 @@ from gateway.security.resource_addresses import shown
 from gateway.store import Store, totals
 from gateway.store import waiting_deliveries as rows
 from mediation.filtering import of_producer
-from mediation.model.messages import Notification
+from mediation.model.messages import CatchingUp, Notification
 from mediation.rendering import event
 
 TOPICS = 2000
@@ -239,6 +239,9 @@ def _lease(entry: Entry, now: datetime) -> Step:
 
 
 def _paused(entry: Entry) -> Step:
+    if entry.subscription.policy.catching_up is not CatchingUp.DONE:
+        text = "it gets what the archive has first: `subscriptions replay` says how far that is"
+        return Step("paused", None, text)
     if entry.subscription.policy.paused:
         held = "waits for it" if entry.holds else "passes it by"
         return Step("paused", False, f"it is paused: what is published {held}")

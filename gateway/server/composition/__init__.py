@@ -77,6 +77,7 @@ def _below_endpoints(
         base.telemetry,  # Closed last: what ends until then is told.
         base.identity,
         base.storage,
+        base.shown_roles,
         sending.transports,
         base.archive,
         base.copies,

@@ -242,24 +242,31 @@ def _message_security(base: Foundation) -> "MessageSecurity | None":
     """What identifies senders by WS-Security in their messages; None without a file of identities.
 
     Raises:
-        SignersUnusable: The file of signers cannot be used.
+        WsSecurityFileUnusable: A file that the settings name cannot be used.
     """
     identification = base.peers.identification
     if identification.authentication is None:
         return None
-    from gateway.security.signers_file import SignersFile
+    from gateway.security.ws_security_files import WsSecurityFile
     from gateway.soap.message_security import MessageSecurity
     from gateway.soap.used_once import UsedOnce
-    from mediation.ws_security import Algorithms
+    from mediation.ws_security import Algorithms, read_decryption_keys, read_trust
 
     said = base.settings.ws_security
+    signers = keys = None
+    if said.signers is not None:
+        signers = WsSecurityFile("signers", said.signers, read_trust)
+    if said.key is not None:
+        keys = WsSecurityFile("key", said.key, read_decryption_keys)
     return MessageSecurity(
         identification,
         identification.authentication,
         UsedOnce(base.store),
         base.parsing,
         base.settings.documents,
-        SignersFile(said.signers) if said.signers is not None else None,
+        signers,
+        keys,
+        cbc=said.cbc,
         required=said.required,
         algorithms=Algorithms(sha1=said.sha1),
     )

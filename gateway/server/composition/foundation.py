@@ -27,6 +27,7 @@ from gateway.server.data_folder import DataInUse
 from gateway.server.identity import IdentityRoom
 from gateway.server.messaging import MessagingRoom, open_adapter
 from gateway.server.peers import Listening, peers_of
+from gateway.server.shown_roles import ShownRolesRoom
 from gateway.server.state import RunState
 from gateway.server.storage import open_storage
 from gateway.server.telemetry import TelemetryRoom
@@ -70,6 +71,7 @@ class Foundation:
         if identities is not None:
             log = AuditLog(settings.audit or settings.data / "audit.jsonl", settings.audit_days)
             self.audit, self.identity = log, IdentityRoom(identities, identification, log)
+        self.shown_roles: ShownRolesRoom | None = None
         self.telemetry = TelemetryRoom() if settings.telemetry else None
         self.spans = self.telemetry.spans if self.telemetry else None
         draining = self.state.is_draining
@@ -98,6 +100,10 @@ class Foundation:
             self.sharing: WorkSharing = await join(self.store, self.capabilities, settings.data)
         except StoreInUse as in_use:
             raise DataInUse(in_use.reason, in_use.text) from in_use
+        if self.peers.identities is not None:
+            self.shown_roles = ShownRolesRoom(
+                self.store, self.peers.identification, shared=self.sharing.shared
+            )
         self.protection = await self._protect_topics()
         self.archive = ArchiveRoom(Archive(settings.archive)) if settings.archive else None
         self.copies = (
