@@ -80,8 +80,14 @@ def test_what_is_upgraded_has_the_tables_of_what_is_new(
 
 
 NEW_TABLES = (
-    "replica_rates", "used_nonces", "host_decisions", "shown_roles", "replays", "signed_events",
-)  # fmt: skip
+    "replica_rates",
+    "replica_failures",
+    "used_nonces",
+    "host_decisions",
+    "shown_roles",
+    "replays",
+    "signed_events",
+)
 
 
 @on_each_store
