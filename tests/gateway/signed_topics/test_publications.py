@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.client import CloudEventsClient, GatewayError, GridEventsClient, WseClient, WsnClient
+from dragoman.signing import Signer
 from filters import parse_clark
 from gateway.signed_topics.requirements import SignedTopics, SignersUnusable
 from gateway.signed_topics.settings import SignedTopicsRow
@@ -52,9 +53,6 @@ async def outcomes(run: Running) -> dict[str, int]:
 
 
 async def test_a_signature_is_needed_whatever_is_spoken(tmp_path: Path) -> None:
-    def sign(payload: bytes, id: str, topic: Any) -> str:
-        return signer().sign(payload, id=id, topic=topic, time=now())
-
     rows = (SignedTopicsRow(**row(tmp_path)),)
     async with running(tmp_path / "data", signed_topics=rows) as run:
         for make in (WseClient, WsnClient, CloudEventsClient, GridEventsClient):
@@ -62,7 +60,7 @@ async def test_a_signature_is_needed_whatever_is_spoken(tmp_path: Path) -> None:
                 with pytest.raises(GatewayError, match="must be signed: it has no signature") as no:
                     await client.publish(GALE, topic=TOPIC)
                 assert no.value.status in (403, 500), make
-                await client.publish(GALE, topic=TOPIC, sign=sign)
+                await client.publish(GALE, topic=TOPIC, sign=Signer(signer()))
                 await client.publish(GALE, topic="{urn:other}storms")
         assert await outcomes(run) == {"signed": 4, "unsigned": 4}
 
