@@ -162,6 +162,16 @@ replica_rates = Table(
 """The rates of the last hour of each gateway that uses the store; ``written`` is the database's
 time."""
 
+replica_failures = Table(
+    "replica_failures",
+    metadata,
+    Column("replica", Text, primary_key=True),
+    Column("written", Float, nullable=False),
+    Column("failures", Text, nullable=False),
+)
+"""Which subscriptions fail at each gateway that uses the store; ``written`` is the database's
+time."""
+
 used_nonces = Table(
     "used_nonces",
     metadata,
