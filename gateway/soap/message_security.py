@@ -46,8 +46,8 @@ class DecryptedMessage:
     """A message after it was decrypted.
 
     Attributes:
-        hidden: Makes what is answered instead of anything else until its signature is verified; None
-            where anything may be said of it.
+        hidden: Makes what is answered instead of anything else until its signature is verified;
+            None where anything may be said of it.
     """
 
     inbound: Inbound
