@@ -1,11 +1,13 @@
 """Order by key: messages of one key in order, and different keys side by side."""
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,11 +16,17 @@ import pytest_asyncio
 from gateway.delivery import Schedule
 from gateway.store import waiting_deliveries
 from gateway.store.waiting_deliveries import HeldRow
-from tests.rigs.consumers import Connection, Consumers, Receipt, accept, consumers, reset
+from mediation.order_keys import write_order_key
+from tests.rigs.cloudevents import agreeing, event
+from tests.rigs.cloudevents import publish as publish_event
+from tests.rigs.consumers import Connection, Consumers, Receipt, accept, consumers, hang, reset
 from tests.rigs.dispatching import Engine, FakeDelivery, engine, notification
+from tests.rigs.envelopes import Speaker
+from tests.rigs.gateways import running
 from tests.rigs.stores import on_each_store
 from tests.rigs.waiting import until
 
+SPEAKER = Speaker()
 BY_DEVICE = "property:device"
 PATIENT = Schedule(delays=(0.1,) * 100, probe=0.1)
 
@@ -128,7 +136,7 @@ async def test_healthy_keys_go_side_by_side_and_write_no_row(
     assert all(devices.of(key) == names(key, 10) for key in "abcde")
 
 
-@pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in (2, 3))])
 async def test_whatever_fails(store_url: str, sinks: Consumers, seed: int) -> None:
     """Each key in its order, none lost, and none twice but after trouble."""
     random = Random(seed)
@@ -189,3 +197,31 @@ async def test_a_blocked_key_does_not_hide_others_in_the_store(
         )
         assert await run.store.submit(due) == 1e12
         await run.end(entry)
+
+
+async def test_whoever_asks_gets_it(tmp_path: Path) -> None:
+    """In SOAP, and in CloudEvents, whose attributes are properties."""
+    async with running(tmp_path) as run, consumers() as sinks:
+        one, other = sinks.add(hang), sinks.add(agreeing(hang))
+        key = write_order_key("topic")
+        await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(one.url, raw=True, policy=key))
+        config = {"order_key": "property:device"}
+        body = json.dumps({"sink": other.url, "protocol": "HTTP", "config": config}).encode()
+        answer = await run.request(
+            "POST", "/events/subscriptions", body, content_type="application/json"
+        )
+        assert json.loads(answer.body)["config"]["order_key"] == "property:device"
+        listed = json.loads((await run.api("GET", "/subscriptions")).body)["subscriptions"]
+        assert {view["order_key"] for view in listed} == {"topic", "property:device"}
+        for topic, device in (("a", "1"), ("a", "2"), ("b", "1")):
+            await publish_event(run, event(device=device, topic=topic))
+        await one.have(2)
+        await other.have(3)  # The handshake, and two.
+        assert (one.count, other.count) == (2, 3)
+        for sink in (one, other):
+            sink.behaviour = accept
+        for connection in list(sinks.connections):
+            connection.answer(202)
+        await one.have(3)
+        await other.have(4)
+        await run.quiet()
