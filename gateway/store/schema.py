@@ -102,6 +102,7 @@ held = Table(
         "subscription",
         "order_key",
         "position",
+        "partition",
         sqlite_where=_with_key,
         postgresql_where=_with_key,
     ),

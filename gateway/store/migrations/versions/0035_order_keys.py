@@ -16,7 +16,7 @@ def upgrade() -> None:
     op.create_index(
         "held_by_key",
         "held",
-        ["subscription", "order_key", "position"],
+        ["subscription", "order_key", "position", "partition"],
         sqlite_where=with_key,
         postgresql_where=with_key,
     )
