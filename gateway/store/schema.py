@@ -162,6 +162,16 @@ replica_rates = Table(
 """The rates of the last hour of each gateway that uses the store; ``written`` is the database's
 time."""
 
+replica_failures = Table(
+    "replica_failures",
+    metadata,
+    Column("replica", Text, primary_key=True),
+    Column("written", Float, nullable=False),
+    Column("failures", Text, nullable=False),
+)
+"""Which subscriptions fail at each gateway that uses the store; ``written`` is the database's
+time."""
+
 used_nonces = Table(
     "used_nonces",
     metadata,
@@ -461,6 +471,18 @@ replays = Table(
 """The last replay of an archive into each subscription that had one. ``since``, ``until`` and
 ``reached`` are microseconds of POSIX time, which a row of an archive has; with ``reached_id`` that
 is the position behind the last row that was looked at."""
+
+signed_events = Table(
+    "signed_events",
+    metadata,
+    Column("signer", Text, primary_key=True),
+    Column("event", Text, primary_key=True),
+    Column("stage", Text, primary_key=True),
+    Column("carried", Text, nullable=False),
+    Column("until", Float, nullable=False, index=True),
+)
+"""Signed events that came, by the identifier of the signer's key and the id that it signed;
+``stage`` is of `gateway.store.signed_events`, ``carried`` the digest of what it came in."""
 
 host_decisions = Table(
     "host_decisions",
