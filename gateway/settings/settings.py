@@ -75,6 +75,7 @@ from gateway.settings.values import (
     read_slots,
     read_words,
 )
+from gateway.signed_topics.settings import SignedTopicsRow
 from mediation.model.requests import Sequences
 
 FILE = "dragoman.toml"
@@ -303,6 +304,8 @@ class Settings(BaseSettings):
     """Where channels are subscribed."""
     relays: tuple[Relay, ...] = Field((), max_length=1000)
     """Ways to listeners behind a firewall."""
+    signed_topics: tuple[SignedTopicsRow, ...] = Field((), max_length=1000)
+    """Topics on which events must be signed by their publishers."""
     discovery_node: bool = False
     """The gateway is a topic discovery node."""
     discovery: DiscoverySettings | None = None

@@ -472,6 +472,18 @@ replays = Table(
 ``reached`` are microseconds of POSIX time, which a row of an archive has; with ``reached_id`` that
 is the position behind the last row that was looked at."""
 
+signed_events = Table(
+    "signed_events",
+    metadata,
+    Column("signer", Text, primary_key=True),
+    Column("event", Text, primary_key=True),
+    Column("stage", Text, primary_key=True),
+    Column("carried", Text, nullable=False),
+    Column("until", Float, nullable=False, index=True),
+)
+"""Signed events that came, by the identifier of the signer's key and the id that it signed;
+``stage`` is of `gateway.store.signed_events`, ``carried`` the digest of what it came in."""
+
 host_decisions = Table(
     "host_decisions",
     metadata,

@@ -79,6 +79,7 @@ def _below_endpoints(
         base.storage,
         base.shown_roles,
         sending.transports,
+        base.signed_topics,
         base.archive,
         base.copies,
         requests.mailboxes,

@@ -86,6 +86,7 @@ NEW_TABLES = (
     "host_decisions",
     "shown_roles",
     "replays",
+    "signed_events",
 )
 
 
