@@ -1,28 +1,34 @@
-"""Publish a signed event at ActiveMQ: ``publish_stomp.py HOST:PORT KEY CERTIFICATE TOPIC XML``."""
+"""Publish a signed event at ActiveMQ: ``publish_stomp.py URL KEY CERTIFICATE TOPIC XML``.
+
+The root of the destinations is that of a gateway, where no further argument names another.
+"""
 
 import sys
-from uuid import uuid4
+from urllib.parse import unquote, urlsplit
 
 import stomp
 
 from dragoman.signing import Signer
 
+RECEIPT = "published"
 
-def main(address: str, key: str, certificate: str, topic: str, event: str) -> None:
-    signer = Signer.from_files(key, certificate)
-    host, port = address.rsplit(":", 1)
-    connection = stomp.Connection12([(host, int(port))])
-    receipts = stomp.WaitingListener(receipt := str(uuid4()))
-    connection.set_listener("receipts", receipts)
-    connection.connect(wait=True)
+
+def main(
+    url: str, key: str, certificate: str, topic: str, event: str, root: str = "dragoman"
+) -> None:
+    signer, broker = Signer.from_files(key, certificate), urlsplit(url)
+    connection = stomp.Connection12([(broker.hostname, broker.port)])
+    receipt = stomp.WaitingListener(RECEIPT)
+    connection.set_listener("receipt", receipt)
+    connection.connect(unquote(broker.username or ""), unquote(broker.password or ""), wait=True)
     connection.send(
-        f"/topic/VirtualTopic.dragoman.{topic}",
+        f"/topic/VirtualTopic.{root}.adhoc.{topic}",
         event,
         content_type="application/xml",
         headers={**signer.broker_properties(event, topic=topic), "persistent": "true"},
-        receipt=receipt,
+        receipt=RECEIPT,
     )
-    receipts.wait_on_receipt()
+    receipt.wait_on_receipt()
     connection.disconnect()
 
 

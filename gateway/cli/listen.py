@@ -14,6 +14,7 @@ from gateway.cli.entities import (
     Reaching,
     TopicKeyOption,
 )
+from gateway.cli.instants import read_position
 from gateway.cli.listener import Listening, Wanted
 from gateway.cli.options import (
     GATEWAY,
@@ -92,6 +93,15 @@ def listen(
             "is stored; exactly-once is --reliable. [at-least-once]",
         ),
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="WHEN",
+            help="Begin with what was published then or later, out of the gateway's archive: "
+            "2026-03-01T12:00:00Z; 12h ago; a position.",
+        ),
+    ] = None,
     check: Annotated[
         float | None,
         typer.Option(
@@ -163,6 +173,7 @@ def listen(
       dragoman listen --check 10 --topic storms
       dragoman listen --reliable --topic storms
       dragoman listen --assurance at-most-once --topic readings
+      dragoman listen --since 12h --topic storms
       dragoman listen --topic storms --signers harbour.pem
       dragoman listen --discover "text~[Ss]torm" --delegation delegation.xml
     """
@@ -170,7 +181,8 @@ def listen(
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
     reliable, assurance = _read_assurance(reliable, assurance, version, pull=pull)
-    wanted = Wanted(version, topic, xpath, namespaces, reliable, assurance)
+    position = _read_since(since, version, assurance)
+    wanted = Wanted(version, topic, xpath, namespaces, reliable, assurance, position)
     check_signatures = None
     if signers is not None:
         # Imported when it is wanted, so that other commands start quickly.
@@ -221,6 +233,7 @@ def _check_discovering(wanted: Wanted, check: float | None) -> None:
         "--xpath": wanted.xpath,
         "--reliable": wanted.reliable,
         "--assurance": wanted.assurance,
+        "--since": wanted.since,
         "--check": check,
     }
     for option, value in given.items():
@@ -254,6 +267,21 @@ def _check_reliable(gateway: str, version: Version, *, pull: bool) -> None:
     if not SPECIFICATIONS[version].sequences:
         text = f"--reliable cannot be asked for in {version.value}; it can in wsn-1.3, say"
         raise typer.BadParameter(text, param_hint="--spec")
+
+
+def _read_since(
+    since: str | None, version: Version, assurance: DeliveryAssurance | None
+) -> str | None:
+    """The position from which on messages are wanted."""
+    if since is None:
+        return None
+    if SPECIFICATIONS[version].leasing is not None:
+        text = f"cannot be asked for in {version.value}; it can in wsn-1.3, say"
+        raise typer.BadParameter(text, param_hint="--since")
+    if assurance is DeliveryAssurance.AT_MOST_ONCE:
+        text = "nothing is stored for at-most-once: it begins with what is published from now on"
+        raise typer.BadParameter(text, param_hint="--since")
+    return read_position("--since", since)
 
 
 def _read_assurance(

@@ -35,6 +35,7 @@ class Wanted:
     namespaces: Mapping[str, str]
     reliable: bool
     assurance: DeliveryAssurance | None
+    since: str | None = None
 
     @property
     def filter(self) -> dict[str, Any]:
@@ -82,6 +83,7 @@ class Listening:
             troubled=say_trouble,
             reliable=wanted.reliable,
             assurance=wanted.assurance,
+            since=wanted.since,
         )
         renewed = ended = None
         try:

@@ -100,6 +100,7 @@ class EventClient(Speaker):
         lease: timedelta = LEASE,
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
+        since: str | None = None,
         authorize: Authorize | None = None,
         exact: Mapping[str, str] | None = None,
         selector: Selector | None = None,
@@ -111,7 +112,7 @@ class EventClient(Speaker):
             selector: The same, as the other specifications have it.
             authorize: For a protected topic.
             reliable: False: CloudEvents are sent in no sequence.
-            assurance: As in `Client.subscribe`.
+            assurance, since: As in `Client.subscribe`.
         """
         if reliable:
             raise UnsupportedOperation("CloudEvents are sent in no sequence")
@@ -121,6 +122,8 @@ class EventClient(Speaker):
         config: dict[str, Any] = {"expires": format_duration(lease)}
         if assurance is not None:
             config["assurance"] = assurance.value
+        if since is not None:
+            config["since"] = since
         if topic is not None:
             config["topic"] = topic
         if xpath is not None:

@@ -279,6 +279,7 @@ class Client(Speaker):
         lease: timedelta = LEASE,
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
+        since: str | None = None,
         authorize: Authorize | None = None,
         raw: bool = False,
         mode: str | None = None,
@@ -293,6 +294,8 @@ class Client(Speaker):
             reliable: Notifications are to come in a sequence, each once and in order: the consumer
                 is a `gateway.client.sequence_consumer.SequenceConsumer`.
             assurance: How often an event is wanted; None: as the gateway has it, at least once.
+            since: A time with its zone, or a position of the gateway's archive: what was published
+                from there on comes first.
             authorize: For a protected topic.
             raw: Events are to come as they are, without what a specification wraps them in.
             mode: The URI of a delivery mode, which WS-Eventing 2004/08 alone has.
@@ -317,6 +320,7 @@ class Client(Speaker):
             end_to=reference if mode != WSMAN_PULL else None,
             reliable=Rm.V1_1.number if reliable else "",
             assurance=assurance,
+            since=since,
             raw=raw,
             topic_dialect=self._topic_dialect,
             mode=mode,

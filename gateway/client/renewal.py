@@ -101,13 +101,15 @@ async def subscribed(
     troubled: Callable[[GatewayError], None] = lambda _: None,
     reliable: bool = False,
     assurance: DeliveryAssurance | None = None,
+    since: str | None = None,
     authorize: Authorize | None = None,
     exact: Mapping[str, str] | None = None,
     selector: Selector | None = None,
 ) -> AsyncIterator[RenewedSubscription]:
     """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
 
-    *topic*, *xpath*, *selector*, *lease*, *reliable* and *assurance* are as in `Client.subscribe`,
+    *topic*, *xpath*, *selector*, *lease*, *reliable*, *assurance* and *since* are as in
+    `Client.subscribe`,
     *every* and *troubled* as in `RenewedSubscription`. *authorize* is for a protected topic, for
     which no `GridClient` can ask, and *exact* as in `EventClient.subscribe`.
 
@@ -134,6 +136,7 @@ async def subscribed(
         lease=lease,
         reliable=reliable,
         assurance=assurance,
+        since=since,
         selector=selector,
     )
     renewed = RenewedSubscription(client, granted, lease=lease, every=every, troubled=troubled)

@@ -17,6 +17,7 @@ stalls, fails, stands behind another held one or exceeds the window is *held*: a
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -47,6 +48,8 @@ from gateway.store.owner_bytes import OwnerBytes
 from gateway.store.waiting_deliveries import Backlog
 from mediation.eventing.management import event_octets
 
+SETTLED = 0.1
+"""Seconds after which is looked again whether messages are settled."""
 HURRY = 0.05
 """The least seconds for an attempt, while half of the messaging system's window is unsettled, or
 half of what memory may have is there."""
@@ -55,6 +58,11 @@ HURRY_FACTOR = 8.0
 it is this process that is busy, all attempts take long and none counts."""
 NEVER_AGREED = "The consumer's host never accepted a message."
 FORMER = "what went wrong was known to an earlier run alone"
+
+FRESH = 5.0
+"""Seconds since a message was accepted, within which a subscription that reads the archive gets it
+from there: its reader keeps further behind. What comes later, as after an outage, the reader may
+have passed: it is delivered at once."""
 
 _log = structlog.get_logger("dragoman.delivery")
 
@@ -169,7 +177,10 @@ class Dispatcher:
             self._pass_over(message, (*entries, *unfiltered))
             entries = unfiltered = ()
         once: Message | None = None
+        fresh = -FRESH < wall - message.accepted < FRESH
         for entry in entries:
+            if fresh and entry.reads_archive:
+                continue
             silent = entry.silent
             if silent and not entry.holds:
                 self._pass_by(entry)
@@ -195,7 +206,7 @@ class Dispatcher:
                 deliveries.append(pending)
                 self._begin(pending, now)
         for entry in unfiltered:
-            if entry.silent or entry.delivery.at_most_once:
+            if entry.silent or entry.delivery.at_most_once or entry.reads_archive:
                 self._pass_by(entry)
                 continue
             message.unsettled += 1
@@ -544,6 +555,19 @@ class Dispatcher:
             self.settlement.resolved(pending.message, entry, total)
         self.backlog.end(outbox, expired=expired)
         self._after(outbox)
+
+    async def settled(self) -> None:
+        """Return when all messages that were accepted until now are settled."""
+        now, done = self._loop.time(), asyncio.Event()
+        while True:  # Those that are late are held soon.
+            if not any(one.arrived <= now and one.unsettled for one in self._messages):
+                break
+            await asyncio.sleep(SETTLED)
+        self.settlement.submit(lambda _: None, lambda _: done.set())  # Behind what is held.
+        while not (done.is_set() or self._abandoned):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SETTLED):
+                    await done.wait()
 
     def clear_old(self) -> None:
         """Bury what has waited for too long."""

@@ -163,6 +163,10 @@ class Dispatchers:
         if dispatcher is not None:
             dispatcher.add_rows(entry, count, octets)
 
+    async def settled(self) -> None:
+        """Return when all messages that were accepted here until now are settled."""
+        await asyncio.gather(*(dispatcher.settled() for dispatcher in self._of.values()))
+
     def clear_old(self) -> None:
         for dispatcher in self._of.values():
             dispatcher.clear_old()

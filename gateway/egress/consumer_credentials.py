@@ -5,23 +5,28 @@ No secret is in the settings: a row names the file, or the variable of the envir
 
 import os
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from filters import Reason, Refused
 from gateway.egress.addresses import AddressRefused, Target, parse_target
 from mediation.cloudevents import Secret, read_secret
-from mediation.ws_security import SigningKey, read_signing_key
+
+if TYPE_CHECKING:  # Its libraries take 0.05 s to import, which a gateway without such rows saves.
+    from cryptography import x509
+
+    from mediation.ws_security import SigningKey
 
 MOST = 64 * 1024
 """Bytes of a file with a secret."""
 KEYS = 2
 """Keys of signatures at a time: the one in use, and the one that it replaces, or that replaces it.
 """
+T = TypeVar("T")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -215,10 +220,13 @@ class X509(_Credential):
 
     Attributes:
         certificate: That of the key, in PEM.
+        encrypt_for: The consumer's certificate, in PEM, for which the Body is encrypted; None: it
+            is not.
     """
 
     kind: Literal["x509"]
     certificate: Path
+    encrypt_for: Path | None = None
 
     @property
     def in_clear(self) -> bool:
@@ -227,27 +235,47 @@ class X509(_Credential):
     def files(self) -> Iterator[Path]:
         yield from super().files()
         yield self.certificate
+        if self.encrypt_for is not None:
+            yield self.encrypt_for
 
     def read(self, row: str) -> SecretStr:
         key = SecretStr(self._text(row))
         self.signing_key(key, row)
+        self.recipient(row)
         return key
 
-    def signing_key(self, key: SecretStr, row: str = "credential") -> SigningKey:
+    def signing_key(self, key: SecretStr, row: str = "credential") -> "SigningKey":
         """What signs, by *key* of the *row* of that name.
 
         Raises:
             SecretUnusable: The key, or its certificate, cannot be used.
         """
-        place = f"{row}: certificate: {self.certificate}"
-        try:
-            return read_signing_key(
-                key.get_secret_value().encode(), self.certificate.read_bytes()[:MOST]
-            )
-        except OSError as error:
-            raise SecretUnusable(place, f"cannot be read ({error.strerror})") from error
-        except ValueError as error:
-            raise SecretUnusable(place, f"cannot be used: {error}") from None
+        from mediation.ws_security import read_signing_key
+
+        read = partial(read_signing_key, key.get_secret_value().encode())
+        return _of_file(self.certificate, read, f"{row}: certificate")
+
+    def recipient(self, row: str = "credential") -> "x509.Certificate | None":
+        """The certificate for which the Body is encrypted; None where it is not.
+
+        Raises:
+            SecretUnusable: It cannot be used.
+        """
+        if self.encrypt_for is None:
+            return None
+        from mediation.ws_security import read_recipient
+
+        return _of_file(self.encrypt_for, read_recipient, f"{row}: encrypt_for")
+
+
+def _of_file(path: Path, read: Callable[[bytes], T], setting: str) -> T:
+    try:
+        return read(path.read_bytes()[:MOST])
+    except OSError as error:
+        why = f"cannot be read ({error.strerror})"
+        raise SecretUnusable(f"{setting}: {path}", why) from error
+    except ValueError as error:
+        raise SecretUnusable(f"{setting}: {path}", f"cannot be used: {error}") from None
 
 
 Credential: TypeAlias = Annotated[

@@ -39,7 +39,6 @@ from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
 from mediation.cloudevents import Secret, signature
 from mediation.soap.envelopes import xml_text
 from mediation.soap.username_tokens import add_username_token
-from mediation.ws_security import sign_envelope
 
 SHORTEST = 4
 """Characters of a secret that is looked for in answers: shorter ones are in any text."""
@@ -337,11 +336,13 @@ class _InEnvelope:
 
 
 class _Signed:
-    """Signs envelopes. Attachments would not be signed, so there may be none."""
+    """Signs envelopes, and encrypts them then. Attachments would not be signed, so there may be
+    none."""
 
     def __init__(self, credential: X509, secret: SecretStr) -> None:
         self._credential = credential
         self._key = credential.signing_key(secret)
+        self._recipient = credential.recipient()
 
     def secrets(self) -> Iterable[str]:
         return ()  # The key is in nothing that is sent.
@@ -349,14 +350,20 @@ class _Signed:
     async def send(self, request: Request, send: Send, post: Post, write: Write) -> Answer:
         if request.attachments:
             raise self._does_not_fit("attachments would not be signed")
-        sign = partial(
-            sign_envelope, request.body, self._key, unique=f"d{token_hex(8)}", now=datetime.now(UTC)
-        )
         try:
-            body = await write(len(request.body), sign)
+            body = await write(len(request.body), partial(self._secured, request.body))
         except ValueError:  # A package with attachments, or an envelope in UTF-16.
             raise self._does_not_fit("the message is not a plain envelope in UTF-8") from None
         return await send(replace(request, body=body))
+
+    def _secured(self, envelope: bytes) -> bytes:
+        from mediation.ws_security import encrypt_envelope, sign_envelope
+
+        unique = f"d{token_hex(8)}"
+        signed = sign_envelope(envelope, self._key, unique=unique, now=datetime.now(UTC))
+        if self._recipient is None:
+            return signed
+        return encrypt_envelope(signed, self._recipient, unique=unique)
 
     def _does_not_fit(self, why: str) -> SendFailed:
         text = f"its credential {self._credential.shown} does not fit this message: {why}"

@@ -175,6 +175,10 @@ class Authentication:
             return frozenset()
         return frozenset(user.roles)
 
+    def has_issuer(self, issuer: str) -> bool:
+        """Return True if tokens of *issuer* are taken."""
+        return issuer in self._issuers
+
     def knows(self, owner: str) -> bool:
         """Return True if *owner* is a user of the file."""
         return owner.removeprefix("user:") in self.identities.user_of_name
@@ -235,7 +239,15 @@ class Authentication:
         owner = f"user:{claims.name}"
         roles = claims.roles | self.roles_of(owner, tenant)
         until = min(claims.until, time.time() + REMEMBERED)
-        return Identity(owner, roles, until=until, tenant=tenant)
+        return Identity(
+            owner,
+            roles,
+            until=until,
+            tenant=tenant,
+            issuer=issuer.issuer,
+            shown=claims.roles,
+            roles_days=issuer.roles_days,
+        )
 
     def _tenant_of(self, claims: TokenClaims, issuer: Issuer) -> str:
         """The tenant of a token's user: that of its issuer, or the one that its claim names.

@@ -162,6 +162,16 @@ replica_rates = Table(
 """The rates of the last hour of each gateway that uses the store; ``written`` is the database's
 time."""
 
+replica_failures = Table(
+    "replica_failures",
+    metadata,
+    Column("replica", Text, primary_key=True),
+    Column("written", Float, nullable=False),
+    Column("failures", Text, nullable=False),
+)
+"""Which subscriptions fail at each gateway that uses the store; ``written`` is the database's
+time."""
+
 used_nonces = Table(
     "used_nonces",
     metadata,
@@ -462,6 +472,18 @@ replays = Table(
 ``reached`` are microseconds of POSIX time, which a row of an archive has; with ``reached_id`` that
 is the position behind the last row that was looked at."""
 
+signed_events = Table(
+    "signed_events",
+    metadata,
+    Column("signer", Text, primary_key=True),
+    Column("event", Text, primary_key=True),
+    Column("stage", Text, primary_key=True),
+    Column("carried", Text, nullable=False),
+    Column("until", Float, nullable=False, index=True),
+)
+"""Signed events that came, by the identifier of the signer's key and the id that it signed;
+``stage`` is of `gateway.store.signed_events`, ``carried`` the digest of what it came in."""
+
 host_decisions = Table(
     "host_decisions",
     metadata,
@@ -471,3 +493,14 @@ host_decisions = Table(
     Column("decided", Float, nullable=False),
 )
 """What operators have decided about hosts that messages are sent to."""
+
+shown_roles = Table(
+    "shown_roles",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("issuer", Text, nullable=False),
+    Column("roles", Text, nullable=False),
+    Column("until", Float, nullable=False),
+    Column("written", Float, nullable=False, index=True),
+)
+"""Roles that tokens said their users have: until then they count for what these subscribed to."""

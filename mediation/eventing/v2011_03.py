@@ -25,6 +25,7 @@ from mediation.eventing.common import (
     read_delivery,
     read_managing,
     read_wanted_delivery,
+    read_wanted_since,
     topic_header,
     write_subscription_end,
 )
@@ -147,6 +148,7 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
         raw=raw,
         dialect=filter_.topics[0].dialect if filter_.topics else None,
         delivery=read_wanted_delivery(element, delivery),
+        since=read_wanted_since(element, delivery),
     )
 
 

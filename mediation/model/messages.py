@@ -126,6 +126,18 @@ class Rights:
     until: datetime
 
 
+class CatchingUp(Enum):
+    """How far a subscription is that began with what an archive has; the value is its name in the
+    store."""
+
+    DONE = ""
+    """It gets what is published: it did not begin so, or has caught up."""
+    ARCHIVE = "archive"
+    """It gets what the archive has; what is published is there soon, too."""
+    SEAM = "seam"
+    """What is published waits for it, while the last part of the archive is read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The way in which a subscriber wants its notifications. ``dialect`` is the topic dialect that
@@ -148,6 +160,7 @@ class Policy:
     rights: Rights | None = None
     channel: str = ""
     hold_while_paused: bool = False
+    catching_up: CatchingUp = CatchingUp.DONE
 
 
 @dataclass(frozen=True, slots=True)

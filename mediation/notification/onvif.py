@@ -112,8 +112,9 @@ class EventRequests:
 
 
 def _read_subscribe(element: etree._Element) -> SubscribePulling:
-    raw, changed_only, delivery = read_policy(child_of(element, "SubscriptionPolicy", _CHILDREN))
-    if raw:  # PullMessagesResponse has a place for wrapped messages alone.
+    policy = read_policy(child_of(element, "SubscriptionPolicy", _CHILDREN))
+    delivery = policy.delivery
+    if policy.raw:  # PullMessagesResponse has a place for wrapped messages alone.
         raise MediationError(
             Reason.POLICY_UNSUPPORTED, "Messages are not pulled raw.", names=(USE_RAW,)
         )
@@ -128,10 +129,10 @@ def _read_subscribe(element: etree._Element) -> SubscribePulling:
         )
     inner = child_of(element, "Filter", _CHILDREN)
     filter_ = EVERYTHING if inner is None else read_wsn_filter(inner)
-    if changed_only:
+    if policy.changed_only:
         filter_ = Filter(filter_.topics, (*filter_.contents, CHANGED_ONLY))
     time = read_time(child_of(element, "InitialTerminationTime", _CHILDREN))
-    return SubscribePulling(filter_, time, _topic_dialect(inner))
+    return SubscribePulling(filter_, time, _topic_dialect(inner), since=policy.since)
 
 
 def _topic_dialect(filter_: etree._Element | None) -> str:

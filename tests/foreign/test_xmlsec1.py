@@ -1,4 +1,5 @@
-"""xmlsec1 (Debian's, of OpenSSL): it verifies what we sign, and we what it signs."""
+"""xmlsec1 (Debian's, of OpenSSL): it verifies what we sign, and we what it signs; it decrypts what we
+encrypt, and we what it encrypts."""
 
 import base64
 import shutil
@@ -12,9 +13,16 @@ from lxml import etree
 
 from filters import Refused
 from mediation import names
-from mediation.ws_security import Algorithms, verify_message
-from tests.rigs.envelopes import S12, WSA10
-from tests.rigs.signers import Signers, envelope
+from mediation.ws_security import (
+    Algorithms,
+    decrypt_message,
+    encrypt_envelope,
+    read_decryption_keys,
+    read_recipient,
+    verify_message,
+)
+from tests.rigs.envelopes import S12, WSA10, canonical
+from tests.rigs.signers import Signers, envelope, part, rsa_pair
 
 pytestmark = pytest.mark.skipif(shutil.which("xmlsec1") is None, reason="xmlsec1 is not installed")
 
@@ -103,3 +111,56 @@ def signed(folder: Path, signers: Signers, method: str, digest: str) -> bytes:
     found = xmlsec1("--sign", "--privkey-pem", signers.files["mole"][1], "--output", out, written)
     assert found.returncode == 0, found.stderr
     return out.read_bytes()
+
+
+def test_it_decrypts_what_we_encrypt(tmp_path: Path) -> None:
+    certificate, key = rsa_pair(tmp_path, "consumer")
+    file = tmp_path / "message.xml"
+    recipient = read_recipient(certificate.read_bytes())
+    file.write_bytes(encrypt_envelope(envelope(), recipient, unique="x"))
+    # It looks for the key below the data, or is told it.
+    root = etree.fromstring(file.read_bytes())
+    part(root, "EncryptedData").find(f"{{{names.DSIG}}}KeyInfo").append(  # type: ignore[union-attr]
+        part(root, "EncryptedKey")
+    )
+    file.write_bytes(etree.tostring(root))
+    found = subprocess.run(
+        ["xmlsec1", "--decrypt", "--privkey-pem", key, file],
+        capture_output=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    bodies = [part(etree.fromstring(one), "Body") for one in (envelope(), found.stdout)]
+    assert canonical(bodies[0]) == canonical(bodies[1])
+
+
+@pytest.mark.parametrize(
+    ("cipher", "session"),
+    [
+        (f"{names.XENC_1_1}aes128-gcm", "aes-128"),
+        (f"{names.XENC_1_1}aes256-gcm", "aes-256"),
+        (f"{names.XENC}aes256-cbc", "aes-256"),
+    ],
+)
+def test_we_decrypt_what_it_encrypts(tmp_path: Path, cipher: str, session: str) -> None:
+    certificate, key = rsa_pair(tmp_path, "gateway")
+    template, message, out = (tmp_path / name for name in ("t.xml", "m.xml", "out.xml"))
+    template.write_text(
+        f'<EncryptedData xmlns="{names.XENC}" Type="{names.XENC_CONTENT}"><EncryptionMethod'
+        f' Algorithm="{cipher}"/><KeyInfo xmlns="{names.DSIG}"><EncryptedKey xmlns="{names.XENC}">'
+        f'<EncryptionMethod Algorithm="{names.XENC_RSA_OAEP_MGF1P}"/><CipherData><CipherValue/>'
+        "</CipherData></EncryptedKey></KeyInfo><CipherData><CipherValue/></CipherData>"
+        "</EncryptedData>"
+    )
+    security = f'<o:Security xmlns:o="{names.WSSE}"/>'
+    message.write_bytes(envelope(headers=security))
+    found = subprocess.run(
+        ["xmlsec1", "--encrypt", "--pubkey-cert-pem", certificate, "--session-key", session,
+         "--xml-data", message, "--node-name", f"{S12.value}:Body", "--output", out, template],
+        capture_output=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    keys = read_decryption_keys(key.read_bytes())
+    decrypted = decrypt_message(out.read_bytes(), keys, cbc=True)
+    assert decrypted is not None and decrypted.authenticated is cipher.endswith("gcm")
+    bodies = [part(etree.fromstring(one), "Body") for one in (envelope(), decrypted.octets)]
+    assert canonical(bodies[0]) == canonical(bodies[1])

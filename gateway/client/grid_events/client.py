@@ -109,6 +109,7 @@ class GridClient(Speaker):
         lease: timedelta = LEASE,
         reliable: bool = False,
         assurance: DeliveryAssurance | None = None,
+        since: str | None = None,
         selector: Selector | None = None,
     ) -> Subscription:
         """Subscribe the consumer at an address.
@@ -118,6 +119,7 @@ class GridClient(Speaker):
             xpath, selector: None: filters are events.
             reliable: False: there are no sequences.
             assurance: None, or at least once: a call that subscribes has no place for another.
+            since: None: nor has it one for a position.
         """
         if xpath is not None:
             raise UnsupportedOperation("filters of Grid SOAP Events are events: there is no XPath")
@@ -127,6 +129,8 @@ class GridClient(Speaker):
             raise UnsupportedOperation("Grid SOAP Events are sent in no sequence")
         if assurance not in (None, DeliveryAssurance.AT_LEAST_ONCE):
             raise UnsupportedOperation("Grid SOAP Events have no other assurance to ask for")
+        if since is not None:
+            raise UnsupportedOperation("Grid SOAP Events begin with what is published from now on")
         # It is all that a renewal needs: who subscribes so again, renews.
         manager = EndpointReference(consumer, Wsa.V2004_08, metadata=(_pattern(topic),))
         return await self.renew(Subscription(manager, None), lease)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, ConfigDict, Field
 
 from filters import FilterError
-from filters.archive_ranges import Position, parse_position
+from filters.archive_positions import Position, parse_position
 from gateway.model.moments import moment_of
 from gateway.model.replays import Replay, ReplaySelection, ReplayState
 from gateway.routes import open_to_tenants
@@ -59,7 +59,9 @@ class ReplayView(BaseModel, extra="forbid"):
     state: ReplayState
     detail: str = Field(description="What it waits for, or why it failed.")
     since: str = Field(alias="from")
-    until: datetime = Field(alias="to")
+    until: datetime | None = Field(
+        alias="to", description="Null: until its subscription, which began so, has caught up."
+    )
     position: str = Field(
         description="Everything before it was looked at; a `from` to go on there."
     )

@@ -476,6 +476,22 @@ TOPICS = Table(
     ),
 )
 
+MESSAGES = Table(
+    "messages",
+    "Messages",
+    "message",
+    "messages",
+    (
+        Column("Accepted", "at", Kind.TIME),
+        Column("Topic", "topic", Kind.CODE),
+        Column("Publisher", "by", Kind.CODE),
+        Column("Size", "bytes", Kind.BYTES),
+        Column("Message", "id", Kind.CODE),
+    ),
+    "No message is kept whole: the setting `console_messages` says how many of the last are. What "
+    "passes is shown under Live.",
+)
+
 DESTINATIONS = Table(
     "destinations",
     "Destinations",
@@ -490,7 +506,7 @@ DESTINATIONS = Table(
         Column("Last failure", "last_failure", Kind.TIME),
     ),
     "No delivery has failed since the start, and no host is on probation.",
-    id="destination",
+    id="host",
     actions=(
         Action(
             "approve",
@@ -526,8 +542,8 @@ DESTINATIONS = Table(
 TABLES: Mapping[str, Table] = {
     one.name: one
     for one in (
-        SUBSCRIPTIONS, TOPICS, DEAD_LETTERS, SPOOL, SOURCES, CHANNELS, LINKS, RELAYS, MAILBOXES,
-        SEQUENCES, DESTINATIONS,
+        SUBSCRIPTIONS, TOPICS, MESSAGES, DEAD_LETTERS, SPOOL, SOURCES, CHANNELS, LINKS, RELAYS,
+        MAILBOXES, SEQUENCES, DESTINATIONS,
     )
 }  # fmt: skip
 """In the order of the navigation."""

@@ -49,6 +49,7 @@ from mediation.model.requests import Request as Asked
 from mediation.model.versions import DataForm, EventForm, Version, Wsa
 from mediation.reliable_messaging import with_assurance
 from mediation.specifications import SPECIFICATIONS
+from mediation.start_positions import since_of
 
 LONGEST_WAIT = 300.0
 MOST_NAMESPACES = 10 * 1024
@@ -102,6 +103,11 @@ class Wanting(Proving, extra="forbid"):
         DeliveryAssurance.AT_LEAST_ONCE,
         description="How often an event is wanted: at-most-once is one attempt, and nothing is "
         "stored; exactly-once takes a sequence, which CloudEvents do not have.",
+    )
+    since: Annotated[str, Field(max_length=4096)] | None = Field(
+        None,
+        description="A time with its zone, or a position of the archive: what was published from "
+        "there on comes first.",
     )
 
 
@@ -228,6 +234,7 @@ async def make(
         data=DataForm(said.data),
         secret=secret,
         delivery=with_assurance(_delivery(said), wanted.config.assurance, sequences=False),
+        since=None if wanted.config.since is None else since_of(wanted.config.since),
     )
     inbound = Inbound(
         octets=b"",

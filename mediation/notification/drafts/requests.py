@@ -44,6 +44,7 @@ from mediation.notification.topics import read_one_topic
 from mediation.reliable_messaging import read_assurance
 from mediation.soap.addressing import parameter_named, read_epr, write_epr
 from mediation.soap.envelopes import elements, text_of, xml_attribute
+from mediation.start_positions import read_since
 
 _WORDS = {"true": True, "1": True, "false": False, "0": False, "": True}
 UNTIL_DESTROYED = Expiry(never=True, as_duration=False, best_effort=True)
@@ -124,6 +125,7 @@ class DraftRequests:
             raw=not self._uses_notify(element),
             dialect=filter_.topics[0].dialect if filter_.topics else None,
             delivery=read_assurance(asked, PUSH, sequences=False),
+            since=read_since(asked),
         )
 
     def _read_filter(self, element: etree._Element, rules: EndpointRules) -> Filter:

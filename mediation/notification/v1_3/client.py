@@ -24,6 +24,7 @@ from mediation.reliable_messaging import Rm, write_assurance, write_wanted_rm
 from mediation.resources.wsrf import WSRF_1_2, ResourceClient
 from mediation.soap.addressing import write_epr
 from mediation.soap.envelopes import xml_text
+from mediation.start_positions import write_since
 
 
 class Client13:
@@ -61,6 +62,7 @@ class Client13:
         policies = "<wsnt:UseRaw/>" if wanted.raw else ""
         policies += write_wanted_rm(Rm.of(wanted.reliable)) if wanted.reliable else ""
         policies += write_assurance(wanted.assurance) if wanted.assurance is not None else ""
+        policies += write_since(wanted.since) if wanted.since is not None else ""
         if policies:
             inner += f"<wsnt:SubscriptionPolicy>{policies}</wsnt:SubscriptionPolicy>"
         return _request(Operation.SUBSCRIBE, inner)

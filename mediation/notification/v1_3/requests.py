@@ -127,16 +127,17 @@ def _read_subscribe(element: etree._Element) -> Subscribe:
         raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no ConsumerReference.")
     filter_element = child_of(element, "Filter")
     filter_ = EVERYTHING if filter_element is None else read_wsn_filter(filter_element)
-    raw, changed_only, delivery = read_policy(child_of(element, "SubscriptionPolicy"))
-    if changed_only:
+    policy = read_policy(child_of(element, "SubscriptionPolicy"))
+    if policy.changed_only:
         filter_ = Filter(filter_.topics, (*filter_.contents, CHANGED_ONLY))
     return Subscribe(
         read_epr(reference, forged="refuse"),
         filter_,
         read_time(child_of(element, "InitialTerminationTime")),
-        raw=raw,
+        raw=policy.raw,
         dialect=filter_.topics[0].dialect if filter_.topics else None,
-        delivery=delivery,
+        delivery=policy.delivery,
+        since=policy.since,
     )
 
 

@@ -13,11 +13,11 @@ from gateway.egress.consumer_credentials import SecretUnusable
 from gateway.parsing import Parsing
 from mediation.model.messages import Attachment, Packaging
 from mediation.model.versions import Soap
-from mediation.ws_security import verify_message
+from mediation.ws_security import decrypt_message, read_decryption_keys, verify_message
 from tests.gateway.egress.test_request_authentication import accepts, exchanging, owned
 from tests.rigs.envelopes import Message
 from tests.rigs.scripted_peers import message
-from tests.rigs.signers import Signers
+from tests.rigs.signers import Signers, rsa_pair
 from tests.rigs.waiting import until
 
 
@@ -111,3 +111,21 @@ def test_rows_that_are_unusable(tmp_path: Path, signers: Signers) -> None:
         credential = row(signers, **changed)
         with pytest.raises(SecretUnusable, match=text):
             ConsumerOptions([Consumer(address="a.example", credential=credential)])
+
+
+async def test_a_request_that_is_encrypted_for_its_consumer(
+    tmp_path: Path, signers: Signers
+) -> None:
+    certificate, key = rsa_pair(tmp_path, "consumer")
+    credential = row(signers, encrypt_for=certificate)
+    async with exchanging(tmp_path, credential, accepts) as (consumer, transport, seen):
+        await transport.send(owned(consumer.url()))
+    body = body_of(seen[0])
+    assert b"<a/>" not in body
+    found = decrypt_message(body, read_decryption_keys(key.read_bytes()))
+    assert found is not None and found.authenticated
+    assert verify_message(found.octets, signers.trust, now=datetime.now(UTC)) is not None
+    assert [one.tag for one in Message(found.octets).body] == ["a"]
+    weak = row(signers, encrypt_for=signers.files["other"][0])
+    with pytest.raises(SecretUnusable, match=r"encrypt_for: .*not RSA"):
+        ConsumerOptions([Consumer(address="a.example", credential=weak)])

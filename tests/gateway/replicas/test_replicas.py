@@ -270,6 +270,8 @@ async def test_retries_and_dead_letters_are_one_replicas(
             assert view["counts"]["dead"] == 8
             [other] = view["delivery"]["elsewhere"]
             assert "partitions" in other
+        for gateway in (a, b):
+            await until(functools.partial(_names_failing, gateway, failing.url), SECONDS)
         failing.behaviour = accept
         for gateway, number in ((a, 8), (b, 0)):
             answer = await gateway.request(
@@ -283,6 +285,13 @@ async def test_retries_and_dead_letters_are_one_replicas(
         metrics = await all_quiet([a, b])
         assert (metrics["dead_total"], metrics["delivered_total"]) == (0, 8)
         assert sorted(failing.numbers[12:]) == [f"{name}1" for name in "abcdefgh"]
+
+
+async def _names_failing(gateway: GatewayProcess, url: str) -> bool:
+    """Whether the overview of *gateway* names the host of *url*, with one subscription."""
+    said = json.loads((await gateway.request("GET", "/api/v1/overview")).body)["failing"]
+    assert said["subscriptions"] <= 1
+    return [url.startswith(one["host"]) for one in said["first"]] == [True]
 
 
 async def counted(gateway: GatewayProcess, what: str, number: int) -> None:
