@@ -16,9 +16,10 @@ from gateway.parsing import SMALL, Parsing
 from gateway.security.authentication import Authentication
 from gateway.security.authorise import right_for
 from gateway.security.identify import Identification, TransportFacts
-from gateway.security.resource_addresses import ResourceAddress, ResourceKind
+from gateway.security.resource_addresses import ENDPOINTS, ResourceAddress, ResourceKind
 from gateway.security.ws_security_files import WsSecurityFile
 from gateway.sequences.operations import parts_of
+from gateway.soap.endpoint_rules import endpoint_named
 from gateway.soap.used_once import UsedOnce
 from gateway.soap.username_tokens import UsernameTokens
 from mediation.model.errors import MediationError
@@ -186,25 +187,38 @@ class MessageSecurity:
         if not await self._used.use(_SIGNER, signed.fingerprint):
             raise _not_accepted("the message was sent before")
 
-    def check(self, inbound: Inbound, request: Request, resource: ResourceAddress | None) -> None:
-        """Refuse a request that must be signed, and is not.
+    def check(
+        self,
+        inbound: Inbound,
+        request: Request,
+        resource: ResourceAddress | None,
+        to: str | None,
+    ) -> None:
+        """Refuse a request, for the address *to*, that must be signed, and is not.
 
         Raises:
             MediationError: ``TOKEN_INVALID``.
         """
-        if self.demands(inbound, request, resource):
+        if self.demands(inbound, request, resource, to):
             raise MediationError(
                 Reason.TOKEN_INVALID,
                 "The message must be signed here (WS-Security, with an X.509 certificate).",
             )
 
-    def demands(self, inbound: Inbound, request: Request, resource: ResourceAddress | None) -> bool:
+    def demands(
+        self,
+        inbound: Inbound,
+        request: Request,
+        resource: ResourceAddress | None,
+        to: str | None = None,
+    ) -> bool:
         """Return True if *request* must be signed, and is not."""
         if inbound.signed or inbound.asked or not (self._rights or self._paths):
             return False
         if resource is not None and resource.kind in _OF_OURS:
             return False
-        path = inbound.path
+        # Over SOAP.TCP it is the address in the message that names the endpoint.
+        path = inbound.path or endpoint_named(to) or ENDPOINTS[0]
         if any(path == one or path.startswith(f"{one}/") for one in self._paths):
             return True
         return right_for(type(request)).value in self._rights

@@ -571,7 +571,7 @@ DESTINATIONS = Table(
         Column("Last failure", "last_failure", Kind.TIME),
     ),
     "No delivery has failed since the start, and no host is on probation.",
-    id="destination",
+    id="host",
     actions=(
         Action(
             "approve",
