@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, text
 
-from gateway.store import schema, totals
+from gateway.store import replicas, schema, totals
 from gateway.store.messages import put_message, sweep
 from gateway.store.schema import held, messages, subscriptions
-from gateway.store.statements import for_each, for_pairs, rows_for_each, write_many
+from gateway.store.statements import for_each, for_pairs, number, rows_for_each, write_many
 from gateway.store.totals import Totals
 from mediation.model.messages import Notification
 from mediation.packaging.records import decode
@@ -127,6 +127,26 @@ def hold_all(
         )  # fmt: skip
         totals.add_matched(connection, fresh)
     return [subscription not in known for subscription in subscriptions]
+
+
+def leave(
+    connection: Connection,
+    notification: Notification,
+    subscribed: Sequence[str],
+    *,
+    position: int,
+    octets: int,
+    since: float,
+) -> None:
+    """Keep a fresh *notification* for those of the subscriptions *subscribed* that there are, in
+    the first partition, and let the replica that holds it know."""
+    there = select(subscriptions.c.id).where(subscriptions.c.id.in_(subscribed))
+    found = list(connection.execute(there.with_for_update(read=True)).scalars())
+    kept = hold_all(connection, notification, found, position=position, octets=octets, since=since)
+    if number(connection):
+        for subscription, new in zip(found, kept, strict=True):
+            if new:
+                replicas.changed(connection, subscription, {0: (1, octets)})
 
 
 def load(
