@@ -6,6 +6,7 @@ import functools
 import json
 import signal
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.rigs.postgresql import PostgreSQL, needs_postgresql, postgresql_clust
 from tests.rigs.processes import GatewayProcess, Publisher, gateway_process, publishing
 from tests.rigs.rabbitmq_adapters import environment_of
 from tests.rigs.stores import check_store, execute
+from tests.rigs.system_events import listen_to_system_events, system_event
 from tests.rigs.waiting import until
 
 needs_rabbitmq()
@@ -336,3 +338,47 @@ async def test_what_cannot_be_shared(environment: dict[str, str], tmp_path: Path
         await a.start()
     async with gateway_process(tmp_path / "b", alone):
         pass
+
+
+async def test_each_of_its_own_events_is_told_once(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Whichever gateway it happens at, and whichever the listener subscribed at."""
+    environment |= {"DRAGOMAN_RETRY_DELAYS": "none", "DRAGOMAN_GRACE": "0"}
+    async with consumers() as sinks, replicas(tmp_path, environment) as (a, b):
+        listeners = [sinks.add(), sinks.add()]
+        await listen_to_system_events(a, listeners[0].url, b)
+        await listen_to_system_events(b, listeners[1].url, a)
+        refusing = sinks.add(status(400))
+        manager, other = [await one.subscribe(refusing.url) for one in (a, b)]
+        assert (await b.ask(f'<e:Renew xmlns:e="{WSE}"/>', manager)).status == 200
+        publishers = [Publisher(a, "p"), Publisher(b, "q")]
+        for publisher in publishers:
+            assert await publisher.publish() == 202
+            publisher.close()
+        await until(lambda: len(refusing.received) == 4, SECONDS)
+        for one, path in ((b, manager), (a, other)):
+            assert (await one.ask(f'<e:Unsubscribe xmlns:e="{WSE}"/>', path)).status == 200
+        expiring = sinks.add()
+        await a.subscribe(expiring.url, expires="PT1S")
+        expected = Counter(
+            {
+                "subscription/created": 3,
+                "subscription/renewed": 1,
+                "deadletter": 4,
+                "subscription/ended": 3,
+            }
+        )
+        for listener in listeners:
+            await listener.until(lambda one=listener: told(one) >= expected, SECONDS)  # type: ignore[misc]
+        await all_quiet([a, b])
+        for listener in listeners:
+            counts = told(listener)
+            failing = counts.pop("subscription/failing")
+            assert counts == expected
+            assert 2 <= failing <= 4, "each gateway that delivers to a subscription tells it"
+
+
+def told(listener: Consumer) -> Counter[str]:
+    """How many events of each kind came."""
+    return Counter(system_event(one.body)[0] for one in listener.received)
